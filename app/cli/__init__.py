@@ -1,0 +1,69 @@
+"""The command line: one module a command, imported only when it runs.
+
+A command module has `add_arguments(parser)` and `run(args) -> int`. It prints through `app.cli.output`, takes `--json`
+(added here for all), and reports what the user got wrong by raising `UserError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from app.cli.output import UserError
+
+VERSION = "0.1.0"
+
+COMMANDS = {
+    "gui": "open the dashboard (the default)",
+    "predict": "predict latency, power and accuracy of an operating point",
+    "measure": "run an operating point on the board and measure it",
+    "calibrate": "measure a handful of points and fit the model to this board",
+    "boards": "list the boards in the catalogue, with the source of each number",
+    "models": "list the models in the catalogue, with the source of each number",
+    "doctor": "say what this machine can run and measure, and what is missing",
+    "agent": "serve this machine's sensors and measurements over standard input and output",
+    "bench": "time Trilemma itself: engine, start",
+}
+"""Every command with the line that `--help` shows, in the order it shows them."""
+
+
+def _parser(name: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trilemma",
+        description="Latency, power and accuracy of a language model on an edge board: prediction beside measurement.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n" + "\n".join(f"  {key:<10} {text}" for key, text in COMMANDS.items()),
+    )
+    parser.add_argument("--version", action="version", version=f"trilemma {VERSION}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for key, text in COMMANDS.items():
+        if key == name:
+            sub = subparsers.add_parser(key, help=text, description=text[0].upper() + text[1:] + ".")
+            sub.add_argument("--json", action="store_true", help="print one JSON document")
+            importlib.import_module(f"app.cli.{key}").add_arguments(sub)
+        else:
+            subparsers.add_parser(key, help=text)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 done, 1 failed, 2 asked for wrongly."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
+        words.insert(0, "gui")
+    name = words[0] if words[0] in COMMANDS else None
+    args = _parser(name).parse_args(words)
+    try:
+        return int(importlib.import_module(f"app.cli.{args.command}").run(args))
+    except UserError as error:
+        print(f"trilemma {args.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print(f"trilemma {args.command}: stopped", file=sys.stderr)
+        return 130

@@ -1,0 +1,24 @@
+"""How commands print: one JSON document, or aligned text; and the error a user can act on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class UserError(Exception):
+    """What the user asked for cannot be done; the message is one sentence naming what, where and what was expected."""
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document. NaN and infinity are refused: an absent value is ``{"absent": reason}``."""
+    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(rows: list[tuple[str, ...]], *, gap: int = 2) -> None:
+    """Print rows of text in aligned columns."""
+    if not rows:
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print((" " * gap).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

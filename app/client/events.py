@@ -1,0 +1,85 @@
+"""What a session tells its listener. Plain frozen records; times are seconds of this machine's monotonic clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One sensor channel of the agent: present with a unit and a source, or absent with the reason."""
+
+    key: str  # e.g. "cpu0.clock_hz", "package.temp_c", "package.power_w"
+    unit: str  # SI: "Hz", "degC", "W", "byte", "frac"
+    source: str  # file or tool it is read from
+    native_period_s: float | None
+    absent: str = ""  # why there are no samples; "" when present
+
+
+@dataclass(frozen=True)
+class Connected:
+    """The agent said hello. `hello` holds its version, the board's description and what it can measure."""
+
+    hello: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The link is down; the session tries again by itself after `retry_in_s` (None: it will not)."""
+
+    reason: str
+    retry_in_s: float | None
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The channels, in the order of the columns of every later `Samples`."""
+
+    channels: tuple[Channel, ...]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """New samples were appended to the session's rings; `n_lost` counts records lost since the start."""
+
+    n_new: int
+    n_lost: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a request has come: `done_frac` in 0..1 and one phrase saying what runs now."""
+
+    request_id: int
+    done_frac: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished request. `body` holds outputs by name: ``{median, q05, q95, n, provenance}`` or ``{absent: reason}``."""
+
+    request_id: int
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A request that ended without a result: `kind` is "failed", "cancelled" or "superseded"; `reason` one sentence."""
+
+    request_id: int
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Log:
+    """A line for the log panel."""
+
+    level: str  # "info", "warning", "error"
+    text: str
+
+
+Event = Connected | Disconnected | Catalogue | Samples | Progress | Result | Failed | Log

@@ -1,0 +1,207 @@
+"""What can be described: boards, models, formats, runtimes, operating points, and the estimates made of them.
+
+Everything here is a frozen value in SI units. The numeric fields of `OperatingPoint` may be arrays that broadcast
+against each other, so that one call of `core.scenario.predict` evaluates a whole sweep; the named fields are scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = float | NDArray[np.float64]
+"""A number, or an array that broadcasts against the others of the same call."""
+
+
+class Provenance(str, Enum):
+    """Where a number comes from. It travels with the value through protocol, store, screen, export and report."""
+
+    MEASURED = "measured"  # read off the board
+    CALIBRATED = "calibrated"  # model fitted to this board
+    PREDICTED = "predicted"  # model with priors only
+    PUBLISHED = "published"  # somebody's table, with its source
+    SIMULATED = "simulated"  # a simulated board
+    AS_PUBLISHED = "as_published"  # an article's formula that fails a check
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its 90 % interval (5 % and 95 % quantiles) and its provenance, all in the unit the name of the field carries."""
+
+    median: Array
+    q05: Array
+    q95: Array
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A value that does not exist, with the reason in words a user can act on. Never 0."""
+
+    reason: str
+
+
+Output = Estimate | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class PowerMode:
+    """One power mode of a board: what its memory and compute units reach in it. None means that no source states it."""
+
+    key: str
+    bandwidth_byte_s: float  # peak DRAM bandwidth
+    compute_op_s: float | None = None  # peak multiply-add rate counted as 2 operations
+    clock_hz: float | None = None
+    power_limit_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board as its data sheet describes it. `sources` names the source of each number, by field name."""
+
+    key: str
+    name: str
+    unit: str  # "cpu", "gpu" or "npu": which unit decodes
+    power_modes: Mapping[str, PowerMode]  # the first one is the default
+    memory_byte: float | None = None
+    idle_power_w: float | None = None
+    system_energy_j_byte: float | None = None  # energy per byte moved during decode, on `power_rail`
+    system_energy_log_sd: float = 0.35
+    power_rail: str = ""  # what the watts cover
+    bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder-only transformer, as far as speed, memory and accuracy need it."""
+
+    key: str
+    name: str
+    n_layers: int
+    hidden_size: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocab_size: int
+    tied_embeddings: bool
+    body_params: float  # parameters read per token, without embedding and head (MoE: of the active experts)
+    head_params: float  # output head
+    total_params: float  # all that must fit in memory
+    max_context_tokens: int
+    damage_scale: float = 1.0  # s_model of models.md M5: sensitivity to quantisation relative to Llama-3-8B
+    damage_scale_log_sd: float = 0.5
+    weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
+    reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFormat:
+    """How weights are stored. `bits_per_weight` includes scales and zero points."""
+
+    key: str
+    name: str
+    bits_per_weight: float
+    head_bits_per_weight: float
+    needs_unpacking: bool  # 4..6-bit formats pay rho
+    importance_matrix: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KvFormat:
+    """How the KV cache is stored. `bits_per_value` includes scales."""
+
+    key: str
+    name: str
+    bits_per_value: float
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A log-normal prior: median in SI units and standard deviation of the natural logarithm."""
+
+    median: float
+    log_sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A runtime on a kind of unit: the priors of its cost parameters (models.md M1) and the knobs it can take."""
+
+    key: str
+    name: str
+    eta: Prior  # true DRAM efficiency, share of the peak bandwidth
+    kappa: Prior  # how much dearer a KV byte is than a weight byte
+    rho: Prior  # unpacking time in units of reading 4-bit weights at peak
+    t_layer_s: Prior  # launch and synchronisation per layer
+    t_token_s: Prior  # constant per token
+    eta_compute: Prior  # share of the peak compute rate reached in prefill
+    knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+POLICIES = ("sinks_recent", "key_norm", "attention_mass")
+"""Which cached tokens a pruning keeps (the method)."""
+
+LAYOUTS = ("compacted", "paged", "masked")
+"""How the kept tokens lie in memory: it decides how many bytes pruning really saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """One point of the design space. Sliders write it; predictions, measurements and presets read it. Batch is 1.
+
+    `bandwidth_byte_s` None means the board's own (its power mode's peak, or what was measured on it).
+    `alpha` is the share of cached tokens removed, 0 <= alpha < 1; `beta` the speed-up of compute and unpacking
+    relative to the board's default instruction set, > 0.
+    """
+
+    board: str = "this"
+    runtime: str = "builtin"
+    power_mode: str = ""  # "" is the board's default
+    model: str = "smollm2-135m"
+    weights: str = "int4"
+    kv: str = "bf16"
+    policy: str = "attention_mass"
+    layout: str = "compacted"
+    context_tokens: Array = 1024.0
+    alpha: Array = 0.0
+    beta: Array = 1.0
+    bandwidth_byte_s: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """All outputs of one operating point (or a broadcast array of them)."""
+
+    decode_s: Output  # time per generated token
+    ttft_s: Output  # time to first token of a prompt of context_tokens
+    power_w: Output
+    energy_j_per_token: Output
+    perplexity_ratio: Output  # perplexity over that of the reference format without pruning, >= 1
+    top1_agreement: Output  # share of tokens whose most likely next token is the reference's, 0..1
+    memory_byte: Output  # weights plus kept KV
+    parts_s: Mapping[
+        str, Array
+    ]  # decode time by cost: weights, kv, unpack, compute, layers, token; compute only its excess
+    binding: NDArray[np.str_] | str  # "memory" or "compute"
+    outside: tuple[str, ...] = ()  # sentences: which input is outside the range the model is valid for
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Everything that an operating point can name, by key."""
+
+    boards: Mapping[str, Board]
+    models: Mapping[str, ModelShape]
+    runtimes: Mapping[str, Runtime]
+    weight_formats: Mapping[str, WeightFormat]
+    kv_formats: Mapping[str, KvFormat]
