@@ -1,0 +1,271 @@
+"""Numbers out to people and back: SI prefixes, thin-space thousands, digits decided by the interval.
+
+The only place where prefixes are added for display. Free of Qt, so the command line prints and reads the same texts.
+Units are the ones that names and files carry: ``s``, ``byte``, ``byte/s``, ``W``, ``J/token``, ``Hz``, ``op/s``,
+``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from core.spec import Absent, Output
+
+THIN_SPACE = "\u2009"
+MINUS = "\u2212"
+DASH = "\u2013"
+MAX_INPUT_LENGTH = 64
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SMALL = {"": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """How one SI unit is shown, spelled and prefixed."""
+
+    shown: str
+    out: dict[str, float]  # prefixes used for display
+    spelled: dict[str, float]  # spellings accepted, with their size in the SI unit
+    into: dict[str, float]  # prefixes accepted in front of them
+    example: str
+
+
+_UNITS = {
+    "s": _Unit("s", _SMALL, {"s": 1.0}, _SMALL | {"u": 1e-6}, "9.3 ms"),
+    "byte": _Unit("B", _DECIMAL, {"B": 1.0, "byte": 1.0, "bit": 0.125}, _DECIMAL | _BINARY, "4 GB or 4 GiB"),
+    "byte/s": _Unit(
+        "B/s",
+        _DECIMAL,
+        {"B/s": 1.0, "byte/s": 1.0, "bit/s": 0.125, "b/s": 0.125, "bps": 0.125},
+        _DECIMAL | _BINARY,
+        "51.2 GB/s",
+    ),
+    "W": _Unit("W", _SMALL | {"k": 1e3}, {"W": 1.0}, _SMALL | {"k": 1e3, "u": 1e-6}, "15 W"),
+    "V": _Unit("V", _SMALL, {"V": 1.0}, _SMALL, "5 V"),
+    "A": _Unit("A", _SMALL, {"A": 1.0}, _SMALL, "2.1 A"),
+    "J": _Unit("J", _SMALL | {"k": 1e3}, {"J": 1.0}, _SMALL | {"k": 1e3}, "40 J"),
+    "J/token": _Unit("J/token", _SMALL, {"J/token": 1.0, "J": 1.0}, _SMALL | {"u": 1e-6}, "90 mJ/token"),
+    "Hz": _Unit("Hz", _DECIMAL, {"Hz": 1.0}, _DECIMAL, "2.4 GHz"),
+    "op/s": _Unit("op/s", _DECIMAL, {"op/s": 1.0, "OPS": 1.0, "FLOP/s": 1.0}, _DECIMAL, "40 Top/s"),
+    "degC": _Unit("°C", {"": 1.0}, {"°C": 1.0, "degC": 1.0, "C": 1.0}, {"": 1.0}, "65 °C"),
+    "frac": _Unit("%", {"": 0.01}, {"%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
+    "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _DECIMAL | _BINARY, "2048 or 2k"),
+    "1": _Unit("", {"": 1.0}, {"": 1.0, "%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayUnit:
+    """A unit with its prefix: ``factor`` SI units make one of it, ``text`` names it."""
+
+    factor: float
+    text: str
+
+
+def display_unit(unit: str, reference: float) -> DisplayUnit:
+    """Return the prefixed unit in which `reference` (in SI) reads as 1 to 999; an unknown unit is shown as it is."""
+    known = _UNITS.get(unit)
+    if known is None:
+        return DisplayUnit(1.0, unit)
+    prefixes = sorted(known.out.items(), key=lambda item: item[1])
+    size = abs(reference) * 1.0005  # what rounds up to 1000 takes the next prefix
+    prefix, factor = ("", known.out[""]) if size == 0 or not math.isfinite(size) else prefixes[0]
+    for candidate in prefixes if size > 0 else ():
+        if candidate[1] <= size:
+            prefix, factor = candidate
+    return DisplayUnit(factor, prefix + known.shown)
+
+
+def number_text(value: float, decimals: int) -> str:
+    """Return `value` with `decimals` digits after the point (negative: rounded to tens, hundreds...)."""
+    if not math.isfinite(value):
+        return DASH
+    rounded = round(value, decimals)
+    digits = f"{abs(rounded):,.{max(decimals, 0)}f}".replace(",", THIN_SPACE)
+    return (MINUS if rounded < 0 else "") + digits
+
+
+def significant_decimals(size: float, n_digits: int) -> int:
+    """Return the decimals that show `n_digits` significant digits of a number of this size."""
+    if size == 0 or not math.isfinite(size):
+        return 0
+    exponent = int(f"{size:.{n_digits - 1}e}".rpartition("e")[2])  # of the rounded number: 9.996 is 10.0
+    return n_digits - 1 - exponent
+
+
+def interval_decimals(width: float) -> tuple[int, int]:
+    """Return the decimals of a value and of its bounds, given the width of its interval.
+
+    The value shows two digits of the width, the bounds one (two where the first is 1 or 2): 9.29 [8.9 – 9.6].
+    """
+    decimals = max(significant_decimals(width, 2), 0)
+    leading = width / 10.0 ** math.floor(math.log10(width)) if width > 0 else 1.0
+    return decimals, decimals if leading < 3 else max(decimals - 1, 0)
+
+
+def quantity_text(value: float, unit: str, n_digits: int = 3) -> str:
+    """Return a number without interval, with its unit: ``9.29 ms``, ``2 048 tokens``, ``38.4 GB/s``, ``98.9 %``."""
+    if not math.isfinite(value):
+        return DASH
+    shown = display_unit(unit, value)
+    scaled = value / shown.factor
+    whole = unit == "tokens"
+    decimals = 0 if whole else max(significant_decimals(scaled, n_digits), 0)
+    return _joined(number_text(scaled, decimals), shown.text)
+
+
+def exact_text(value: float, unit: str) -> str:
+    """Return a number a person entered, with all digits it needs (at most six) and no more: ``51.2 GB/s``, ``0.3``."""
+    shown = display_unit(unit, value)
+    scaled = value / shown.factor
+    most = max(significant_decimals(scaled, 6), 0)
+    decimals = next((n for n in range(most) if math.isclose(round(scaled, n), scaled, rel_tol=1e-6)), most)
+    return _joined(number_text(scaled, decimals), shown.text)
+
+
+def change_text(value: float, unit: str) -> str:
+    """Return a difference with its sign and two digits: ``+3.1 ms``, ``−0.62 ms``, ``−0.4 %``."""
+    shown = display_unit(unit, value)
+    scaled = value / shown.factor
+    sign = "" if value == 0 else MINUS if value < 0 else "+"
+    return _joined(sign + number_text(abs(scaled), max(significant_decimals(scaled, 2), 0)), shown.text)
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateText:
+    """An estimate in words, its parts in one unit: ``9.29``, ``ms``, ``8.9 – 9.6``."""
+
+    value: str
+    unit: str
+    interval: str
+
+    def __str__(self) -> str:
+        return _joined(self.value, self.unit) + (f" [{self.interval}]" if self.interval else "")
+
+
+def estimate_text(median: float, q05: float, q95: float, unit: str) -> EstimateText:
+    """Return a value and its 90 % interval as text; the interval decides the digits."""
+    shown = display_unit(unit, median)
+    value, low, high = median / shown.factor, q05 / shown.factor, q95 / shown.factor
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return EstimateText(number_text(value, max(significant_decimals(value, 3), 0)), shown.text, "")
+    width = high - low
+    if width <= abs(value) * 1e-6:
+        return EstimateText(number_text(value, min(max(significant_decimals(value, 3), 0), 6)), shown.text, "")
+    decimals, bound_decimals = interval_decimals(width)
+    interval = f"{number_text(low, bound_decimals)} {DASH} {number_text(high, bound_decimals)}"
+    return EstimateText(number_text(value, decimals), shown.text, interval)
+
+
+def output_text(output: Output, unit: str) -> str:
+    """Return an output with interval and provenance, or a dash and the reason why it is absent."""
+    if isinstance(output, Absent):
+        return f"{DASH} ({output.reason})"
+    text = estimate_text(float(output.median), float(output.q05), float(output.q95), unit)
+    return f"{text} {output.provenance.value.replace('_', ' ')}"
+
+
+def _joined(number: str, unit: str) -> str:
+    return f"{number} {unit}" if unit else number
+
+
+_NUMBER = re.compile(r"[+\-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?")
+_GROUPS = re.compile(r"(?<![\d.])(\d{1,3})((?: \d{3})+)(?!\d)")
+
+
+def parse_quantity(
+    text: str,
+    unit: str,
+    *,
+    name: str = "value",
+    low: float | None = None,
+    high: float | None = None,
+    bare: str = "",
+) -> float:
+    """Return the number a person typed, in the SI unit `unit`.
+
+    Parameters
+    ----------
+    text
+        ``51.2GB/s``, ``0.3``, ``30 %``, ``15W``, ``2 048``, ``2k``, ``0,3``, ``4GiB``, ``900us``; at most 64 long.
+    unit
+        One of this module's units.
+    name
+        What the number is, for the message.
+    low, high
+        Allowed range in SI units, ends included; None means no limit.
+    bare
+        The unit meant when none is typed, such as ``GB/s``; by default the SI unit itself.
+
+    Raises
+    ------
+    ValueError
+        One sentence: what was typed and what was expected, with an example.
+    """
+    known = _UNITS[unit]
+    if len(text) > MAX_INPUT_LENGTH:
+        raise ValueError(
+            f"{name}: got {len(text)} characters, expected at most {MAX_INPUT_LENGTH}, such as {known.example}"
+        )
+    expected = ValueError(f"{name}: got {text.strip()!r}, expected a number and its unit, such as {known.example}")
+    plain = _plain_number(text, name)
+    match = _NUMBER.match(plain)
+    if match is None:
+        raise expected
+    factor = _factor(plain[match.end() :].strip() or bare, unit)
+    if factor is None:
+        raise expected
+    value = float(match.group()) * factor
+    if not math.isfinite(value):
+        raise expected
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ValueError(f"{name}: got {text.strip()}, expected {_range_text(low, high, unit)}")
+    return value
+
+
+def _plain_number(text: str, name: str) -> str:
+    """Return the text with one kind of minus, no thousands separators, and a point as decimal sign."""
+    for space in ("\u2009", "\u202f", "\u00a0", "_", "'"):
+        text = text.replace(space, " ")
+    text = text.strip().replace(MINUS, "-").replace("μ", "µ")
+    text = _GROUPS.sub(lambda m: m.group(1) + m.group(2).replace(" ", ""), text)
+    if re.match(r"[+\-]?[1-9]\d{0,2},\d{3}(?![\d,.])", text):
+        number = text[: text.index(",") + 4]
+        a, b = number.replace(",", ""), number.replace(",", ".")
+        raise ValueError(f"{name}: {number} may mean {a} or {b}; expected one of the two, without a comma")
+    if re.match(r"[+\-]?\d{1,3}(?:,\d{3})+(?:\.|,\d{3}|(?![\d,]))", text) and (text.count(",") > 1 or "." in text):
+        return text.replace(",", "")
+    return text.replace(",", ".", 1)
+
+
+@cache
+def _spellings(unit: str) -> dict[str, float]:
+    known = _UNITS[unit]
+    spelled = {
+        prefix + spelling: factor * size
+        for spelling, size in known.spelled.items()
+        for prefix, factor in known.into.items()
+    }
+    return {"": 1.0} | spelled
+
+
+def _factor(written: str, unit: str) -> float | None:
+    """Return the size of a written unit in SI; case is forgiven where only one reading is left."""
+    spellings = _spellings(unit)
+    if written in spellings:
+        return spellings[written]
+    readings = {factor for spelling, factor in spellings.items() if spelling.lower() == written.lower()}
+    return readings.pop() if len(readings) == 1 else None
+
+
+def _range_text(low: float | None, high: float | None, unit: str) -> str:
+    if low is None:
+        return f"at most {exact_text(high or 0.0, unit)}"
+    if high is None:
+        return f"at least {exact_text(low, unit)}"
+    return f"{exact_text(low, unit)} to {exact_text(high, unit)}"
