@@ -128,9 +128,9 @@ def exact_text(value: float, unit: str) -> str:
     return _joined(number_text(scaled, decimals), shown.text)
 
 
-def change_text(value: float, unit: str) -> str:
-    """Return a difference with its sign and two digits: ``+3.1 ms``, ``−0.62 ms``, ``−0.4 %``."""
-    shown = display_unit(unit, value)
+def change_text(value: float, unit: str, like: float | None = None) -> str:
+    """Return a difference with its sign and two digits, in the prefix `like` would have: ``−0.62 ms`` of 9.29 ms."""
+    shown = display_unit(unit, value if like is None else like)
     scaled = value / shown.factor
     sign = "" if value == 0 else MINUS if value < 0 else "+"
     return _joined(sign + number_text(abs(scaled), max(significant_decimals(scaled, 2), 0)), shown.text)

@@ -120,7 +120,7 @@ def test_prefix_thousands_and_signs():
     assert quantity_text(0.0, "frac") == "0 %"
     assert quantity_text(0.99996, "s") == "1.00 s"
     assert quantity_text(math.nan, "s") == "–"
-    assert change_text(-0.62e-3, "s") == "−0.62 ms"
+    assert change_text(-0.62e-3, "s", like=9.29e-3) == "−0.62 ms"
     assert change_text(3.1e-3, "s") == "+3.1 ms"
     assert number_text(-1234.6, 0) == "−1\u2009235"
     assert display_unit("W", 0.4).text == "mW"
