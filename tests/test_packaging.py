@@ -1,0 +1,49 @@
+"""The wheel puts our folders into one private place and runs from anywhere."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of a copy of the tracked files, built without a network."""
+    out = tmp_path_factory.mktemp("wheel")
+    code = f"import os; os.chdir({str(ROOT)!r}); from poetry.core.masonry.api import build_wheel; print(build_wheel({str(out)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return out / done.stdout.split()[-1]
+
+
+def test_wheel_holds_one_private_folder(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"trilemma.py", "trilemma_lib", "trilemma-0.1.0.dist-info"}
+
+
+def test_wheel_holds_every_tracked_file_of_the_rooms(wheel):
+    tracked = subprocess.run(
+        ["git", "ls-files", "app", "core", "kernels", "resources"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    there = [name for name in tracked if name and (ROOT / name).exists()]
+    assert set(there) <= {n.removeprefix("trilemma_lib/") for n in zipfile.ZipFile(wheel).namelist()}
+
+
+def test_wheel_runs_from_another_folder(wheel, tmp_path):
+    target = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(target)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    env = os.environ | {"PYTHONPATH": str(target)}
+    done = subprocess.run(
+        [sys.executable, "-m", "trilemma", "boards", "--json"],
+        cwd=elsewhere, env=env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "this" in {board["key"] for board in json.loads(done.stdout)["boards"]}
