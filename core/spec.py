@@ -144,6 +144,7 @@ class Runtime:
     t_layer_s: Prior  # launch and synchronisation per layer
     t_token_s: Prior  # constant per token
     eta_compute: Prior  # share of the peak compute rate reached in prefill
+    format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -205,3 +206,27 @@ class Catalogue:
     runtimes: Mapping[str, Runtime]
     weight_formats: Mapping[str, WeightFormat]
     kv_formats: Mapping[str, KvFormat]
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What is known of the cost parameters of one board, runtime and power mode: a Gaussian in their natural logarithms.
+
+    Parameters are the fields of `Runtime` ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", in its units),
+    "damage" (factor on the predicted loss of accuracy), and ratios to them, median 1 unless taught otherwise: "eta.int4" (of
+    a weight format), "kappa.int8" (of a KV format), "eta_compute.int4", "model.smollm2-135m" (factor on the decode time
+    of one model). `core.scenario.prior` makes the one that no measurement has taught.
+    """
+
+    board: str
+    runtime: str
+    power_mode: str
+    names: tuple[str, ...]
+    log_mean: NDArray[np.float64]  # shape (n_parameters,)
+    log_cov: NDArray[np.float64]  # shape (n_parameters, n_parameters)
+    bandwidth_byte_s: float  # the bandwidth that eta is a share of; predictions that name none use it
+    decode_log_sd: float  # a new measurement of decode_s about its prediction, beyond the parameters
+    ttft_log_sd: float
+    n_decode: int = 0  # measurements that taught it, by output: 0 leaves that output "predicted"
+    n_ttft: int = 0
+    n_quality: int = 0
