@@ -1,0 +1,426 @@
+"""The one mutable state of the dashboard. It changes here and nowhere else: first the value, then the signal.
+
+Views read the store and push `app.model.commands`; the conductor writes what the board says. `changed` carries the path
+that has changed: a settable path of `Store.get`, or one of ``prediction``, ``measurements``, ``calibration``,
+``catalogue``, ``link``, ``activity``, ``log``, ``samples``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, Signal
+
+from app.client.events import Channel
+from app.model import axes
+from app.model.axes import Axis
+from app.model.measurements import Measurement
+from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Prediction
+
+if TYPE_CHECKING:
+    from core.calibrate import Calibration
+
+    from app.model.outlook import Dots, Sensitivity
+
+LOG_LINES = 1000
+LIMITS = {
+    "limits.latency": "latency_s",
+    "limits.power": "power_w",
+    "limits.accuracy": "top1_agreement",
+}
+"""Path -> field of `Limits`."""
+THEMES = ("system", "light", "dark")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user must hold; None is no limit."""
+
+    latency_s: float | None = None  # per token, at most
+    power_w: float | None = None  # at most
+    top1_agreement: float | None = None  # share of tokens, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How the board is attached, in one sentence and in parts."""
+
+    state: Literal["detached", "connecting", "attached", "lost"] = "detached"
+    text: str = "No board is attached."
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    channels: tuple[Channel, ...] = ()
+    n_lost: int = 0
+    retry_at_s: float | None = None  # monotonic time of the next try, for a countdown
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What runs on the board now. `kind` "idle" means nothing; then `text` says how the last thing ended."""
+
+    kind: Literal["idle", "bandwidth", "measure", "calibrate"] = "idle"
+    text: str = ""
+    done_frac: float = 0.0
+    point: OperatingPoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of the log panel."""
+
+    time_utc: datetime
+    level: Literal["info", "warning", "error"]
+    text: str
+
+
+class Store(QObject):
+    """All state that more than one panel sees.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+        Boards, models, runtimes and formats; ``catalogue.boards["this"]`` learns its bandwidth when it is measured.
+    point : OperatingPoint, optional
+        Where to start.
+    """
+
+    changed = Signal(str)
+
+    def __init__(self, catalogue: Catalogue, point: OperatingPoint | None = None) -> None:
+        super().__init__()
+        self._catalogue = catalogue
+        self._point = point or OperatingPoint()
+        axes.check_point(self._point, catalogue)
+        self._limits = Limits()
+        self._values: dict[str, Any] = {
+            "axis": "point.alpha",
+            "paused": False,
+            "auto_measure": True,
+            "theme": "system",
+            "pinned": None,
+            "preset": "",
+        }
+        self._link, self._activity = Link(), Activity()
+        self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
+        self._measurements: list[Measurement] = []
+        self._calibration: Calibration | None = None
+        self._not_here = "This board has not been measured yet."
+        self._cache: dict[Any, Any] = {}
+
+    # ---- reading
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Boards, models, runtimes and formats by key."""
+        return self._catalogue
+
+    @property
+    def point(self) -> OperatingPoint:
+        """The current operating point (scalars only)."""
+        return self._point
+
+    @property
+    def limits(self) -> Limits:
+        """The user's limits."""
+        return self._limits
+
+    @property
+    def axis(self) -> str:
+        """The path of the slider last moved: the horizontal axis of the curves."""
+        return str(self._values["axis"])
+
+    @property
+    def link(self) -> Link:
+        """How the board is attached."""
+        return self._link
+
+    @property
+    def activity(self) -> Activity:
+        """What runs on the board now."""
+        return self._activity
+
+    @property
+    def log(self) -> Sequence[LogLine]:
+        """The last lines of the log, oldest first."""
+        return self._log
+
+    @property
+    def measurements(self) -> Sequence[Measurement]:
+        """All measurements of the attached board, oldest first."""
+        return self._measurements
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The model fitted to the attached board, or None before there are enough measurements."""
+        return self._calibration
+
+    def get(self, path: str) -> Any:
+        """Return the value at a path: ``point``, ``point.alpha``..., ``limits``, ``limits.latency``..., ``axis``,
+        ``paused``, ``auto_measure``, ``theme``, ``pinned``, ``preset``.
+
+        Raises
+        ------
+        ValueError
+            There is no such path.
+        """
+        if path == "point":
+            return self._point
+        if path == "limits":
+            return self._limits
+        if path in axes.FIELDS:
+            return getattr(self._point, axes.FIELDS[path])
+        if path in LIMITS:
+            return getattr(self._limits, LIMITS[path])
+        if path in self._values:
+            return self._values[path]
+        raise ValueError(f"there is no path {path!r} in the store")
+
+    def axis_range(self, path: str) -> Axis:
+        """Return range, step and options of a path of the point, for the current board and model."""
+        return axes.axis_of(path, self._point, self._catalogue)
+
+    def position(self, path: str) -> float:
+        """Return where the current point lies on the axis of `path` (SI value, or index of the option)."""
+        return axes.position(path, self._point, self._catalogue)
+
+    # ---- writing
+
+    def checked(self, path: str, value: Any) -> Any:
+        """Return `value` as `set` would store it at `path`.
+
+        Raises
+        ------
+        ValueError
+            One sentence naming the path, the value and what was expected.
+        """
+        if path in axes.FIELDS:
+            return axes.checked(path, value, self._point, self._catalogue)
+        if path in LIMITS:
+            return _checked_limit(path, value)
+        if path == "axis":
+            axes.axis_of(value, self._point, self._catalogue)
+        elif path == "limits":
+            for part, name in LIMITS.items():
+                _checked_limit(part, getattr(value, name))
+        elif path == "point" or (path == "pinned" and value is not None):
+            if not isinstance(value, OperatingPoint):
+                raise ValueError(f"{path} is {value!r}: expected an operating point")
+            axes.check_point(value, self._catalogue)
+        elif path in self._values:
+            _check_plain(path, value)
+        else:
+            raise ValueError(f"there is no path {path!r} in the store")
+        return value
+
+    def set(self, path: str, value: Any) -> None:
+        """Check a value, store it, then emit every path that changed by it. Setting what is there already does nothing.
+
+        Setting a field of the point also makes it the axis. A new board or model takes along what it cannot do: its
+        power mode goes back to the default, a context beyond the model's becomes the model's, with a line in the log.
+
+        Raises
+        ------
+        ValueError
+            As `checked`; nothing was changed.
+        """
+        value = self.checked(path, value)
+        if path in axes.FIELDS:
+            paths = self._replace_point(self._fitting(axes.moved(self._point, path, value)))
+            if path in axes.NUMERIC or path in ("point.weights", "point.kv", "point.policy"):
+                paths += self._replace_value("axis", path)
+        elif path == "point":
+            paths = self._replace_point(value)
+        elif path in LIMITS or path == "limits":
+            limits = value if path == "limits" else replace(self._limits, **{LIMITS[path]: value})
+            paths = [p for p, name in LIMITS.items() if getattr(limits, name) != getattr(self._limits, name)]
+            self._limits = limits
+        else:
+            paths = self._replace_value(path, value)
+        for changed in paths:
+            self.changed.emit(changed)
+
+    def _replace_value(self, path: str, value: Any) -> list[str]:
+        if self._values[path] == value:
+            return []
+        self._values[path] = value
+        return [path]
+
+    def _replace_point(self, point: OperatingPoint) -> list[str]:
+        before, self._point = self._point, point
+        paths = [p for p, name in axes.FIELDS.items() if getattr(point, name) != getattr(before, name)]
+        return [*paths, *self._forget()] if paths else []
+
+    def _fitting(self, point: OperatingPoint) -> OperatingPoint:
+        if point.power_mode not in ("", *self._catalogue.boards[point.board].power_modes):
+            point = replace(point, power_mode="")
+        model = self._catalogue.models[point.model]
+        if point.context_tokens > model.max_context_tokens:
+            self.say("info", f"Context is now {model.max_context_tokens} tokens, the longest {model.name} takes.")
+            point = replace(point, context_tokens=float(model.max_context_tokens))
+        return point
+
+    def _forget(self) -> list[str]:
+        self._cache.clear()
+        return ["prediction"]
+
+    def set_link(self, **changes: Any) -> None:
+        """Replace fields of `link` and emit ``link``."""
+        self._link = replace(self._link, **changes)
+        self.changed.emit("link")
+
+    def set_activity(self, activity: Activity) -> None:
+        """Replace `activity` and emit ``activity``."""
+        self._activity = activity
+        self.changed.emit("activity")
+
+    def say(self, level: Literal["info", "warning", "error"], text: str) -> None:
+        """Append a line to the log and emit ``log``."""
+        self._log.append(LogLine(datetime.now(UTC), level, text))
+        self.changed.emit("log")
+
+    def set_measurements(self, measurements: Sequence[Measurement], not_here: str = "") -> None:
+        """Replace all measurements, and say in `not_here` why there can be none ("" when there can)."""
+        self._measurements, self._not_here = list(measurements), not_here
+        self.changed.emit("measurements")
+
+    def add_measurement(self, measurement: Measurement) -> None:
+        """Append a measurement of the attached board and emit ``measurements``."""
+        self._measurements.append(measurement)
+        self.changed.emit("measurements")
+
+    def set_calibration(self, calibration: Calibration | None) -> None:
+        """Replace the calibration; every prediction of this board follows."""
+        self._calibration = calibration
+        self._emit("calibration", *self._forget())
+
+    def set_board(self, board: Board) -> None:
+        """Replace a board of the catalogue by what was measured on it; every prediction of it follows."""
+        self._catalogue = replace(self._catalogue, boards={**self._catalogue.boards, board.key: board})
+        self._emit("catalogue", *self._forget())
+
+    def _emit(self, *paths: str) -> None:
+        for path in paths:
+            self.changed.emit(path)
+
+    # ---- what follows from it
+
+    @property
+    def not_measured_here(self) -> str:
+        """Why no measurement and no calibration can apply to the current board, in one sentence; "" when they can."""
+        name = self._catalogue.boards[self._point.board].name
+        if self._point.board != "this":
+            return f"{name} is not attached: its numbers are predicted from its data sheet."
+        return self._not_here
+
+    @property
+    def prediction(self) -> Prediction:
+        """All outputs at the current point, calibrated where the calibration applies."""
+        return self.prediction_of(self._point)
+
+    def prediction_of(self, point: OperatingPoint) -> Prediction:
+        """All outputs at another point, such as the pinned one."""
+        from core.scenario import predict
+
+        result: Prediction = self._cached(
+            ("point", point), lambda: predict(point, self._catalogue, self._posterior(point))
+        )
+        return result
+
+    def curve(
+        self, n: int = 128, axis: str = "", point: OperatingPoint | None = None
+    ) -> tuple[NDArray[np.float64], Prediction]:
+        """Predict along `axis` (default: the slider last moved), everything else as in `point` (default: the current).
+
+        A categorical axis has one position 0, 1, 2... an option (`axis_range(axis).options` names them), and NaN where
+        an option has no value.
+        """
+        from app.model import outlook
+
+        at, path = point or self._point, axis or self.axis
+        span = axes.axis_of(path, self._point, self._catalogue)
+        result: tuple[NDArray[np.float64], Prediction] = self._cached(
+            ("curve", n, path, at), lambda: outlook.curve(span, at, self._catalogue, self._posterior(at), n)
+        )
+        return result
+
+    @property
+    def sensitivities(self) -> Mapping[str, Sensitivity]:
+        """What one step of each numeric slider does to the current point, by path."""
+        from app.model import outlook
+
+        result: Mapping[str, Sensitivity] = self._cached(
+            "sensitivities",
+            lambda: outlook.sensitivities(self._point, self._catalogue, self._posterior(self._point)),
+        )
+        return result
+
+    def measured(self, name: str) -> Output:
+        """Return the latest measured value of one output at exactly the current point, or Absent with the reason."""
+        if self.not_measured_here:
+            return Absent(self.not_measured_here)
+        here = axes.canonical(self._point, self._catalogue)
+        reason = "not measured yet"
+        for measurement in reversed(self._measurements):
+            if axes.canonical(measurement.point, self._catalogue) == here and name in measurement.body:
+                output = measurement.output(name)
+                if isinstance(output, Estimate):
+                    return output
+                reason = output.reason
+        return Absent(reason)
+
+    def dots(self, name: str, axis: str = "") -> Dots:
+        """Return the measured values of one output along `axis`: those equal to the current point in everything else.
+
+        The latest one counts where a position was measured more than once.
+        """
+        from app.model.outlook import Dots
+
+        path, found = axis or self.axis, {}
+        if not self.not_measured_here:
+            here = axes.canonical(self._point, self._catalogue)
+            for measurement in self._measurements:
+                there = axes.canonical(measurement.point, self._catalogue)
+                output = measurement.output(name)
+                if isinstance(output, Estimate) and _same_but(path, here, there):
+                    found[axes.position(path, there, self._catalogue)] = (output.median, output.q05, output.q95)
+        rows = np.array([(x, *found[x]) for x in sorted(found)], dtype=float).reshape(-1, 4)
+        return Dots(*rows.T)
+
+    def _posterior(self, point: OperatingPoint) -> Any:
+        return self._calibration.posterior if self._calibration is not None and point.board == "this" else None
+
+    def _cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
+
+def _same_but(path: str, a: OperatingPoint, b: OperatingPoint) -> bool:
+    if axes.moved(a, path, None) == axes.moved(b, path, None):
+        return True
+    # without pruning there is no policy, so the point at alpha 0 lies on the alpha axis of every policy
+    if path == "point.alpha" and (a.alpha == 0 or b.alpha == 0):
+        return replace(a, alpha=0.0, policy="", layout="") == replace(b, alpha=0.0, policy="", layout="")
+    return False
+
+
+def _check_plain(path: str, value: Any) -> None:
+    if path == "theme" and value not in THEMES:
+        raise ValueError(f"theme is {value!r}: expected one of {', '.join(THEMES)}")
+    if path in ("paused", "auto_measure") and not isinstance(value, bool):
+        raise ValueError(f"{path} is {value!r}: expected true or false")
+
+
+def _checked_limit(path: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or not np.isfinite(value):
+        raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
+    if path == "limits.accuracy" and value > 1:
+        raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
+    return float(value)
