@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.client.events import Channel
 from app.model import axes
 from app.model.axes import Axis
 from app.model.measurements import Measurement
+from app.model.state import LIMITS, Activity, Limits, Link, LogLine
 from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Prediction
 
 if TYPE_CHECKING:
@@ -29,53 +29,7 @@ if TYPE_CHECKING:
     from app.model.outlook import Dots, Sensitivity
 
 LOG_LINES = 1000
-LIMITS = {
-    "limits.latency": "latency_s",
-    "limits.power": "power_w",
-    "limits.accuracy": "top1_agreement",
-}
-"""Path -> field of `Limits`."""
 THEMES = ("system", "light", "dark")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the user must hold; None is no limit."""
-
-    latency_s: float | None = None  # per token, at most
-    power_w: float | None = None  # at most
-    top1_agreement: float | None = None  # share of tokens, at least
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """How the board is attached, in one sentence and in parts."""
-
-    state: Literal["detached", "connecting", "attached", "lost"] = "detached"
-    text: str = "No board is attached."
-    hello: Mapping[str, Any] = field(default_factory=dict)
-    channels: tuple[Channel, ...] = ()
-    n_lost: int = 0
-    retry_at_s: float | None = None  # monotonic time of the next try, for a countdown
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What runs on the board now. `kind` "idle" means nothing; then `text` says how the last thing ended."""
-
-    kind: Literal["idle", "bandwidth", "measure", "calibrate"] = "idle"
-    text: str = ""
-    done_frac: float = 0.0
-    point: OperatingPoint | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line of the log panel."""
-
-    time_utc: datetime
-    level: Literal["info", "warning", "error"]
-    text: str
 
 
 class Store(QObject):

@@ -1,0 +1,58 @@
+"""The parts of the store that are records: limits, link, activity, log lines. Frozen; the store replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from app.client.events import Channel
+from core.spec import OperatingPoint
+
+LIMITS = {
+    "limits.latency": "latency_s",
+    "limits.power": "power_w",
+    "limits.accuracy": "top1_agreement",
+}
+"""Path -> field of `Limits`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user must hold; None is no limit."""
+
+    latency_s: float | None = None  # per token, at most
+    power_w: float | None = None  # at most
+    top1_agreement: float | None = None  # share of tokens, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How the board is attached, in one sentence and in parts."""
+
+    state: Literal["detached", "connecting", "attached", "lost"] = "detached"
+    text: str = "No board is attached."
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    channels: tuple[Channel, ...] = ()
+    n_lost: int = 0
+    retry_at_s: float | None = None  # monotonic time of the next try, for a countdown
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What runs on the board now. `kind` "idle" means nothing; then `text` says how the last thing ended."""
+
+    kind: Literal["idle", "bandwidth", "measure", "calibrate"] = "idle"
+    text: str = ""
+    done_frac: float = 0.0
+    point: OperatingPoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of the log panel."""
+
+    time_utc: datetime
+    level: Literal["info", "warning", "error"]
+    text: str
