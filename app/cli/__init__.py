@@ -12,9 +12,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from app import VERSION
 from app.cli.output import UserError
-
-VERSION = "0.1.0"
 
 COMMANDS = {
     "gui": "open the dashboard (the default)",
