@@ -1,0 +1,386 @@
+"""The catalogue from the resource files, and a model's shape from the header of a GGUF file.
+
+Resource files are checked strictly: an unknown key, a missing key, a wrong type, a value out of range and a number
+without a source are each refused as ``file: key: got X, expected Y``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NoReturn
+
+from core.gguf_header import Header, read_header
+from core.spec import Board, Catalogue, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
+
+_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "beta")
+_DEFAULT_SOURCE = "default"  # the source of all numbers of a table that its `sources` do not name
+
+
+class _Table:
+    """One TOML table whose keys are taken one by one; `close` refuses what is left and numbers without a source."""
+
+    def __init__(self, where: str, data: Mapping[str, Any]) -> None:
+        self.where, self.left, self.numbers = where, dict(data), list[str]()
+
+    def fail(self, key: str, got: object, expected: str) -> NoReturn:
+        raise ValueError(f"{self.where}: {key}: got {got!r}, expected {expected}")
+
+    def take(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = None) -> Any:
+        value = self.left.pop(key, default)
+        if value is None:
+            raise ValueError(f"{self.where}: {key}: got nothing, expected {expected}")
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.fail(key, value, expected)
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self.take(key, str, "a text", default))
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        return bool(self.take(key, bool, "true or false", default))
+
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        """A number with ``low <= value <= high``; without a default it must be there, and it must have a source."""
+        expected = f"a number from {low:g} to {high:g}"
+        if key in self.left:
+            self.numbers.append(key)
+        value = float(self.take(key, (int, float), expected, default))
+        if not (math.isfinite(value) and low <= value <= high):
+            self.fail(key, value, expected)
+        return value
+
+    def optional(self, key: str, low: float, high: float) -> float | None:
+        return self.number(key, low, high) if key in self.left else None
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        expected = f"a whole number from {low} to {high}"
+        value = self.take(key, int, expected)
+        if not low <= value <= high:
+            self.fail(key, value, expected)
+        self.numbers.append(key)
+        return int(value)
+
+    def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Table:
+        return _Table(f"{self.where}: {key}", self.take(key, dict, "a table", default))
+
+    def tables(self) -> Iterator[tuple[str, _Table]]:
+        """All that is left, which must be tables."""
+        for key in list(self.left):
+            yield key, self.table(key)
+
+    def close(self) -> dict[str, str]:
+        """Refuse unknown keys; return the source of each number taken."""
+        given = self.table("sources", {})
+        sources = {key: given.text(key) for key in list(given.left)}
+        default = sources.pop(_DEFAULT_SOURCE, "")
+        for key in self.left:
+            self.fail(key, self.left[key], "no such key")
+        for key in sources.keys() - set(self.numbers) - {"tied_embeddings", "weight_byte_by_format"}:
+            given.fail(key, sources[key], "the name of a number of this table")
+        for key in self.numbers:
+            if not sources.setdefault(key, default):
+                raise ValueError(f"{self.where}: {key}: got no source, expected one in [sources]")
+        return sources
+
+
+@functools.cache
+def load_catalogue() -> Catalogue:
+    """Read every board, model, runtime and format of the resource files; the same object every time.
+
+    Raises
+    ------
+    ValueError
+        ``file: key: got X, expected Y`` for the first thing that is wrong in a file.
+    """
+    root = files("resources")
+    formats = _Table("formats.toml", _parse("formats.toml", root.joinpath("formats.toml").read_text("utf-8")))
+    weights = {key: _weight_format(key, table) for key, table in formats.table("weights").tables()}
+    kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
+    formats.close()
+    boards = {key: _board(key, table) for key, table in _files("boards")}
+    models = {key: _model(key, table) for key, table in _files("models")}
+    runtimes = {key: _runtime(key, table) for key, table in _files("runtimes")}
+    for model in models.values():
+        for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
+            raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
+    return Catalogue(boards, models, runtimes, weights, kv)
+
+
+def _parse(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: got text that is not TOML ({error}), expected TOML") from None
+
+
+def _files(folder: str) -> Iterator[tuple[str, _Table]]:
+    entries = sorted(files("resources").joinpath(folder).iterdir(), key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name.endswith(".toml"):
+            where = f"{folder}/{entry.name}"
+            yield entry.name.removesuffix(".toml"), _Table(where, _parse(where, entry.read_text("utf-8")))
+
+
+def _weight_format(key: str, table: _Table) -> WeightFormat:
+    made = WeightFormat(
+        key=key,
+        name=table.text("name"),
+        bits_per_weight=table.number("bits_per_weight", 1.0, 32.0),
+        head_bits_per_weight=table.number("head_bits_per_weight", 1.0, 32.0),
+        needs_unpacking=table.flag("needs_unpacking"),
+        importance_matrix=table.flag("importance_matrix", default=False),
+        source=table.text("source"),
+    )
+    table.numbers.clear()  # one `source` covers the table
+    table.close()
+    return made
+
+
+def _kv_format(key: str, table: _Table) -> KvFormat:
+    bits = table.number("bits_per_value", 1.0, 32.0)
+    made = KvFormat(key=key, name=table.text("name"), bits_per_value=bits, source=table.text("source"))
+    table.numbers.clear()
+    table.close()
+    return made
+
+
+def _board(key: str, table: _Table) -> Board:
+    unit = table.text("unit")
+    if unit not in ("cpu", "gpu", "npu"):
+        table.fail("unit", unit, "cpu, gpu or npu")
+    modes, sources = dict[str, PowerMode](), dict[str, str]()
+    for mode_key, mode in table.table("power_modes").tables():
+        modes[mode_key] = PowerMode(
+            key=mode_key,
+            bandwidth_byte_s=mode.number("bandwidth_byte_s", 1e8, 1e14),
+            compute_op_s=mode.optional("compute_op_s", 1e8, 1e17),
+            clock_hz=mode.optional("clock_hz", 1e6, 1e11),
+            power_limit_w=mode.optional("power_limit_w", 0.1, 1e4),
+        )
+        sources |= {f"{mode_key}.{name}": source for name, source in mode.close().items()}
+    if not modes:
+        table.fail("power_modes", {}, "at least one")
+    made = Board(
+        key=key,
+        name=table.text("name"),
+        unit=unit,
+        power_modes=modes,
+        memory_byte=table.optional("memory_byte", 1e6, 1e14),
+        idle_power_w=table.optional("idle_power_w", 0.0, 1e4),
+        system_energy_j_byte=table.optional("system_energy_j_byte", 1e-12, 1e-6),
+        system_energy_log_sd=table.number("system_energy_log_sd", 0.0, 3.0, default=0.35),
+        power_rail=table.text("power_rail", default=""),
+        bandwidth_log_sd=table.number("bandwidth_log_sd", 0.0, 3.0, default=0.0),
+        sources=sources,
+    )
+    sources |= table.close()
+    return made
+
+
+def _model(key: str, table: _Table) -> ModelShape:
+    n = {name: table.integer(name, 1, 10_000_000) for name in _SHAPE}
+    if n["n_heads"] % n["n_kv_heads"]:
+        table.fail("n_kv_heads", n["n_kv_heads"], f"a divisor of n_heads {n['n_heads']}")
+    tied = table.flag("tied_embeddings")
+    head = n["hidden_size"] * n["vocab_size"]
+    body = table.number("body_params", 1e3, 1e14, default=_dense_body_params(n))
+    total = table.number("total_params", 1e3, 1e14, default=body + head * (1 if tied else 2))
+    exact = table.table("weight_byte_by_format", {})
+    weight_byte = {name: exact.number(name, 1e3, 1e14) for name in list(exact.left)}
+    reference = table.text("reference_format", default="")
+    made = ModelShape(
+        key=key,
+        name=table.text("name"),
+        **{name: n[name] for name in _SHAPE},
+        tied_embeddings=tied,
+        body_params=body,
+        head_params=float(head),
+        total_params=total,
+        damage_scale=table.number("damage_scale", 0.01, 100.0),
+        damage_scale_log_sd=table.number("damage_scale_log_sd", 0.0, 3.0),
+        weight_byte_by_format=weight_byte,
+        reference_format=reference,
+        sources=(sources := dict[str, str]()),
+    )
+    sources |= table.close()
+    for name in weight_byte:
+        if "weight_byte_by_format" not in sources:
+            table.fail("weight_byte_by_format", name, "a source in [sources]")
+    return made
+
+
+_SHAPE = (
+    "n_layers",
+    "hidden_size",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+    "max_context_tokens",
+)
+
+
+def _dense_body_params(n: Mapping[str, int]) -> float:
+    """Weights of all layers of a dense gated decoder, norms and biases left out."""
+    attention = n["hidden_size"] * n["head_dim"] * 2 * (n["n_heads"] + n["n_kv_heads"])
+    return float(n["n_layers"] * (attention + 3 * n["hidden_size"] * n["intermediate_size"]))
+
+
+def _runtime(key: str, table: _Table) -> Runtime:
+    knobs = table.take("knobs", list, "a list of operating-point fields")
+    for knob in knobs:
+        if knob not in _KNOBS:
+            table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
+    sources: dict[str, str] = {}
+    priors: dict[str, Prior] = {}
+    for name, low, high in _PRIORS:
+        prior = table.table(name)
+        priors[name] = Prior(prior.number("median", low, high), prior.number("log_sd", 0.0, 3.0))
+        sources[name] = prior.text("source")
+        prior.numbers.clear()  # one `source` covers the prior
+        prior.close()
+    made = Runtime(
+        key=key,
+        name=table.text("name"),
+        eta=priors["eta"],
+        kappa=priors["kappa"],
+        rho=priors["rho"],
+        t_layer_s=priors["t_layer_s"],
+        t_token_s=priors["t_token_s"],
+        eta_compute=priors["eta_compute"],
+        knobs=tuple(knobs),
+        sources=sources,
+    )
+    table.close()
+    return made
+
+
+_PRIORS = (
+    ("eta", 0.01, 1.1),
+    ("kappa", 0.1, 100.0),
+    ("rho", 0.0, 100.0),
+    ("t_layer_s", 0.0, 1.0),
+    ("t_token_s", 0.0, 10.0),
+    ("eta_compute", 1e-4, 1.1),
+)
+
+
+# --- a model from its file --------------------------------------------------------------------------------------------
+
+_FILE_TYPE = {
+    **{0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1", 10: "q2_k", 11: "q3_k_s"},
+    **{12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k", 19: "iq2_xxs"},
+    **{20: "iq2_xs", 21: "q2_k_s", 22: "iq3_xs", 23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m"},
+    **{28: "iq2_s", 29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16", 36: "tq1_0", 37: "tq2_0", 38: "mxfp4"},
+}
+"""``general.file_type`` of a GGUF file -> key of the weight format."""
+
+
+def model_from_gguf(path: Path | str) -> ModelShape:
+    """Describe a model by its GGUF file: the shape, and the exact bytes that one decoded token reads.
+
+    A token reads every tensor once except the input embedding, of which it reads one row; where the head is tied to the
+    embedding, that table is read once, as the head. Of the experts of a layer it reads the active share.
+
+    Returns
+    -------
+    ModelShape
+        `weight_byte_by_format` holds the exact bytes under `reference_format`, the format of the file;
+        ``sources["weight_byte_by_format"]`` says which tensor types it mixes.
+
+    Raises
+    ------
+    ValueError
+        One sentence for a file that cannot be read, is cut, is no GGUF file, or is no decoder-only transformer.
+    """
+    path = Path(path)
+    header = read_header(path)
+    arch = header.metadata.get("general.architecture")
+    if not isinstance(arch, str):
+        raise ValueError(f"{path.name}: general.architecture: got {arch!r}, expected a text")
+    get = functools.partial(_whole, path.name, header)
+    n_heads = get(f"{arch}.attention.head_count")
+    hidden = get(f"{arch}.embedding_length")
+    reads = _read_per_token(path.name, header, arch)
+    reference = _reference_format(header)
+    name = header.metadata.get("general.name")
+    total = float(sum(tensor.n_weights for tensor in header.tensors))
+    mix = Counter(tensor.type_name for tensor in header.tensors)
+    return ModelShape(
+        key=path.stem.lower(),
+        name=name if isinstance(name, str) else path.stem,
+        n_layers=get(f"{arch}.block_count"),
+        hidden_size=hidden,
+        n_heads=n_heads,
+        n_kv_heads=get(f"{arch}.attention.head_count_kv", n_heads),
+        head_dim=get(f"{arch}.attention.key_length", max(1, hidden // n_heads)),
+        intermediate_size=get(f"{arch}.feed_forward_length", 0) or get(f"{arch}.expert_feed_forward_length"),
+        vocab_size=reads["vocab_size"],
+        tied_embeddings=bool(reads["tied"]),
+        body_params=float(reads["body"]),
+        head_params=float(reads["head"]),
+        total_params=total,
+        max_context_tokens=get(f"{arch}.context_length"),
+        damage_scale=1.5 if total < 2e9 else 1.0,
+        weight_byte_by_format={reference: float(reads["byte"])},
+        reference_format=reference,
+        sources={
+            "weight_byte_by_format": f"{path.name}: " + ", ".join(f"{n} x {kind}" for kind, n in mix.most_common()),
+            "damage_scale": "[prior] 1.5 under 2 billion parameters, else 1.0",
+        },
+    )
+
+
+def _whole(name: str, header: Header, key: str, default: int | None = None) -> int:
+    value = header.metadata.get(key, default)
+    if isinstance(value, list) and value and all(item == value[0] for item in value):
+        value = value[0]  # one figure for each layer, all equal
+    if isinstance(value, bool) or not isinstance(value, int) or not (1 <= value <= 1 << 32 or value == default):
+        got = "figures that differ from layer to layer" if isinstance(value, list) else repr(value)
+        raise ValueError(f"{name}: {key}: got {got}, expected a whole number from 1 to {1 << 32}")
+    return value
+
+
+def _read_per_token(name: str, header: Header, arch: str) -> dict[str, int]:
+    tensors = {tensor.name: tensor for tensor in header.tensors}
+    if "token_embd.weight" not in tensors or len(tensors["token_embd.weight"].shape) != 2:
+        raise ValueError(f"{name}: got no token_embd.weight table, expected a decoder-only language model")
+    embedding = tensors["token_embd.weight"]
+    head = tensors.get("output.weight", embedding)
+    n_experts = _whole(name, header, f"{arch}.expert_count", 0)
+    n_active = _whole(name, header, f"{arch}.expert_used_count", n_experts)
+    body = n_byte = 0
+    for tensor in header.tensors:
+        if tensor is embedding or tensor is head:
+            continue
+        sparse = n_experts > 0 and "_exps." in tensor.name
+        body += tensor.n_weights * n_active // n_experts if sparse else tensor.n_weights
+        n_byte += tensor.size_byte * n_active // n_experts if sparse else tensor.size_byte
+    if not body:
+        raise ValueError(f"{name}: got no layers, expected a decoder-only language model")
+    return {
+        "body": body,
+        "head": head.n_weights,
+        "byte": n_byte + head.size_byte,
+        "tied": int(head is embedding),
+        "vocab_size": embedding.shape[1],
+    }
+
+
+def _reference_format(header: Header) -> str:
+    """The weight format of the file, by its own word or else by the type that holds most bytes."""
+    kind = header.metadata.get("general.file_type")
+    if isinstance(kind, int) and kind in _FILE_TYPE:
+        return _FILE_TYPE[kind]
+    size_byte = Counter[str]()
+    for tensor in header.tensors:
+        size_byte[tensor.type_name] += tensor.size_byte
+    largest = size_byte.most_common(1)[0][0].lower()
+    return {"f32": "fp32", "f16": "fp16"}.get(largest, largest)
