@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ Array = float | NDArray[np.float64]
 """A number, or an array that broadcasts against the others of the same call."""
 
 
-class Provenance(str, Enum):
+class Provenance(StrEnum):
     """Where a number comes from. It travels with the value through protocol, store, screen, export and report."""
 
     MEASURED = "measured"  # read off the board
@@ -30,7 +31,7 @@ class Provenance(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 90 % interval (5 % and 95 % quantiles) and its provenance, all in the unit the name of the field carries."""
+    """A value with its 90 % interval (5 % and 95 % quantiles) and its provenance; the unit is in its field's name."""
 
     median: Array
     q05: Array
@@ -207,15 +208,50 @@ class Catalogue:
     weight_formats: Mapping[str, WeightFormat]
     kv_formats: Mapping[str, KvFormat]
 
+    def setting(self, point: OperatingPoint) -> Setting:
+        """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
+        board = _named("board", point.board, self.boards)
+        mode = point.power_mode or next(iter(board.power_modes))
+        return Setting(
+            board,
+            _named(f"power mode of {board.key}", mode, board.power_modes),
+            _named("runtime", point.runtime, self.runtimes),
+            _named("model", point.model, self.models),
+            _named("weight format", point.weights, self.weight_formats),
+            _named("KV format", point.kv, self.kv_formats),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the keys of an operating point name."""
+
+    board: Board
+    mode: PowerMode
+    runtime: Runtime
+    model: ModelShape
+    weights: WeightFormat
+    kv: KvFormat
+
+
+_Described = TypeVar("_Described")
+
+
+def _named(kind: str, key: str, known: Mapping[str, _Described]) -> _Described:
+    try:
+        return known[key]
+    except KeyError:
+        raise ValueError(f"{kind} {key!r} is unknown; there are {', '.join(sorted(known))}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is known of the cost parameters of one board, runtime and power mode: a Gaussian in their natural logarithms.
+    """What is known of the cost parameters of a board, runtime and power mode: a Gaussian in their natural logarithms.
 
-    Parameters are the fields of `Runtime` ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", in its units),
-    "damage" (factor on the predicted loss of accuracy), and ratios to them, median 1 unless taught otherwise: "eta.int4" (of
-    a weight format), "kappa.int8" (of a KV format), "eta_compute.int4", "model.smollm2-135m" (factor on the decode time
-    of one model). `core.scenario.prior` makes the one that no measurement has taught.
+    Parameters are the fields of `Runtime` ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", in its
+    units), "damage" (factor on the predicted loss of accuracy), and ratios to them, median 1 unless taught otherwise:
+    "eta.int4" (of a weight format), "kappa.int8" (of a KV format), "eta_compute.int4", "model.smollm2-135m" (factor on
+    the decode time of one model). `core.scenario.prior` makes the one that no measurement has taught.
     """
 
     board: str

@@ -1,0 +1,228 @@
+"""Latency: the time of one decoded token and the time to the first one.
+
+::
+
+    T_weights = W / (eta BW)               T_kv   = kappa (1 - alpha_eff) n K / (eta BW)
+    T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P eta_c)
+    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + t_token
+
+Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on computing and unpacking only. Everything
+here is a pure function that broadcasts over arrays; `DecodeCosts` says what a token moves, `LatencyParameters` what the
+board and runtime make of it.
+
+References
+----------
+Trilemma models, M1 and M2: four parameters fitted to 413 published rows of 18 board x runtime x mode groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from core.spec import Array
+
+SMOOTH_ORDER = 8  # p of the smooth maximum: at a tie it is 2**(1/8) = 1.0905 times the maximum
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyParameters:
+    """The cost parameters of one runtime on one board (arrays allowed).
+
+    Attributes
+    ----------
+    eta : share of the peak bandwidth at which weights stream, > 0 [frac]
+    kappa : how much dearer a KV byte is than a weight byte, >= 0
+    rho : time to unpack weights, in units of reading 4-bit weights at peak, >= 0
+    t_layer_s : launch and synchronisation per layer, >= 0 [s]
+    t_token_s : constant per token, >= 0 [s]
+    eta_compute : share of the peak compute rate reached, > 0 [frac]
+    """
+
+    eta: Array
+    kappa: Array = 1.0
+    rho: Array = 0.0
+    t_layer_s: Array = 0.0
+    t_token_s: Array = 0.0
+    eta_compute: Array = 1.0
+
+
+PARAMETERS = tuple(f.name for f in fields(LatencyParameters))
+"""Names of the parameters in the order of every gradient here."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeCosts:
+    """What one token costs, before any board (arrays allowed).
+
+    Attributes
+    ----------
+    weight_byte : bytes of weights streamed [byte]
+    kv_byte : bytes of KV cache read, after pruning [byte]
+    n_unpacked : weights that must be unpacked; 0 for formats that the units read directly
+    flop : operations [op]
+    n_layers : layers
+    bandwidth_byte_s : peak bandwidth, > 0 [byte/s]
+    compute_op_s : peak compute rate at beta = 1, > 0; infinite when unknown [op/s]
+    beta : speed-up of computing and unpacking, > 0
+    """
+
+    weight_byte: Array
+    kv_byte: Array
+    n_unpacked: Array
+    flop: Array
+    n_layers: Array
+    bandwidth_byte_s: Array
+    compute_op_s: Array = np.inf
+    beta: Array = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeParts:
+    """The terms of a decode time, each in seconds; `total` is what overlap leaves of their sum."""
+
+    weights: Array
+    kv: Array
+    unpack: Array
+    compute: Array
+    layers: Array
+    token: Array
+    total: Array
+
+    @property
+    def memory(self) -> Array:
+        """Time of the memory side: reading weights and KV cache, and unpacking [s]."""
+        return self.weights + self.kv + self.unpack
+
+
+def overlap(memory_s: Array, compute_s: Array, how: str = "max") -> Array:
+    """Return the time of two activities that overlap [s].
+
+    Parameters
+    ----------
+    memory_s, compute_s : float or array
+        Their times alone, >= 0 [s].
+    how : str
+        "max" (perfect overlap), "smooth" (differentiable, at most 9.05 % above the maximum) or "sum" (none).
+
+    Raises
+    ------
+    ValueError
+        Another `how`.
+    """
+    if how == "max":
+        return np.maximum(memory_s, compute_s)
+    if how == "smooth":
+        high, low = np.maximum(memory_s, compute_s), np.minimum(memory_s, compute_s)
+        ratio = np.divide(low, high, out=np.zeros_like(np.asarray(high, dtype=float)), where=np.asarray(high) > 0)
+        smooth: Array = high * (1.0 + ratio**SMOOTH_ORDER) ** (1.0 / SMOOTH_ORDER)
+        return smooth
+    if how == "sum":
+        return memory_s + compute_s
+    raise ValueError(f"how = {how!r} is none of max, smooth, sum")
+
+
+def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str = "max") -> DecodeParts:
+    """Return the decode time of one token and its terms [s]; the equations are at the top of this file.
+
+    Parameters
+    ----------
+    costs, parameters
+        Arrays in them broadcast against each other.
+    how : str
+        How memory and compute overlap, see `overlap`.
+
+    References
+    ----------
+    Trilemma models, M1: 79.24032 ms for Llama-3-8B at 4.5 bit, 102.4 GB/s, eta .84, kappa 2.4, rho .5, 136 us/layer.
+    """
+    per_byte = 1.0 / (parameters.eta * costs.bandwidth_byte_s)
+    weights = costs.weight_byte * per_byte
+    kv = parameters.kappa * costs.kv_byte * per_byte
+    unpack = 0.5 * parameters.rho * costs.n_unpacked / (costs.bandwidth_byte_s * costs.beta)
+    compute = costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
+    layers = costs.n_layers * parameters.t_layer_s
+    token = parameters.t_token_s
+    total = overlap(weights + kv + unpack, compute, how) + layers + token
+    return DecodeParts(weights, kv, unpack, compute, layers, token, total)
+
+
+def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
+    """Return ``d ln T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap (dimensionless).
+
+    Each is the share of the time that scales with the parameter, negative where the parameter divides.
+    """
+    by_memory = parts.memory >= parts.compute
+    per_total = 1.0 / parts.total
+    memory_share = np.where(by_memory, per_total, 0.0)
+    return (
+        -(parts.weights + parts.kv) * memory_share,
+        parts.kv * memory_share,
+        parts.unpack * memory_share,
+        parts.layers * per_total,
+        parts.token * per_total,
+        -parts.compute * (per_total - memory_share),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillCosts:
+    """What a prompt costs, before any board (arrays allowed).
+
+    Attributes
+    ----------
+    flop : operations of the whole prompt [op]
+    weight_byte : bytes of weights, read once [byte]
+    n_layers : layers
+    bandwidth_byte_s, compute_op_s, beta : as in `DecodeCosts`
+    """
+
+    flop: Array
+    weight_byte: Array
+    n_layers: Array
+    bandwidth_byte_s: Array
+    compute_op_s: Array
+    beta: Array = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillParts:
+    """The terms of a time to first token, each in seconds."""
+
+    compute: Array
+    weights: Array
+    layers: Array
+    token: Array
+    total: Array
+
+
+def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> PrefillParts:
+    """Return the time to the first token and its terms [s].
+
+    ``TTFT = max(F / (beta P eta_c), W / (eta BW)) + L t_layer + t_token``; the model is loaded already.
+
+    References
+    ----------
+    Trilemma models, M2.
+    """
+    compute = costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
+    weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
+    layers = costs.n_layers * parameters.t_layer_s
+    total = np.maximum(compute, weights) + layers + parameters.t_token_s
+    return PrefillParts(compute, weights, layers, parameters.t_token_s, total)
+
+
+def prefill_log_gradient(parts: PrefillParts) -> tuple[Array, ...]:
+    """Return ``d ln TTFT / d ln parameter`` for each of `PARAMETERS` (dimensionless)."""
+    per_total = 1.0 / parts.total
+    compute_share = np.where(parts.compute >= parts.weights, per_total, 0.0)
+    zero = 0.0 * per_total
+    return (
+        -parts.weights * (per_total - compute_share),
+        zero,
+        zero,
+        parts.layers * per_total,
+        parts.token * per_total,
+        -parts.compute * compute_share,
+    )

@@ -1,0 +1,247 @@
+"""From an operating point to everything that is predicted of it: the only place where the subjects meet.
+
+Intervals come from the delta method in logarithms: an output's log-variance is its gradient with respect to the log
+parameters times their covariance, plus the scatter of a new measurement. Nothing is sampled, so a slider costs
+microseconds and an array of points one pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import latency, traffic
+from core.parameters import extended, loadings, prior, ratio_names
+from core.spec import (
+    Absent,
+    Array,
+    Catalogue,
+    Estimate,
+    OperatingPoint,
+    Output,
+    Posterior,
+    Prediction,
+    Provenance,
+    Setting,
+)
+from core.units import Z90, check_range
+
+CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
+CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
+
+
+def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.DecodeCosts:
+    """Return what decoding one token at the point moves and computes, on a memory of the given peak bandwidth."""
+    saved = _saved(point)
+    kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * point.context_tokens * (1.0 - saved)
+    return latency.DecodeCosts(
+        weight_byte=traffic.weight_byte(at.model, at.weights),
+        kv_byte=kv_byte,
+        n_unpacked=at.model.body_params + at.model.head_params if at.weights.needs_unpacking else 0.0,
+        flop=traffic.decode_flop(at.model, point.context_tokens, saved),
+        n_layers=at.model.n_layers,
+        bandwidth_byte_s=bandwidth_byte_s,
+        compute_op_s=at.mode.compute_op_s or np.inf,
+        beta=point.beta,
+    )
+
+
+def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.PrefillCosts:
+    """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth."""
+    return latency.PrefillCosts(
+        flop=traffic.prefill_flop(at.model, point.context_tokens),
+        weight_byte=traffic.weight_byte(at.model, at.weights),
+        n_layers=at.model.n_layers,
+        bandwidth_byte_s=bandwidth_byte_s,
+        compute_op_s=at.mode.compute_op_s or np.inf,
+        beta=point.beta,
+    )
+
+
+def _saved(point: OperatingPoint) -> Array:
+    return traffic.alpha_effective(point.alpha, point.layout, whole_pages=point.policy in CONTIGUOUS_POLICIES)
+
+
+def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
+    """Predict everything about an operating point, or about an array of them.
+
+    Parameters
+    ----------
+    point : OperatingPoint
+        Its numeric fields may be arrays that broadcast; all outputs have the broadcast shape.
+    catalogue : Catalogue
+        Where its keys are looked up.
+    posterior : Posterior, optional
+        What measurements taught. One of another board, runtime or power mode says nothing here and is left aside, as
+        the provenance of the outputs shows.
+
+    Raises
+    ------
+    ValueError
+        Unknown key, or a number outside its range; the message names it.
+
+    References
+    ----------
+    Trilemma models, M1 to M6 and M10.
+    """
+    at = catalogue.setting(point)
+    _check(point, at)
+    if posterior is None or (posterior.board, posterior.runtime, posterior.power_mode) != (
+        at.board.key,
+        at.runtime.key,
+        at.mode.key,
+    ):
+        posterior = prior(at)
+    known = _Known.of(extended(posterior, ratio_names(at)), point)
+    numbers = _numbers(point)
+    shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
+    n = int(np.prod(shape))
+    if n <= CHUNK:
+        return _predict(replace(point, **numbers), at, known)
+    flat = {name: np.broadcast_to(value, shape).reshape(-1) for name, value in numbers.items()}
+    parts = []
+    for start in range(0, n, CHUNK):
+        piece: dict[str, Any] = {name: value[start : start + CHUNK] for name, value in flat.items()}
+        parts.append(_predict(replace(point, **piece), at, known))
+    return _joined(parts, shape)
+
+
+def _numbers(point: OperatingPoint) -> dict[str, Any]:
+    """Return the numeric fields that are arrays, as arrays of floats."""
+    names = ("context_tokens", "alpha", "beta", "bandwidth_byte_s")
+    given = {name: getattr(point, name) for name in names}
+    return {name: np.asarray(value, dtype=float) for name, value in given.items() if np.ndim(value)}
+
+
+def _check(point: OperatingPoint, at: Setting) -> None:
+    check_range("alpha", point.alpha, 0.0, 1.0, open_high=True)
+    check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
+    check_range("beta", point.beta, 0.0, open_low=True)
+    if point.bandwidth_byte_s is not None:
+        check_range("bandwidth_byte_s", point.bandwidth_byte_s, 0.0, open_low=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A posterior as one setting needs it: its latency parameters and their covariance (7 x 7, in logarithms)."""
+
+    posterior: Posterior
+    parameters: latency.LatencyParameters
+    model_factor: float
+    log_cov: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, posterior: Posterior, point: OperatingPoint) -> _Known:
+        rows = loadings(posterior.names, point)
+        medians = [float(x) for x in np.exp(rows @ posterior.log_mean)]
+        return cls(posterior, latency.LatencyParameters(*medians[:6]), medians[6], rows @ posterior.log_cov @ rows.T)
+
+
+def _variance(gradient: tuple[Array, ...], cov: NDArray[np.float64]) -> Array:
+    """Return the quadratic form of a gradient, given as one array per parameter, with a covariance."""
+    total: Any = 0.0
+    for i, a in enumerate(gradient):
+        inner: Any = cov[i, i] * a
+        for j in range(i):
+            if cov[i, j] != 0.0:
+                inner = inner + 2.0 * cov[i, j] * gradient[j]
+        total = total + inner * a
+    return np.asarray(total)
+
+
+def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
+    factor = np.exp(Z90 * np.asarray(log_sd))
+    return Estimate(_plain(median), _plain(median / factor), _plain(median * factor), provenance)
+
+
+def _plain(value: Any) -> Array:
+    return value if np.ndim(value) else float(value)
+
+
+def _origin(n_points: int) -> Provenance:
+    return Provenance.CALIBRATED if n_points else Provenance.PREDICTED
+
+
+def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
+    bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
+    parts = latency.decode_parts(decode_costs(point, at, bandwidth), known.parameters)
+    decode_var = _variance((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
+    decode_var = decode_var + known.posterior.decode_log_sd**2
+    decode_s = _estimate(parts.total * known.model_factor, np.sqrt(decode_var), _origin(known.posterior.n_decode))
+    kept = 1.0 - np.asarray(_saved(point))
+    return Prediction(
+        decode_s=decode_s,
+        ttft_s=_ttft(point, at, known, bandwidth),
+        power_w=Absent("not modelled yet"),
+        energy_j_per_token=Absent("not modelled yet"),
+        perplexity_ratio=Absent("not modelled yet"),
+        top1_agreement=Absent("not modelled yet"),
+        memory_byte=_estimate(
+            traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept), 0.0, Provenance.PREDICTED
+        ),
+        parts_s=_parts_s(parts, known.model_factor),
+        binding=_binding(parts),
+        outside=_outside(point, at),
+    )
+
+
+def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:
+    if at.mode.compute_op_s is None:
+        return Absent(f"no source states the compute rate of {at.board.name}, and none was measured")
+    parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
+    var = _variance(latency.prefill_log_gradient(parts), known.log_cov[:6, :6]) + known.posterior.ttft_log_sd**2
+    return _estimate(parts.total, np.sqrt(var), _origin(known.posterior.n_ttft))
+
+
+def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
+    excess = np.maximum(parts.compute - parts.memory, 0.0)
+    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token)
+    names = ("weights", "kv", "unpack", "compute", "layers", "token")
+    return {name: _plain(share * factor) for name, share in zip(names, shares, strict=True)}
+
+
+def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
+    by_memory = np.asarray(parts.memory >= parts.compute)
+    if by_memory.ndim:
+        return np.where(by_memory, "memory", "compute")
+    return "memory" if by_memory else "compute"
+
+
+def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
+    said = []
+    if at.weights.bits_per_weight < 4.0:
+        said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
+    if point.bandwidth_byte_s is not None and np.any(
+        np.asarray(point.bandwidth_byte_s) > 1.05 * at.mode.bandwidth_byte_s
+    ):
+        said.append(f"the bandwidth asked for is more than {at.board.name} has")
+    if at.board.memory_byte is not None:
+        least = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens)
+        if np.any(np.asarray(least) > at.board.memory_byte):
+            said.append(f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}")
+    return tuple(said)
+
+
+def _joined(parts: list[Prediction], shape: tuple[int, ...]) -> Prediction:
+    """Put the predictions of consecutive chunks together, in the given shape."""
+
+    def join(values: list[Any]) -> Any:
+        first = values[0]
+        if isinstance(first, Estimate):
+            return Estimate(
+                join([v.median for v in values]),
+                join([v.q05 for v in values]),
+                join([v.q95 for v in values]),
+                first.provenance,
+            )
+        if isinstance(first, dict):
+            return {key: join([v[key] for v in values]) for key in first}
+        if isinstance(first, np.ndarray):
+            return np.concatenate(values).reshape(shape)
+        return first
+
+    joined = {f.name: join([getattr(p, f.name) for p in parts]) for f in fields(Prediction) if f.name != "outside"}
+    return Prediction(**joined, outside=tuple(dict.fromkeys(text for p in parts for text in p.outside)))

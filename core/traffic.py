@@ -1,0 +1,127 @@
+"""What one token moves and computes: bytes of weights and KV cache, floating-point operations, memory footprint.
+
+All functions broadcast over their numeric arguments; shapes and formats are scalars. It is the bookkeeping of a
+decoder-only transformer with grouped-query attention: n cached tokens, L layers, H_q query heads over H_kv KV heads of
+d values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.spec import Array, KvFormat, ModelShape, WeightFormat
+from core.units import BIT_PER_BYTE, OP_PER_MAC, check_range
+
+PAGE_TOKENS = 16  # tokens in a page of a paged KV cache, as vLLM's default block size
+
+
+def weight_byte(shape: ModelShape, weights: WeightFormat) -> float:
+    """Return the bytes of weights streamed per decoded token [byte].
+
+    The exact count of a model file when the shape has it for this format, else
+    ``(body * bits + head * head_bits) / 8``. The embedding table is looked up, not streamed; a mixture of experts
+    counts the active ones.
+
+    References
+    ----------
+    Trilemma quantities, A01: 4221.520128 MB for Llama-3-8B at 4.5 bit per weight.
+    """
+    exact = shape.weight_byte_by_format.get(weights.key)
+    if exact is not None:
+        return float(exact)
+    bits = shape.body_params * weights.bits_per_weight + shape.head_params * weights.head_bits_per_weight
+    return bits / BIT_PER_BYTE
+
+
+def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
+    """Return the bytes of keys and values that one cached token takes [byte], ``2 L H_kv d b / 8``.
+
+    References
+    ----------
+    Trilemma quantities, A01: 131072 byte for Llama-3-8B in 16 bit.
+    """
+    return 2 * shape.n_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
+
+
+def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens: int = PAGE_TOKENS) -> Array:
+    """Return the share of KV bytes that pruning a share `alpha` of the tokens really saves [frac].
+
+    Compacted: alpha. Paged: alpha when whole pages go, ``alpha**page_tokens`` when tokens are dropped at random inside
+    pages, since a page is skipped only when all its tokens are gone. Masked: 0, everything is still read.
+
+    Parameters
+    ----------
+    alpha : float or array
+        Share of cached tokens removed, 0 <= alpha < 1.
+    layout : str
+        One of `core.spec.LAYOUTS`.
+    whole_pages : bool
+        The policy removes contiguous runs of tokens.
+
+    Raises
+    ------
+    ValueError
+        `alpha` outside [0, 1) or an unknown layout.
+    """
+    check_range("alpha", alpha, 0.0, 1.0, open_high=True)
+    if layout == "compacted" or (layout == "paged" and whole_pages):
+        return alpha
+    if layout == "paged":
+        return alpha**page_tokens
+    if layout == "masked":
+        return alpha * 0.0
+    raise ValueError(f"layout = {layout!r} is none of compacted, paged, masked")
+
+
+def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) -> Array:
+    """Return the operations of decoding one token [op], ``2 (body + head) + 4 L H_q d n (1 - alpha)``.
+
+    Parameters
+    ----------
+    context_tokens : float or array
+        Cached tokens n, >= 0.
+    alpha : float or array
+        Share of them that attention skips, 0 <= alpha < 1.
+    """
+    linear = OP_PER_MAC * (shape.body_params + shape.head_params)
+    return linear + 2 * OP_PER_MAC * shape.n_layers * shape.n_heads * shape.head_dim * context_tokens * (1.0 - alpha)
+
+
+def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
+    """Return the operations of a prompt's matrix products with weights [op], ``2 body n + 2 head`` (head once)."""
+    return OP_PER_MAC * (shape.body_params * context_tokens + shape.head_params)
+
+
+def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
+    """Return the operations of causal attention over a prompt [op], ``2 L H_q d n (n + 1)`` for QK and PV together."""
+    n = context_tokens
+    return OP_PER_MAC * shape.n_layers * shape.n_heads * shape.head_dim * n * (n + 1.0)
+
+
+def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
+    """Return the operations of processing a prompt of n tokens [op].
+
+    References
+    ----------
+    Trilemma models, M2: 1.792085590016e12 for Llama-3-8B and n = 128; n = 1 equals `decode_flop` exactly.
+    """
+    return prefill_linear_flop(shape, context_tokens) + prefill_attention_flop(shape, context_tokens)
+
+
+def memory_byte(
+    shape: ModelShape, weights: WeightFormat, kv: KvFormat, context_tokens: Array, kept_frac: Array = 1.0
+) -> Array:
+    """Return what must fit in memory: all weights, the embedding table and the kept KV cache [byte].
+
+    Parameters
+    ----------
+    context_tokens : float or array
+        Cached tokens before pruning.
+    kept_frac : float or array
+        Share of KV bytes still held, ``1 - alpha_effective``.
+    """
+    embedding = 0.0 if shape.tied_embeddings else float(shape.vocab_size) * shape.hidden_size
+    idle_experts = max(shape.total_params - shape.body_params - shape.head_params - embedding, 0.0)
+    unread_bits = embedding * weights.head_bits_per_weight + idle_experts * weights.bits_per_weight
+    cache = kv_byte_per_token(shape, kv) * np.asarray(context_tokens, dtype=float) * kept_frac
+    return weight_byte(shape, weights) + unread_bits / BIT_PER_BYTE + cache

@@ -1,0 +1,117 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core import traffic
+from core.spec import KvFormat, ModelShape, WeightFormat
+
+DATA = Path(__file__).parents[1] / "data" / "golden"
+MODELS = json.loads((DATA / "models.json").read_text())
+QUANTITIES = json.loads((DATA / "quantities.json").read_text())
+FOUR_AND_A_HALF = WeightFormat("q", "4.5 bit", 4.5, 4.5, needs_unpacking=True)
+FP16 = KvFormat("fp16", "16-bit float", 16.0)
+
+
+def decoder(
+    key, n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab, *, tied=False, bias=0, **changes
+):
+    """A Llama-family shape with its parameter counts worked out from its dimensions."""
+    attention = hidden * head_dim * (2 * n_heads + 2 * n_kv_heads) + bias
+    body = n_layers * (attention + 3 * hidden * intermediate)
+    head = vocab * hidden
+    norms = hidden * (2 * n_layers + 1)
+    return ModelShape(
+        key, key, n_layers, hidden, n_heads, n_kv_heads, head_dim, intermediate, vocab, tied,
+        body_params=float(body), head_params=float(head),
+        total_params=float(body + head * (1 if tied else 2) + norms), max_context_tokens=131072, **changes,
+    )  # fmt: skip
+
+
+LLAMA3_8B = decoder("llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256)
+QWEN2_1_5B = decoder("qwen2-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, tied=True)
+
+
+def test_parameter_counts_of_the_golden_model():
+    assert LLAMA3_8B.body_params == MODELS["M1.body_params"]
+    assert LLAMA3_8B.head_params == MODELS["M1.head_params"]
+    assert LLAMA3_8B.total_params == QUANTITIES["A01.phy.llama3_8b_params"]
+
+
+def test_weight_and_kv_bytes_match_the_golden_values():
+    assert traffic.weight_byte(LLAMA3_8B, FOUR_AND_A_HALF) / 1e6 == pytest.approx(4221.370368, rel=1e-12)
+    assert traffic.weight_byte(LLAMA3_8B, FOUR_AND_A_HALF) / 1e6 == pytest.approx(
+        QUANTITIES["A01.phy.llama3_8b.weight_MB_read_per_token_4.5bpw"], rel=1e-4  # that one counts the norms too
+    )  # fmt: skip
+    assert traffic.weight_byte(QWEN2_1_5B, FOUR_AND_A_HALF) / 1e6 == pytest.approx(
+        QUANTITIES["A01.phy.qwen2_1.5b.weight_MB_read_per_token_4.5bpw"], rel=2e-4
+    )
+    assert traffic.kv_byte_per_token(LLAMA3_8B, FP16) == QUANTITIES["A01.phy.llama3_8b.kv_bytes_per_token_fp16"]
+    assert traffic.kv_byte_per_token(QWEN2_1_5B, FP16) == QUANTITIES["A01.phy.qwen2_1.5b.kv_bytes_per_token_fp16"]
+    assert traffic.kv_byte_per_token(LLAMA3_8B, FP16) / 2 == MODELS["M1.kv_elems_per_token"]
+
+
+def test_kv_equals_weights_at_the_golden_context():
+    n = traffic.weight_byte(LLAMA3_8B, FOUR_AND_A_HALF) / traffic.kv_byte_per_token(LLAMA3_8B, FP16)
+    assert n == pytest.approx(MODELS["M1.n_at_which_KV=weights(4.5b)"], rel=1e-4)
+
+
+def test_head_has_its_own_precision():
+    kept = WeightFormat("q", "4.5 bit, head in 16", 4.5, 16.0, needs_unpacking=True)
+    extra = LLAMA3_8B.head_params * (16.0 - 4.5) / 8
+    assert traffic.weight_byte(LLAMA3_8B, kept) == traffic.weight_byte(LLAMA3_8B, FOUR_AND_A_HALF) + extra
+
+
+def test_exact_bytes_of_a_file_win_over_bits_per_weight():
+    shape = decoder("x", 2, 64, 2, 1, 32, 128, 100, weight_byte_by_format={"q": 12345.0})
+    assert traffic.weight_byte(shape, FOUR_AND_A_HALF) == 12345.0
+    other = WeightFormat("r", "8 bit", 8.0, 8.0, needs_unpacking=False)
+    assert traffic.weight_byte(shape, other) == shape.body_params + shape.head_params
+
+
+def test_prefill_flop_match_the_golden_values():
+    n = np.array([128.0, 512.0, 2048.0])
+    golden = [MODELS[f"M2.prefill_TFLOP(n={k})"] for k in (128, 512, 2048)]
+    np.testing.assert_allclose(traffic.prefill_flop(LLAMA3_8B, n) / 1e12, golden, rtol=1e-12)
+
+
+def test_one_token_prefill_costs_exactly_what_decoding_at_one_token_does():
+    assert traffic.prefill_flop(LLAMA3_8B, 1.0) == traffic.decode_flop(LLAMA3_8B, 1.0)
+
+
+def test_pruning_removes_attention_operations_only():
+    n = 4096.0
+    linear = 2 * (LLAMA3_8B.body_params + LLAMA3_8B.head_params)
+    full, half = traffic.decode_flop(LLAMA3_8B, n), traffic.decode_flop(LLAMA3_8B, n, 0.5)
+    assert half - linear == pytest.approx((full - linear) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("layout", "whole_pages", "expected"),
+    [("compacted", False, 0.6), ("paged", True, 0.6), ("paged", False, 0.6**16), ("masked", True, 0.0)],
+)
+def test_bytes_that_pruning_saves_depend_on_the_layout(layout, whole_pages, expected):
+    assert traffic.alpha_effective(0.6, layout, whole_pages=whole_pages) == pytest.approx(expected, abs=0)
+    array = traffic.alpha_effective(np.array([0.0, 0.6]), layout, whole_pages=whole_pages)
+    np.testing.assert_array_equal(array, [0.0, expected])
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.0, np.nan, np.array([0.2, 1.5])])
+def test_alpha_outside_its_range_is_refused_by_name(alpha):
+    with pytest.raises(ValueError, match=r"alpha = .* is outside \[0, 1\)"):
+        traffic.alpha_effective(alpha, "compacted", whole_pages=True)
+
+
+def test_unknown_layout_is_refused():
+    with pytest.raises(ValueError, match="layout = 'sparse' is none of compacted, paged, masked"):
+        traffic.alpha_effective(0.5, "sparse", whole_pages=True)
+
+
+def test_memory_holds_all_weights_the_embedding_and_the_kept_cache():
+    sixteen = WeightFormat("h", "16 bit", 16.0, 16.0, needs_unpacking=False)
+    assert traffic.memory_byte(LLAMA3_8B, sixteen, FP16, 0.0) / 2 == pytest.approx(LLAMA3_8B.total_params, rel=1e-4)
+    cache = traffic.memory_byte(LLAMA3_8B, sixteen, FP16, 2048.0) - traffic.memory_byte(LLAMA3_8B, sixteen, FP16, 0.0)
+    assert cache == 2048 * 131072
+    kept = traffic.memory_byte(LLAMA3_8B, sixteen, FP16, np.array([2048.0]), 0.25)
+    assert kept[0] == traffic.memory_byte(LLAMA3_8B, sixteen, FP16, 512.0)
