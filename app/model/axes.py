@@ -53,7 +53,7 @@ class Axis:
 
     path: str
     label: str
-    unit: str  # SI: "", "byte/s", "token"
+    unit: str  # "1", "byte/s", "tokens"; "" for named options
     low: float
     high: float
     step: float  # what sensitivities are stated per
@@ -93,16 +93,16 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
     if path not in FIELDS:
         raise ValueError(f"path is {path!r}: expected one of {', '.join(FIELDS)}")
     if path == "point.alpha":
-        return Axis(path, "KV prune rate α", "", 0.0, 0.95, 0.1)
+        return Axis(path, "KV prune rate α", "1", 0.0, 0.95, 0.1)
     if path == "point.bandwidth":
         own = own_bandwidth_byte_s(point, catalogue)
         step = 10.0 ** np.floor(np.log10(own / 10))
         return Axis(path, "Memory bandwidth", "byte/s", own / 4, own * 2, float(step), log=True)
     if path == "point.beta":
-        return Axis(path, "Instruction set β", "", 0.25, 4.0, 0.1, log=True)
+        return Axis(path, "Instruction set β", "1", 0.25, 4.0, 0.1, log=True)
     if path == "point.context":
         longest = float(catalogue.models[point.model].max_context_tokens)
-        return Axis(path, "Context", "token", min(64.0, longest / 2), longest, 1024.0, log=True)
+        return Axis(path, "Context", "tokens", min(64.0, longest / 2), longest, 1024.0, log=True)
     label, options = _options(path, point, catalogue)
     return Axis(path, label, "", 0.0, max(len(options) - 1.0, 0.0), 1.0, options=options)
 

@@ -1,12 +1,22 @@
-"""One measured operating point of one machine: the record that is shown, saved and calibrated on."""
+"""Measured operating points and the file that keeps them: one JSON line each, appended and never rewritten."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from app.model import schema
+from app.model.files import FileError, data_dir, reason
+from app.model.records import PointRecord, point_record
 from core.spec import Absent, Estimate, OperatingPoint, Output, Provenance
+
+MAX_READ_BYTE = 32 << 20
+"""Of a longer file, only the end is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +38,110 @@ class Measurement:
         return Estimate(
             float(record["median"]), float(record["q05"]), float(record["q95"]), Provenance(record["provenance"])
         )
+
+
+class _Value(msgspec.Struct):
+    median: float
+    q05: float
+    q95: float
+    provenance: Provenance
+
+
+class _Line(msgspec.Struct):
+    machine: str
+    time_utc: str
+    point: PointRecord
+    body: dict[str, Any]
+
+
+def measurements_file() -> Path:
+    """Return where the measurements of all machines are."""
+    return data_dir() / "measurements.jsonl"
+
+
+def append_measurement(path: Path, measurement: Measurement) -> None:
+    """Add one line to the file, after completing a line that an earlier crash tore.
+
+    Raises
+    ------
+    FileError
+        It cannot be written; the lines before are as they were.
+    """
+    line = msgspec.json.encode(
+        {
+            "machine": measurement.machine,
+            "time_utc": measurement.time_utc,
+            "point": point_record(measurement.point),
+            "body": measurement.body,
+        }
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            content = (b"\n" if torn else b"") + line + b"\n"
+            if os.write(descriptor, content) < len(content):
+                raise FileError(f"{path}: the measurement cannot be saved: no space left on device")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise FileError(f"{path}: the measurement cannot be saved: {reason(error)}") from error
+
+
+def load_measurements(path: Path, machine: str) -> tuple[list[Measurement], list[str]]:
+    """Read the measurements of one machine, oldest first.
+
+    Returns
+    -------
+    measurements : list of Measurement
+    notes : list of str
+        One sentence for each line that is not a measurement, by its number, and for a start left out.
+
+    Raises
+    ------
+    FileError
+        There is a file and it cannot be read.
+    """
+    notes: list[str] = []
+    try:
+        with path.open("rb") as file:
+            start = max(os.fstat(file.fileno()).st_size - MAX_READ_BYTE, 0)
+            skipped = _count_lines(file, start)
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return [], notes
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {reason(error)}") from error
+    if start:
+        notes.append(f"{path.name}: only the last {MAX_READ_BYTE >> 20} MiB were read")
+    found = []
+    for number, line in enumerate(lines, skipped + 1):
+        if not line or (start and number == skipped + 1):
+            continue
+        try:
+            measurement = _measurement(line, f"{path.name}: line {number}")
+        except FileError as error:
+            notes.append(f"{error}; the line was left out")
+            continue
+        if measurement.machine == machine:
+            found.append(measurement)
+    return found, notes
+
+
+def _count_lines(file: Any, end: int) -> int:
+    """Return the number of line ends before `end`, and leave the file there."""
+    count = 0
+    while file.tell() < end:
+        count += file.read(min(1 << 20, end - file.tell())).count(b"\n")
+    return count
+
+
+def _measurement(line: bytes, name: str) -> Measurement:
+    parsed = schema.convert(schema.decode_object(line, name), _Line, name)
+    for key, record in parsed.body.items():
+        if isinstance(record, dict) and "provenance" in record:
+            schema.convert(record, _Value, f"{name}: $.body.{key}")
+    return Measurement(parsed.point.point(), parsed.body, parsed.time_utc, parsed.machine)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
-from core.scenario import predict
 from numpy.typing import NDArray
 
 from app.model.axes import NUMERIC, Axis, axis_of, moved, position
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Prediction, Provenance
-
-if TYPE_CHECKING:
-    from core.spec import Posterior
+from core.scenario import predict
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
 
 OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
 """The outputs of a prediction, in the order panels and reports list them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -56,3 +57,32 @@ class LogLine:
     time_utc: datetime
     level: Literal["info", "warning", "error"]
     text: str
+
+
+def checked_limit(path: str, value: Any) -> float | None:
+    """Return a limit as `Limits` stores it.
+
+    Raises
+    ------
+    ValueError
+        One sentence naming the path, the value and what was expected.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or not math.isfinite(value):
+        raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
+    if path == "limits.accuracy" and value > 1:
+        raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
+    return float(value)
+
+
+def check_limits(limits: Limits) -> None:
+    """Check all three limits.
+
+    Raises
+    ------
+    ValueError
+        As `checked_limit`, for the first that is wrong.
+    """
+    for path, name in LIMITS.items():
+        checked_limit(path, getattr(limits, name))

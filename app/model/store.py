@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.model import axes
+from app.model import axes, outlook
 from app.model.axes import Axis
 from app.model.measurements import Measurement
-from app.model.state import LIMITS, Activity, Limits, Link, LogLine
-from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Prediction
+from app.model.outlook import Dots, Sensitivity
+from app.model.state import LIMITS, Activity, Limits, Link, LogLine, check_limits, checked_limit
+from core.scenario import predict
+from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
 
 if TYPE_CHECKING:
     from core.calibrate import Calibration
 
-    from app.model.outlook import Dots, Sensitivity
 
 LOG_LINES = 1000
 THEMES = ("system", "light", "dark")
@@ -63,6 +64,7 @@ class Store(QObject):
         self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
         self._measurements: list[Measurement] = []
         self._calibration: Calibration | None = None
+        self._machine = ""
         self._not_here = "This board has not been measured yet."
         self._cache: dict[Any, Any] = {}
 
@@ -107,6 +109,11 @@ class Store(QObject):
     def measurements(self) -> Sequence[Measurement]:
         """All measurements of the attached board, oldest first."""
         return self._measurements
+
+    @property
+    def machine(self) -> str:
+        """The machine, runtime version and model file that the measurements hold for; "" before one is attached."""
+        return self._machine
 
     @property
     def calibration(self) -> Calibration | None:
@@ -155,12 +162,11 @@ class Store(QObject):
         if path in axes.FIELDS:
             return axes.checked(path, value, self._point, self._catalogue)
         if path in LIMITS:
-            return _checked_limit(path, value)
+            return checked_limit(path, value)
         if path == "axis":
             axes.axis_of(value, self._point, self._catalogue)
         elif path == "limits":
-            for part, name in LIMITS.items():
-                _checked_limit(part, getattr(value, name))
+            check_limits(value)
         elif path == "point" or (path == "pinned" and value is not None):
             if not isinstance(value, OperatingPoint):
                 raise ValueError(f"{path} is {value!r}: expected an operating point")
@@ -237,9 +243,9 @@ class Store(QObject):
         self._log.append(LogLine(datetime.now(UTC), level, text))
         self.changed.emit("log")
 
-    def set_measurements(self, measurements: Sequence[Measurement], not_here: str = "") -> None:
-        """Replace all measurements, and say in `not_here` why there can be none ("" when there can)."""
-        self._measurements, self._not_here = list(measurements), not_here
+    def set_machine(self, machine: str, measurements: Sequence[Measurement], not_here: str = "") -> None:
+        """Say which machine is attached and what was measured on it before; `not_here` is why nothing can be."""
+        self._machine, self._measurements, self._not_here = machine, list(measurements), not_here
         self.changed.emit("measurements")
 
     def add_measurement(self, measurement: Measurement) -> None:
@@ -278,11 +284,7 @@ class Store(QObject):
 
     def prediction_of(self, point: OperatingPoint) -> Prediction:
         """All outputs at another point, such as the pinned one."""
-        from core.scenario import predict
-
-        result: Prediction = self._cached(
-            ("point", point), lambda: predict(point, self._catalogue, self._posterior(point))
-        )
+        result: Prediction = self._cached(("point", point), lambda: predict(point, self._catalogue, self._posterior))
         return result
 
     def curve(
@@ -293,25 +295,30 @@ class Store(QObject):
         A categorical axis has one position 0, 1, 2... an option (`axis_range(axis).options` names them), and NaN where
         an option has no value.
         """
-        from app.model import outlook
-
         at, path = point or self._point, axis or self.axis
         span = axes.axis_of(path, self._point, self._catalogue)
         result: tuple[NDArray[np.float64], Prediction] = self._cached(
-            ("curve", n, path, at), lambda: outlook.curve(span, at, self._catalogue, self._posterior(at), n)
+            ("curve", n, path, at), lambda: outlook.curve(span, at, self._catalogue, self._posterior, n)
         )
         return result
 
     @property
     def sensitivities(self) -> Mapping[str, Sensitivity]:
         """What one step of each numeric slider does to the current point, by path."""
-        from app.model import outlook
-
         result: Mapping[str, Sensitivity] = self._cached(
             "sensitivities",
-            lambda: outlook.sensitivities(self._point, self._catalogue, self._posterior(self._point)),
+            lambda: outlook.sensitivities(self._point, self._catalogue, self._posterior),
         )
         return result
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """The latest measurement of exactly the current point, or None."""
+        here = axes.canonical(self._point, self._catalogue)
+        return next((m for m in reversed(self._here()) if axes.canonical(m.point, self._catalogue) == here), None)
+
+    def _here(self) -> Sequence[Measurement]:
+        return () if self.not_measured_here else self._measurements
 
     def measured(self, name: str) -> Output:
         """Return the latest measured value of one output at exactly the current point, or Absent with the reason."""
@@ -332,21 +339,20 @@ class Store(QObject):
 
         The latest one counts where a position was measured more than once.
         """
-        from app.model.outlook import Dots
-
         path, found = axis or self.axis, {}
-        if not self.not_measured_here:
-            here = axes.canonical(self._point, self._catalogue)
-            for measurement in self._measurements:
-                there = axes.canonical(measurement.point, self._catalogue)
-                output = measurement.output(name)
-                if isinstance(output, Estimate) and _same_but(path, here, there):
-                    found[axes.position(path, there, self._catalogue)] = (output.median, output.q05, output.q95)
+        here = axes.canonical(self._point, self._catalogue)
+        for measurement in self._here():
+            there = axes.canonical(measurement.point, self._catalogue)
+            output = measurement.output(name)
+            if isinstance(output, Estimate) and _same_but(path, here, there):
+                found[axes.position(path, there, self._catalogue)] = (output.median, output.q05, output.q95)
         rows = np.array([(x, *found[x]) for x in sorted(found)], dtype=float).reshape(-1, 4)
         return Dots(*rows.T)
 
-    def _posterior(self, point: OperatingPoint) -> Any:
-        return self._calibration.posterior if self._calibration is not None and point.board == "this" else None
+    @property
+    def _posterior(self) -> Posterior | None:
+        """What the calibration teaches; `predict` itself leaves it aside where it is of another board or runtime."""
+        return None if self._calibration is None else self._calibration.posterior
 
     def _cached(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._cache:
@@ -368,13 +374,3 @@ def _check_plain(path: str, value: Any) -> None:
         raise ValueError(f"theme is {value!r}: expected one of {', '.join(THEMES)}")
     if path in ("paused", "auto_measure") and not isinstance(value, bool):
         raise ValueError(f"{path} is {value!r}: expected true or false")
-
-
-def _checked_limit(path: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or not np.isfinite(value):
-        raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
-    if path == "limits.accuracy" and value > 1:
-        raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
-    return float(value)

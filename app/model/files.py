@@ -1,0 +1,99 @@
+"""Where Trilemma keeps its files, and how it writes one: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+MAX_BYTE = 1 << 20
+"""A preset or settings file is a few kilobytes; anything beyond this is not one."""
+
+
+class FileError(Exception):
+    """A file cannot be read or written as asked; the message is one sentence naming it and the reason."""
+
+
+def data_dir() -> Path:
+    """Return the folder of the measurements: ``TRILEMMA_DATA_DIR``, or the platform's for user data."""
+    named = os.environ.get("TRILEMMA_DATA_DIR")
+    return Path(named) if named else Path(platformdirs.user_data_dir("trilemma", appauthor=False))
+
+
+def config_dir() -> Path:
+    """Return the folder of the settings: ``TRILEMMA_DATA_DIR`` too, or the platform's for user settings."""
+    named = os.environ.get("TRILEMMA_DATA_DIR")
+    return Path(named) if named else Path(platformdirs.user_config_dir("trilemma", appauthor=False))
+
+
+def reason(error: OSError) -> str:
+    """Return what the operating system said, in lower case: "no space left on device"."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def read_whole(path: Path) -> bytes:
+    """Return the bytes of a small file.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read or is larger than `MAX_BYTE`.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTE + 1)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {reason(error)}") from error
+    if len(content) > MAX_BYTE:
+        raise FileError(f"{path}: expected at most {MAX_BYTE} byte, got more")
+    return content
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file: written beside it, flushed to the disk, then renamed, so that no reader meets half of it.
+
+    Raises
+    ------
+    FileError
+        It cannot be written; what was at `path` is as it was, and nothing is left beside it.
+    """
+    target = path.resolve()  # a link stays a link
+    beside: str | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, _mode(target))
+        os.replace(beside, target)
+    except OSError as error:
+        if beside is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+        kept = "; the file there is as it was" if target.exists() else ""
+        raise FileError(f"{path}: cannot be saved: {reason(error)}{kept}") from error
+    _flush_folder(target.parent)
+
+
+def _mode(target: Path) -> int:
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename itself outlive a power cut, where the system can flush a folder."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

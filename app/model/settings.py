@@ -1,0 +1,130 @@
+"""What is remembered between two starts: window, docks, last point and preset, theme. Never more than convenience.
+
+Two generations are kept. A file that cannot be read is put aside under another name, never overwritten, and the
+generation before it, or the defaults, are used instead; one line for the log says so.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from app.model import schema
+from app.model.files import FileError, config_dir, read_whole, write_whole
+from app.model.records import LimitsRecord, PointRecord, limits_record, point_record
+from app.model.store import Store
+
+VERSION = 1
+N_RECENT = 10
+
+
+class Settings(msgspec.Struct):
+    """The settings file. `geometry` and `docks` are what Qt saves, in base64."""
+
+    version: int = VERSION
+    theme: str = "system"
+    auto_measure: bool = True
+    axis: str = "point.alpha"
+    point: PointRecord | None = None
+    limits: LimitsRecord | None = None
+    preset: str = ""
+    recent: list[str] = []
+    geometry: str = ""
+    docks: str = ""
+
+    def add_recent(self, path: Path) -> None:
+        """Put a preset in front of the recent ones and make it the last."""
+        self.preset = str(path)
+        self.recent = [self.preset, *(other for other in self.recent if other != self.preset)][:N_RECENT]
+
+
+def settings_file() -> Path:
+    """Return where the settings are."""
+    return config_dir() / "settings.json"
+
+
+def load_settings(path: Path) -> tuple[Settings, list[str]]:
+    """Read the settings, or the generation before them, or the defaults.
+
+    Returns
+    -------
+    settings : Settings
+    notes : list of str
+        One sentence for each file that could not be used and where it was put aside.
+    """
+    notes: list[str] = []
+    for candidate in (path, _earlier(path)):
+        if not candidate.exists():
+            continue
+        try:
+            return _read(candidate), notes
+        except FileError as error:
+            notes.append(f"{error}; {_put_aside(candidate)}")
+    return Settings(), notes
+
+
+def save_settings(path: Path, settings: Settings) -> None:
+    """Write the settings; the ones there become the earlier generation.
+
+    Raises
+    ------
+    FileError
+        They cannot be written; both generations are as they were.
+    """
+    content = msgspec.json.format(msgspec.json.encode(settings), indent=2) + b"\n"
+    if path.exists():
+        before = read_whole(path)
+        if before == content:
+            return
+        write_whole(_earlier(path), before)
+    write_whole(path, content)
+
+
+def apply(settings: Settings, store: Store) -> list[str]:
+    """Put the store where it was; a part that no longer holds is left out and named in the sentences returned."""
+    notes = []
+    for path, value in (
+        ("point", settings.point and settings.point.point()),
+        ("limits", settings.limits and settings.limits.limits()),
+        ("axis", settings.axis),
+        ("theme", settings.theme),
+        ("auto_measure", settings.auto_measure),
+        ("preset", settings.preset),
+    ):
+        if value is None:
+            continue
+        try:
+            store.set(path, value)
+        except ValueError as error:
+            notes.append(f"Not taken over from the last time: {error}")
+    return notes
+
+
+def capture(settings: Settings, store: Store) -> None:
+    """Take over what the store holds now."""
+    settings.point = PointRecord(**point_record(store.point))
+    settings.limits = LimitsRecord(**limits_record(store.limits))
+    settings.axis, settings.theme = store.axis, store.get("theme")
+    settings.auto_measure, settings.preset = store.get("auto_measure"), store.get("preset")
+
+
+def _read(path: Path) -> Settings:
+    document = schema.decode_object(read_whole(path), path.name)
+    if document.get("version") != VERSION:
+        raise FileError(f"{path.name}: $.version: expected {VERSION}, got {document.get('version')!r}")
+    return schema.convert(document, Settings, path.name)
+
+
+def _earlier(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.before{path.suffix}")
+
+
+def _put_aside(path: Path) -> str:
+    aside = path.with_name(f"{path.stem}.unreadable{path.suffix}")
+    try:
+        os.replace(path, aside)
+    except OSError:
+        return "it was left where it is"
+    return f"it was kept as {aside.name}"
