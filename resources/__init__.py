@@ -1,0 +1,1 @@
+"""Data files: boards, models, runtimes, formats, presets and published measurements, each number with its source."""

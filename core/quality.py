@@ -1,0 +1,256 @@
+"""What a smaller model or cache costs in accuracy: weights, KV cache and pruning, added in logarithms of perplexity.
+
+A damage is the rise of ln(perplexity) over the reference. Every curve has a log-normal band, because models differ more
+than formats do; nothing here replaces a measurement of the model at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from core.spec import Array
+from core.units import Z90, check_range
+
+
+class Damage(NamedTuple):
+    """A rise of ln(perplexity) with the standard deviation of its natural logarithm. A median of 0 is exact."""
+
+    median: Array
+    log_sd: Array
+
+
+class Band(NamedTuple):
+    """An output with its 90 % interval."""
+
+    median: Array
+    q05: Array
+    q95: Array
+
+
+class BitCurve(NamedTuple):
+    """Damage against bits per weight, ``amplitude * exp(-rate * bits)``."""
+
+    amplitude: float
+    rate: float
+    log_sd: float
+
+
+IMPORTANCE_MATRIX = BitCurve(25.8, 1.427, 0.23)
+"""Formats quantised with calibration data: fitted to the Llama-3-8B rows of precision_ppl.csv, 2.15 to 8.5 bits."""
+
+PLAIN = BitCurve(27.5, 1.301, 0.37)
+"""Formats quantised without: the same rows."""
+
+KV = BitCurve(0.2, 0.76, 0.557)
+"""[prior] KV cache with per-channel keys: 0.0005 at 8 bits, 0.01 at 4, 0.05 at 2, each within a factor of 2.5."""
+
+LOSSLESS_BIT = 16.0  # a format of 16 bits or more is the reference itself
+
+
+def weights_damage(
+    bits_per_weight: float,
+    *,
+    importance_matrix: bool = False,
+    scale: float = 1.0,
+    scale_log_sd: float = 0.0,
+    reference_bits: float = LOSSLESS_BIT,
+) -> Damage:
+    """Return the damage of storing weights in few bits, ``scale * A exp(-k bits)``.
+
+    Parameters
+    ----------
+    bits_per_weight : float
+        Bits including scales, 1 to 32.
+    importance_matrix : bool
+        The format was chosen on calibration data.
+    scale, scale_log_sd : float
+        Sensitivity of the model relative to Llama-3-8B, > 0, and the standard deviation of its logarithm.
+    reference_bits : float
+        Bits of the weights that accuracy is relative to. Less than 16 for a model that comes from a quantised file: a
+        format at or above it loses nothing by construction.
+
+    References
+    ----------
+    Trilemma models, M5: 0.0240 at 4.89 bits with an importance matrix. The exponential form is that of the precision
+    scaling law, arXiv 2411.04330.
+    """
+    check_range("bits_per_weight", bits_per_weight, 1.0, 32.0)
+    check_range("scale", scale, 0.0, open_low=True)
+    check_range("scale_log_sd", scale_log_sd, 0.0)
+    check_range("reference_bits", reference_bits, 1.0, 32.0)
+    if bits_per_weight >= min(reference_bits, LOSSLESS_BIT):
+        return Damage(0.0, 0.0)
+    curve = IMPORTANCE_MATRIX if importance_matrix else PLAIN
+    median = scale * curve.amplitude * np.exp(-curve.rate * bits_per_weight)
+    return Damage(float(median), float(np.hypot(curve.log_sd, scale_log_sd)))
+
+
+def kv_damage(bits_per_value: float) -> Damage:
+    """Return the damage of storing keys and values in few bits, ``A exp(-k bits)``; none at 16 bits.
+
+    References
+    ----------
+    Trilemma models, M5 [prior].
+    """
+    check_range("bits_per_value", bits_per_value, 1.0, 32.0)
+    if bits_per_value >= LOSSLESS_BIT:
+        return Damage(0.0, 0.0)
+    return Damage(float(KV.amplitude * np.exp(-KV.rate * bits_per_value)), KV.log_sd)
+
+
+class MassCurve(NamedTuple):
+    """Damage against dropped attention mass eps, ``scale * (c1 eps + c2 eps**2)``."""
+
+    scale: float
+    log_sd: float
+
+
+C1, C2 = 0.3, 3.0
+"""[prior] c1 from the literature on language modelling (models M4); c2 so that dropping all context costs what a model
+without context loses, 3 to 4 nats."""
+
+LANGUAGE_MODELLING: Mapping[str, MassCurve] = {
+    "attention_mass": MassCurve(1.0, 1.0),
+    "sinks_recent": MassCurve(1.0, 1.0),
+    "key_norm": MassCurve(2.0, 1.2),
+}
+"""[prior] By pruning policy: the mass of the heaviest tokens is what `attention_mass` keeps by definition; the others
+keep other tokens, of which the nearest matter most to the next word."""
+
+
+def pruning_damage(dropped_mass: Array, policy: str) -> Damage:
+    """Return the damage of pruning in language modelling, ``c1 eps + c2 eps**2``.
+
+    Parameters
+    ----------
+    dropped_mass : float or array
+        Attention mass of the removed tokens if the heaviest are kept, 0 to 1.
+    policy : str
+        One of `core.spec.POLICIES`.
+
+    References
+    ----------
+    Trilemma models, M4 [prior].
+    """
+    check_range("dropped_mass", dropped_mass, 0.0, 1.0)
+    curve = _of_policy(LANGUAGE_MODELLING, policy)
+    eps = np.asarray(dropped_mass)
+    return Damage(curve.scale * eps * (C1 + C2 * eps), np.where(eps > 0.0, curve.log_sd, 0.0))
+
+
+def added(*damages: Damage) -> Damage:
+    """Return the sum of independent damages: medians add, the log-sd follows by the delta method.
+
+    ``sd = sqrt(sum (m_i s_i)**2) / sum m_i``; a sum of 0 is exact.
+
+    References
+    ----------
+    Trilemma models, M5: independent damages add in ln PPL.
+    """
+    total: Any = 0.0
+    squares: Any = 0.0
+    for damage in damages:
+        total = total + damage.median
+        squares = squares + np.square(np.multiply(damage.median, damage.log_sd))
+    safe = np.where(np.asarray(total) > 0.0, total, 1.0)
+    return Damage(total, np.sqrt(squares) / safe)
+
+
+# --- outputs ----------------------------------------------------------------------------------------------------------
+
+
+def perplexity_ratio(damage: Damage) -> Band:
+    """Return perplexity over that of the reference, ``exp(damage)``, at least 1."""
+    check_range("damage", damage.median, 0.0)
+    factor = np.exp(Z90 * np.asarray(damage.log_sd))
+    median = np.asarray(damage.median)
+    return Band(np.exp(median), np.exp(median / factor), np.exp(median * factor))
+
+
+def mean_kl(damage: Damage) -> Damage:
+    """Return the mean Kullback-Leibler divergence from the reference [nat], ``1.01 * damage``, with its log-sd.
+
+    Fitted to the rows of precision_ppl.csv with a damage over 0.01 (ratio 1.01, interquartile 1.00 to 1.02); below, the
+    ratio scatters from 0.5 to 3, which ``sd = 0.05 + 0.003 / (damage + 0.004)`` follows.
+    """
+    check_range("damage", damage.median, 0.0)
+    median = np.asarray(damage.median)
+    scatter = np.where(median > 0.0, 0.05 + 0.003 / (median + 0.004), 0.0)
+    return Damage(1.01 * median, np.hypot(damage.log_sd, scatter))
+
+
+TOP1_SCALE, TOP1_POWER, TOP1_LOG_SD = 0.447, 0.477, 0.133
+"""Least squares of ln(-ln agreement) on ln KL over 9 rows of precision_ppl.csv (weights, KL 2.5e-5 to 0.45) and 3 of
+kv_quant_accuracy.csv (KV cache): residual log-sd 0.133."""
+
+
+def top1_agreement(kl: Damage) -> Band:
+    """Return the share of tokens whose most likely successor is the reference's, ``exp(-0.447 KL**0.477)``.
+
+    Parameters
+    ----------
+    kl : Damage
+        Mean Kullback-Leibler divergence [nat] with its log-sd, as `mean_kl` gives it.
+    """
+    check_range("kl", kl.median, 0.0)
+    median = np.asarray(kl.median)
+    disagreement = TOP1_SCALE * median**TOP1_POWER
+    factor = np.exp(Z90 * np.hypot(TOP1_POWER * np.asarray(kl.log_sd), TOP1_LOG_SD))
+    return Band(np.exp(-disagreement), np.exp(-disagreement * factor), np.exp(-disagreement / factor))
+
+
+# --- retrieval --------------------------------------------------------------------------------------------------------
+
+
+class RetrievalCurve(NamedTuple):
+    """Score against removed share x, ``-ln(score / full) = c (x / (1 - x))**p``."""
+
+    c: float
+    p: float
+
+
+RETRIEVAL: Mapping[str, RetrievalCurve] = {
+    "random": RetrievalCurve(1.80, 1.12),
+    "key_norm": RetrievalCurve(0.54, 0.75),
+    "attention_mass": RetrievalCurve(0.52, 0.65),
+    "sinks_recent": RetrievalCurve(0.43, 0.74),
+    "snapkv": RetrievalCurve(0.33, 0.77),
+    "lagkv": RetrievalCurve(0.11, 1.06),
+    "expected_attention": RetrievalCurve(0.034, 1.78),
+    "kvzip": RetrievalCurve(0.003, 0.33),
+}
+"""By method, fitted to kv_eviction_accuracy.csv (RULER 4096, Llama-3.1-8B-Instruct, x = 0.25, 0.5, 0.75). `key_norm`
+is its knorm, `attention_mass` its observed_attention, `sinks_recent` its streaming_llm."""
+
+RETRIEVAL_LOG_SD = 0.5
+"""[prior] of ``-ln(score / full)`` on another model or task; the fit itself leaves 0.05 to 0.2."""
+
+
+def retrieval_score(alpha: Array, method: str) -> Band:
+    """Return a retrieval score relative to that of the full cache, ``exp(-c (alpha / (1 - alpha))**p)``.
+
+    Parameters
+    ----------
+    alpha : float or array
+        Share of cached tokens removed, 0 <= alpha < 1.
+    method : str
+        A pruning policy or one of the other methods of `RETRIEVAL`.
+
+    References
+    ----------
+    Trilemma models, M4: 0.619 at alpha = 0.5 with sinks and recent tokens.
+    """
+    check_range("alpha", alpha, 0.0, 1.0, open_high=True)
+    curve = _of_policy(RETRIEVAL, method)
+    loss = curve.c * (np.asarray(alpha) / (1.0 - np.asarray(alpha))) ** curve.p
+    factor = np.exp(Z90 * RETRIEVAL_LOG_SD)
+    return Band(np.exp(-loss), np.exp(-loss * factor), np.exp(-loss / factor))
+
+
+def _of_policy(table: Mapping[str, Any], policy: str) -> Any:
+    if policy not in table:
+        raise ValueError(f"policy = {policy!r} is none of {', '.join(table)}")
+    return table[policy]
