@@ -6,8 +6,8 @@ ln eta.int4``. That is what lets a measurement of one format inform another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from core.spec import OperatingPoint, Posterior, Setting
 MODEL_LOG_SD = 0.12  # between models on one board: kernel coverage of an architecture (Trilemma models, M10)
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
-REPEAT_LOG_SD = 0.05  # of a repeat of a model seen on the board (Trilemma models, M10)
+REPEAT_LOG_SD = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
 
 
@@ -85,3 +85,54 @@ def loadings(names: tuple[str, ...], point: OperatingPoint) -> NDArray[np.float6
         (f"model.{point.model}",),
     )
     return np.array([[float(name in row) for name in names] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Physical:
+    """A parameter as an engineer knows it: a product of `names` and a constant."""
+
+    key: str
+    names: tuple[str, ...]
+    meaning: str
+    unit: str = ""
+    of_bandwidth: bool = False  # a share of the board's bandwidth, shown in byte/s
+
+    def median(self, posterior: Posterior) -> float:
+        """Return its median [`unit`]."""
+        share = float(np.exp(self._pick(posterior) @ posterior.log_mean))
+        return share * posterior.bandwidth_byte_s if self.of_bandwidth else share
+
+    def log_sd(self, posterior: Posterior) -> float:
+        """Return the standard deviation of its logarithm."""
+        pick = self._pick(posterior)
+        return float(np.sqrt(pick @ posterior.log_cov @ pick))
+
+    def _pick(self, posterior: Posterior) -> NDArray[np.float64]:
+        return np.array([float(name in self.names) for name in posterior.names])
+
+
+def physical_parameters(points: Sequence[OperatingPoint], *, with_ttft: bool) -> tuple[Physical, ...]:
+    """Return the parameters that the times of these points depend on."""
+    weights, caches, models = (
+        sorted({getattr(point, field) for point in points}) for field in ("weights", "kv", "model")
+    )
+    found = [
+        Physical(f"eta.{w}", ("eta", f"eta.{w}"), f"effective bandwidth of {w} weights", "byte/s", of_bandwidth=True)
+        for w in weights
+    ]
+    found += [
+        Physical(f"kappa.{g}", ("kappa", f"kappa.{g}"), f"cost of a {g} KV byte over a weight byte") for g in caches
+    ]
+    found += [
+        Physical("rho", ("rho",), "unpacking cost of 4- to 6-bit weights"),
+        Physical("t_layer_s", ("t_layer_s",), "cost per layer", "s"),
+        Physical("t_token_s", ("t_token_s",), "constant per token", "s"),
+    ]
+    if with_ttft:
+        found += [
+            Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of the compute rate, {w} prompts")
+            for w in weights
+        ]
+    if len(models) > 1:
+        found += [Physical(f"model.{m}", (f"model.{m}",), f"factor of {m} on the decode time") for m in models]
+    return tuple(found)

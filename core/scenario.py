@@ -35,7 +35,7 @@ CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
 def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.DecodeCosts:
     """Return what decoding one token at the point moves and computes, on a memory of the given peak bandwidth."""
-    saved = _saved(point)
+    saved = _saved(point, at)
     kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * point.context_tokens * (1.0 - saved)
     return latency.DecodeCosts(
         weight_byte=traffic.weight_byte(at.model, at.weights),
@@ -61,8 +61,10 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
     )
 
 
-def _saved(point: OperatingPoint) -> Array:
-    return traffic.alpha_effective(point.alpha, point.layout, whole_pages=point.policy in CONTIGUOUS_POLICIES)
+def _saved(point: OperatingPoint, at: Setting) -> Array:
+    """Return the share of KV bytes that pruning saves. A runtime that takes the layout as a knob prunes whole pages."""
+    whole_pages = point.policy in CONTIGUOUS_POLICIES or "layout" in at.runtime.knobs
+    return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
 
 
 def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
@@ -171,7 +173,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     decode_var = _variance((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
     decode_var = decode_var + known.posterior.decode_log_sd**2
     decode_s = _estimate(parts.total * known.model_factor, np.sqrt(decode_var), _origin(known.posterior.n_decode))
-    kept = 1.0 - np.asarray(_saved(point))
+    kept = 1.0 - np.asarray(_saved(point, at))
     return Prediction(
         decode_s=decode_s,
         ttft_s=_ttft(point, at, known, bandwidth),

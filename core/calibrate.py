@@ -1,0 +1,211 @@
+"""Calibration: measurements of one board, runtime and power mode teach the model's cost parameters.
+
+The parameters are those of `core.parameters`, Gaussian in logarithms around the runtime's priors. Measured times are
+compared in logarithms too, with Student-t residuals of learned scale, so that a bad measurement is flagged and does not
+pull the rest (`core.robust`). Nothing here knows how the points were measured.
+
+References
+----------
+Trilemma models, M10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import robust
+from core.crosscheck import CrossCheck, leave_one_out, published_shape
+from core.design import choose
+from core.measured import DECODE, TTFT, MeasuredPoint, Rows
+from core.parameters import Physical, extended, physical_parameters, prior, ratio_names
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
+from core.units import Z90
+
+Floats = NDArray[np.float64]
+
+OUTLIER_SCALES = 5.0  # a residual beyond this many scales is flagged: one in 130 by chance
+IDENTIFIED_SHRINKAGE = 0.20  # less narrowing of a parameter than this says nothing about it
+CALIBRATED, PREDICTED = Provenance.CALIBRATED, Provenance.PREDICTED
+
+N_PLAN = 8
+PLAN_WEIGHTS = ("fp32", "bf16", "int8", "int4")
+PLAN_KV = ("bf16", "int8")
+PLAN_CONTEXT_TOKENS = (256, 1024, 2048)
+PLAN_ALPHA = (0.0, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterEstimate:
+    """One physical parameter before and after the measurements."""
+
+    key: str
+    meaning: str
+    unit: str
+    estimate: Estimate
+    prior: Estimate
+    shrinkage_frac: float  # 1 - posterior over prior standard deviation, in logarithms
+
+    @property
+    def identified(self) -> bool:
+        """Whether these points say anything worth mentioning about it."""
+        return self.shrinkage_frac >= IDENTIFIED_SHRINKAGE
+
+    @property
+    def verdict(self) -> str:
+        """Return in words what the points say about it."""
+        if not self.identified:
+            return "not identified by these points"
+        return f"narrowed by {100 * self.shrinkage_frac:.0f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the measurements taught, and how far to trust it.
+
+    Residuals are logarithms of measured over fitted, one per point, NaN where that output was not measured.
+    """
+
+    points: tuple[MeasuredPoint, ...]
+    posterior: Posterior
+    parameters: tuple[ParameterEstimate, ...]
+    decode_log_residual: Floats
+    ttft_log_residual: Floats
+    outlier: NDArray[np.bool_]  # by point: flagged, kept, and given little weight
+    condition_number: float  # precision of the best over the least known combination of parameters, in prior units
+    check: CrossCheck | None = None  # of decode_s
+    ttft_check: CrossCheck | None = None
+    published_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
+
+
+def calibrate(
+    points: Sequence[MeasuredPoint],
+    catalogue: Catalogue,
+    *,
+    at: OperatingPoint | None = None,
+    check: bool = True,
+) -> Calibration:
+    """Fit the cost parameters of one board, runtime and power mode to what was measured on it.
+
+    Parameters
+    ----------
+    points : sequence of MeasuredPoint
+        In any order; the result does not depend on it. None at all leaves the prior.
+    catalogue : Catalogue
+    at : OperatingPoint, optional
+        Which board, runtime and power mode, for when there are no points.
+    check : bool
+        Also refit without each point to see how well the others predict it.
+
+    Raises
+    ------
+    ValueError
+        Points of different boards, runtimes or power modes, or that the catalogue does not know.
+    """
+    before = prior(_same_board(points, catalogue, at or OperatingPoint()))
+    for measured in points:
+        before = extended(before, ratio_names(catalogue.setting(measured.point)))
+    rows = Rows.of(points, catalogue, before)
+    fitted = rows.fit(before)
+    posterior = _posterior(before, fitted, rows)
+    residual = [np.full(len(points), np.nan) for _ in (DECODE, TTFT)]
+    outlier = np.zeros(len(points), dtype=bool)
+    spread = np.sqrt(np.square(fitted.scale[rows.observed.kind]) + np.square(rows.observed.noise_sd))
+    for kind in (DECODE, TTFT):
+        of_kind = rows.observed.kind == kind
+        residual[kind][rows.owner[of_kind]] = fitted.residual[of_kind]
+        outlier[rows.owner[of_kind]] |= (np.abs(fitted.residual) > OUTLIER_SCALES * spread)[of_kind]
+    checks = leave_one_out(rows, before, fitted.mean) if check else {}
+    return Calibration(
+        tuple(points),
+        posterior,
+        tuple(
+            _described(which, before, posterior)
+            for which in physical_parameters([m.point for m in points], with_ttft=posterior.n_ttft > 0)
+        ),
+        residual[DECODE],
+        residual[TTFT],
+        outlier,
+        _condition_number(before, posterior),
+        checks.get(DECODE),
+        checks.get(TTFT),
+        published_shape(rows) if check else None,
+    )
+
+
+def calibration_plan(
+    catalogue: Catalogue, point: OperatingPoint | None = None, *, n: int = N_PLAN
+) -> list[OperatingPoint]:
+    """Return the handful of points that together narrow the predictions most, cheap enough for the first minute.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+    point : OperatingPoint, optional
+        Whose board, runtime, power mode, model, policy, layout and KV format are kept.
+    n : int
+        How many points.
+
+    Returns
+    -------
+    list of OperatingPoint
+        Most informative first.
+    """
+    point = replace(point or OperatingPoint(), beta=1.0, bandwidth_byte_s=None)
+    at = catalogue.setting(point)
+    contexts = [n for n in PLAN_CONTEXT_TOKENS if n <= at.model.max_context_tokens] or [at.model.max_context_tokens]
+    candidates = [
+        replace(point, weights=w, kv=g, context_tokens=float(tokens), alpha=alpha)
+        for w in dict.fromkeys((point.weights, *PLAN_WEIGHTS))
+        for g in dict.fromkeys((point.kv, *PLAN_KV))
+        for tokens in contexts
+        for alpha in PLAN_ALPHA
+        if w in catalogue.weight_formats and g in catalogue.kv_formats
+    ]
+    return [choice.point for choice in choose(prior(at), candidates, catalogue, n=n)]
+
+
+def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: OperatingPoint) -> Setting:
+    settings = [catalogue.setting(measured.point) for measured in points] or [catalogue.setting(at)]
+    found = sorted({(s.board.key, s.runtime.key, s.mode.key) for s in settings})
+    if len(found) > 1:
+        raise ValueError(
+            "points = measurements of " + " and ".join("/".join(key) for key in found) + "; expected one board, "
+            "runtime and power mode"
+        )
+    return settings[0]
+
+
+def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows) -> Posterior:
+    decode_sd, ttft_sd = fitted.scale * robust.NORMAL_SD_PER_SCALE
+    return replace(
+        before,
+        log_mean=fitted.mean,
+        log_cov=fitted.cov,
+        decode_log_sd=float(decode_sd),
+        ttft_log_sd=float(ttft_sd),
+        n_decode=int(np.sum(rows.observed.kind == DECODE)),
+        n_ttft=int(np.sum(rows.observed.kind == TTFT)),
+    )
+
+
+def _condition_number(before: Posterior, posterior: Posterior) -> float:
+    root = np.linalg.cholesky(before.log_cov)
+    precision = root.T @ np.linalg.inv(posterior.log_cov) @ root
+    eigenvalues = np.linalg.eigvalsh(precision)
+    return float(eigenvalues[-1] / eigenvalues[0])
+
+
+def _described(which: Physical, before: Posterior, posterior: Posterior) -> ParameterEstimate:
+    """Set a parameter's estimate beside its prior."""
+    first, now = (_estimate(which, of, origin) for of, origin in ((before, PREDICTED), (posterior, CALIBRATED)))
+    shrinkage = 1.0 - which.log_sd(posterior) / which.log_sd(before)
+    return ParameterEstimate(which.key, which.meaning, which.unit, now, first, shrinkage)
+
+
+def _estimate(which: Physical, of: Posterior, provenance: Provenance) -> Estimate:
+    median, factor = which.median(of), float(np.exp(Z90 * which.log_sd(of)))
+    return Estimate(median, median / factor, median * factor, provenance)

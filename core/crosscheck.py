@@ -1,0 +1,99 @@
+"""How well a calibration predicts what it has not seen: each operating point left out in turn, the model refitted.
+
+The published formula's shape is checked on the same points, so that both errors stand side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import robust
+from core.measured import DECODE, TTFT, Rows
+from core.spec import Posterior
+from core.units import Z90
+
+Floats = NDArray[np.float64]
+FEWEST = 3  # measurements that a check needs
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """Errors of predicting each point from the others, by refitting without it. Repeats of a point leave together."""
+
+    n: int
+    error_frac: Floats  # predicted over measured minus one
+    median_error_frac: float
+    p90_error_frac: float
+    coverage_frac: float  # share of the points inside their 90 % interval
+    r2: float  # says little: reported last
+
+
+def leave_one_out(rows: Rows, before: Posterior, start: Floats) -> dict[int, CrossCheck]:
+    """Refit without each operating point and predict it.
+
+    Parameters
+    ----------
+    rows : Rows
+    before : Posterior
+        The prior of every refit.
+    start : array (p,)
+        Where the refits begin: the fit to all rows.
+
+    Returns
+    -------
+    dict
+        By kind of observation; a kind with fewer than three rows is not in it.
+    """
+    predicted, log_sd = np.full((2, len(rows.owner)), np.nan)
+    for group in np.unique(rows.group):
+        out = rows.group == group
+        refit = rows.without(out).fit(before, start)
+        there, jacobian = rows.model(refit.mean)
+        variance = np.sum(jacobian @ refit.cov * jacobian, axis=1) + np.square(rows.observed.noise_sd)
+        variance += np.square(refit.scale * robust.NORMAL_SD_PER_SCALE)[rows.observed.kind]
+        predicted[out], log_sd[out] = there[out], np.sqrt(variance[out])
+    measured, kind = rows.observed.value, rows.observed.kind
+    return {
+        k: _summed_up(measured[kind == k], predicted[kind == k], log_sd[kind == k])
+        for k in (DECODE, TTFT)
+        if np.sum(kind == k) >= FEWEST
+    }
+
+
+def published_shape(rows: Rows) -> CrossCheck | None:
+    """Check the published formula's shape, ``C / BW (1 - alpha) beta``, its constant C refitted without each point.
+
+    The constant is the one of smallest mean absolute error in logarithms, which flatters the formula most here.
+    """
+    decode = rows.observed.kind == DECODE
+    measured, group = rows.observed.value[decode], rows.group[decode]
+    if len(np.unique(group)) < FEWEST:
+        return None
+    shape = np.log((1.0 - rows.alpha[decode]) * np.asarray(rows.decode.beta)[decode])
+    shape -= np.log(np.asarray(rows.decode.bandwidth_byte_s)[decode])
+    predicted, log_sd = np.full((2, len(measured)), np.nan)
+    for left_out in np.unique(group):
+        out = group == left_out
+        residual = (measured - shape)[~out]
+        constant = np.median(residual)
+        predicted[out] = constant + shape[out]
+        log_sd[out] = np.quantile(np.abs(residual - constant), 0.9) / Z90
+    return _summed_up(measured, predicted, log_sd)
+
+
+def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
+    """Compare predictions of left-out measurements with them; all in logarithms."""
+    error, seconds = np.expm1(predicted - measured), np.exp(measured)
+    lost = np.sum(np.square(np.exp(predicted) - seconds))
+    spread = np.sum(np.square(seconds - seconds.mean()))
+    return CrossCheck(
+        len(measured),
+        error,
+        float(np.median(np.abs(error))),
+        float(np.quantile(np.abs(error), 0.9)),
+        float(np.mean(np.abs(predicted - measured) <= Z90 * log_sd)),
+        float(1.0 - lost / spread) if spread > 0 else float("nan"),
+    )
