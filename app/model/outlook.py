@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.model.axes import NUMERIC, Axis, axis_of, moved, position
+from core.pruning import r_max_zipf
 from core.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
 
 OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
 """The outputs of a prediction, in the order panels and reports list them."""
+
+
+DROPPED_MASS = 0.02
+"""Attention mass that pruning may drop while no accuracy limit is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,32 @@ class Dots:
     median: NDArray[np.float64]
     q05: NDArray[np.float64]
     q95: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the alpha slider turns red, and by which rule, in one sentence."""
+
+    alpha: float | None  # None: no mark
+    text: str
+
+
+def r_max(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, top1_limit: float | None) -> Mark:
+    """Return the largest KV prune rate that keeps the quality budget.
+
+    With an accuracy limit: the last rate on the axis whose predicted top-1 agreement holds it. Without one: the rate at
+    which the tokens kept still hold `1 - DROPPED_MASS` of the attention mass, falling as a power of its rank.
+    """
+    if top1_limit is None:
+        alpha = r_max_zipf(int(float(point.context_tokens)), DROPPED_MASS)
+        return Mark(alpha, f"r_max: beyond it the tokens kept hold under {1 - DROPPED_MASS:.0%} of the attention mass")
+    x, prediction = curve(axis_of("point.alpha", point, catalogue), point, catalogue, posterior, n=381)
+    held = prediction.top1_agreement
+    if isinstance(held, Absent):
+        return Mark(None, f"top-1 agreement is not predicted here: {held.reason}")
+    holds = np.flatnonzero(np.broadcast_to(held.median, x.shape) >= top1_limit)
+    alpha = float(x[holds[-1]]) if holds.size else 0.0
+    return Mark(alpha, f"r_max: beyond it the predicted top-1 agreement is below the limit of {top1_limit:.1%}")
 
 
 def curve(

@@ -18,6 +18,8 @@ from app.model.store import Store
 
 VERSION = 1
 N_RECENT = 10
+KEPT = ("point", "limits", "axis", "theme", "auto_measure", "preset")
+"""The paths of the store, by their first part, that the settings hold."""
 
 
 class Settings(msgspec.Struct):

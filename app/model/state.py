@@ -55,7 +55,7 @@ class LogLine:
     """One line of the log panel."""
 
     time_utc: datetime
-    level: Literal["info", "warning", "error"]
+    level: str  # "info", "warning", "error"
     text: str
 
 

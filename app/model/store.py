@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.model import axes, outlook
 from app.model.axes import Axis
+from app.model.machine import why_not_measurable
 from app.model.measurements import Measurement
-from app.model.outlook import Dots, Sensitivity
+from app.model.outlook import Dots, Mark, Sensitivity
 from app.model.state import LIMITS, Activity, Limits, Link, LogLine, check_limits, checked_limit
 from core.scenario import predict
 from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
@@ -238,7 +239,7 @@ class Store(QObject):
         self._activity = activity
         self.changed.emit("activity")
 
-    def say(self, level: Literal["info", "warning", "error"], text: str) -> None:
+    def say(self, level: str, text: str) -> None:
         """Append a line to the log and emit ``log``."""
         self._log.append(LogLine(datetime.now(UTC), level, text))
         self.changed.emit("log")
@@ -271,11 +272,16 @@ class Store(QObject):
 
     @property
     def not_measured_here(self) -> str:
-        """Why no measurement and no calibration can apply to the current board, in one sentence; "" when they can."""
-        name = self._catalogue.boards[self._point.board].name
+        """Why the board of the current point has no measurements, in one sentence; "" when it can have some."""
         if self._point.board != "this":
-            return f"{name} is not attached: its numbers are predicted from its data sheet."
+            return why_not_measurable(self._point, self._catalogue, self._link.hello)
         return self._not_here
+
+    @property
+    def not_measurable(self) -> str:
+        """Why the current point cannot be measured, in one sentence; "" when it can be, now."""
+        reason = self.not_measured_here or why_not_measurable(self._point, self._catalogue, self._link.hello)
+        return reason or ("" if self._link.state == "attached" else self._link.text)
 
     @property
     def prediction(self) -> Prediction:
@@ -312,6 +318,15 @@ class Store(QObject):
         return result
 
     @property
+    def r_max(self) -> Mark:
+        """The largest KV prune rate that keeps the quality budget: the accuracy limit, or else the attention mass."""
+        limit = self._limits.top1_agreement
+        result: Mark = self._cached(
+            ("r_max", limit), lambda: outlook.r_max(self._point, self._catalogue, self._posterior, limit)
+        )
+        return result
+
+    @property
     def measurement(self) -> Measurement | None:
         """The latest measurement of exactly the current point, or None."""
         here = axes.canonical(self._point, self._catalogue)
@@ -325,7 +340,7 @@ class Store(QObject):
         if self.not_measured_here:
             return Absent(self.not_measured_here)
         here = axes.canonical(self._point, self._catalogue)
-        reason = "not measured yet"
+        reason = self.not_measurable or "not measured yet"
         for measurement in reversed(self._measurements):
             if axes.canonical(measurement.point, self._catalogue) == here and name in measurement.body:
                 output = measurement.output(name)

@@ -1,0 +1,56 @@
+"""``trilemma gui``: open the dashboard, or save a picture of it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app.cli.output import UserError, print_json
+from app.gui import CannotStart, Options
+from app.gui import run as run_dashboard
+
+THEMES = ("system", "light", "dark")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the dashboard."""
+    parser.add_argument("--preset", type=Path, metavar="FILE", help="open this preset")
+    parser.add_argument("--size", type=_size, metavar="WxH", help="size of the window in pixels, such as 1600x1000")
+    parser.add_argument("--theme", choices=THEMES, help="colours; system follows the desktop")
+    parser.add_argument("--screenshot", type=Path, metavar="FILE", help="save a PNG of the window and end")
+    parser.add_argument(
+        "--seconds", type=_seconds, metavar="N", help="with --screenshot: wait this long, not until calibrated"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the dashboard until it is closed, or until its picture is saved."""
+    from app.model.files import FileError
+
+    if args.seconds is not None and args.screenshot is None:
+        raise UserError("--seconds says when to take the picture: expected --screenshot FILE beside it")
+    options = Options(args.screenshot, args.seconds, args.preset, args.size, args.theme)
+    try:
+        status = run_dashboard(options)
+    except (CannotStart, FileError) as error:
+        raise UserError(str(error)) from error
+    if args.json and args.screenshot is not None:
+        print_json({"screenshot": str(args.screenshot)})
+    return status
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal() and 200 <= int(width) <= 16384 and 200 <= int(height) <= 16384):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected WIDTHxHEIGHT in pixels, 200 to 16384 each")
+    return int(width), int(height)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds, 0 to 3600")
+    return value

