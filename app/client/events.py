@@ -59,7 +59,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished request. `body` holds outputs by name: ``{median, q05, q95, n, provenance}`` or ``{absent: reason}``."""
+    """A finished request. `body` holds outputs by name.
+
+    Each is ``{median, q05, q95, n, provenance}`` or ``{absent: reason}``; `conditions` and `notes` say how it was run.
+    """
 
     request_id: int
     body: Mapping[str, Any]

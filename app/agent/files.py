@@ -1,0 +1,69 @@
+"""Small kernel files: read once as text, or opened once and read again and again."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from pathlib import Path
+
+_READ_BYTE = 4096  # sysfs never gives more than a page; of /proc/stat the first lines are wanted
+
+
+def text(path: Path) -> str:
+    """Return the content without the blanks, line ends and NUL around it; "" when it cannot be read."""
+    try:
+        return path.read_bytes().decode("utf-8", "replace").strip(" \t\r\n\0")
+    except OSError:
+        return ""
+
+
+def parse_int(data: bytes | str) -> int | None:
+    """Return the one decimal integer in `data`, or None when it holds anything else."""
+    try:
+        digits = data.decode("ascii") if isinstance(data, bytes) else data
+        digits = digits.strip(" \t\r\n\0")
+        return int(digits) if "_" not in digits else None
+    except ValueError:
+        return None
+
+
+class KernelFile:
+    """A file whose content the kernel makes anew at each read.
+
+    The descriptor is kept, which makes a read ten times cheaper. Plain pread, for there are drivers that answer EAGAIN
+    for ever, and readers that poll or retry hang on them.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self) -> bytes | None:
+        """Return the content, or None when the driver refuses: powered off (ENODATA, EINVAL), busy (EAGAIN), gone."""
+        try:
+            return os.pread(self._fd, _READ_BYTE, 0)
+        except OSError:
+            return None
+
+    def number(self) -> float:
+        """Return the integer in it, NaN when there is none."""
+        data = self.read()
+        value = parse_int(data) if data is not None else None
+        return math.nan if value is None else float(value)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._fd)
+
+
+def why_unreadable(error: OSError, path: Path, rule: str = "") -> str:
+    """Say in words why `path` could not be opened, and which `rule` would open it."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"needs root: {path} is readable by root only" + (f"; this udev rule opens it: {rule}" if rule else "")
+    return f"{path} cannot be read: {os.strerror(error.errno or 0)}"

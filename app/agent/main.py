@@ -1,0 +1,136 @@
+"""The agent: one process on the board, talking over its standard input and output, ending when its input ends.
+
+Threads: this one takes requests; the sampler (nice) reads sensors; the writer empties the outbox; each worker process
+has a reader. They meet in `Outbox` and `Runs`, which lock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from app import LAUNCHER
+from app import VERSION as AGENT_VERSION
+from app.agent import board
+from app.agent.outbox import Outbox
+from app.agent.power import EnergyMeter, add_energy, total_power
+from app.agent.runs import Runs, worker_environment
+from app.agent.sampler import Sampler
+from app.agent.sensors import discover
+from app.protocol import CONTROL, Decoder, ProtocolError, decode_control
+from app.protocol import VERSION as PROTOCOL_VERSION
+
+WORKER_ARGV = (sys.executable, str(LAUNCHER), "agent", "--worker")
+
+
+class Agent:
+    """Sensors and measured runs behind a pair of descriptors.
+
+    Parameters
+    ----------
+    read_fd, write_fd
+        The client's end of the link.
+    root
+        Where the file system of the board starts.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int, root: Path = Path("/")) -> None:
+        self._read_fd = read_fd
+        self._root = root
+        self._closing = False
+        self._outbox = Outbox(write_fd)
+        sensors, absent = discover(root)
+        meter = EnergyMeter()
+        columns, words = total_power([c for sensor in sensors for c in sensor.channels] + absent)
+        self._sampler = Sampler(sensors, absent, self._outbox, meter, columns)
+        self._unavailable = board.why_no_measuring()
+        complete = partial(add_energy, meter=meter, absent="" if columns else words, covers=words)
+        environment = worker_environment(board.n_big_cores(root))
+        self._runs = Runs(WORKER_ARGV, environment, self._outbox.send, complete, self._unavailable)
+
+    def serve(self) -> None:
+        """Say hello and answer until the input ends or breaks the protocol."""
+        self._outbox.send(self._hello())
+        self._sampler.publish_catalogue()
+        threading.Thread(target=self._write, name="writer", daemon=True).start()
+        threading.Thread(target=self._sampler.run, name="sampler", daemon=True).start()
+        decoder = Decoder()
+        try:
+            while True:
+                data = os.read(self._read_fd, 65536)
+                if not data:
+                    break
+                for frame in decoder.feed(data):
+                    if frame.kind == CONTROL:
+                        self._take(frame.body)
+        except ProtocolError as error:
+            print(f"trilemma agent: {error}", file=sys.stderr)
+        finally:
+            self._closing = True
+            self._sampler.stop()
+            self._runs.close()
+            self._outbox.close()
+
+    def _write(self) -> None:
+        self._outbox.run()
+        if not self._closing:
+            self._runs.close()
+            os._exit(0)  # the reader of our output left; the main thread waits in a read that nothing else would end
+
+    def _hello(self) -> dict[str, Any]:
+        able: Any = self._unavailable or True  # the reason in words, or True
+        return {
+            "op": "hello",
+            "protocol": PROTOCOL_VERSION,
+            "agent": AGENT_VERSION,
+            "t_ns": time.monotonic_ns(),
+            "board": board.describe(self._root),
+            "can": {"measure": able, "bandwidth": able, "torch": board.torch_version()},
+            "models": board.model_files(),
+        }
+
+    def _take(self, body: bytes) -> None:
+        t_ns = time.monotonic_ns()
+        try:
+            message = decode_control(body)
+            self._answer(message, t_ns)
+        except (ProtocolError, ValueError) as error:  # the call failed, the link is sound
+            self._outbox.send({"op": "log", "level": "warning", "text": f"request refused: {error}"})
+
+    def _answer(self, message: dict[str, Any], t_ns: int) -> None:
+        op = message["op"]
+        if op in ("measure", "bandwidth"):
+            self._runs.submit(message)
+        elif op == "cancel":
+            self._runs.cancel(message["id"])
+        elif op == "subscribe":
+            self._sampler.subscribe(message["rate_hz"])
+            self._sampler.publish_catalogue()
+        elif op == "ping":
+            pong = {"op": "pong", "t1_ns": message["t1_ns"], "t2_ns": t_ns, "t3_ns": time.monotonic_ns()}
+            self._outbox.send(pong)
+        else:
+            raise ProtocolError(f"{op} is not a request")
+
+
+def claim_stdout() -> int:
+    """Return a descriptor of the real standard output; from now on prints, of C code too, go to standard error."""
+    sys.stdout.flush()
+    fd = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return fd
+
+
+def main() -> int:
+    """Serve this machine over standard input and output."""
+    write_fd = claim_stdout()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the client, which cancels
+    Agent(0, write_fd).serve()
+    return 0

@@ -1,0 +1,19 @@
+"""`trilemma agent`: serve this machine over standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `agent`."""
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # the agent's own measuring process
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until standard input ends."""
+    if args.worker:
+        from app.agent.worker import main
+    else:
+        from app.agent.main import main
+    return main()

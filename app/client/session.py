@@ -1,0 +1,347 @@
+"""One attached board: requests out, events in, samples into rings, and the link opened again when it breaks."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from app.client.clock import ClockFilter
+from app.client.events import (
+    Catalogue,
+    Channel,
+    Connected,
+    Disconnected,
+    Event,
+    Failed,
+    Log,
+    Progress,
+    Result,
+    Samples,
+)
+from app.client.link import Link
+from app.client.rings import Rings
+from app.client.transport import Transport
+from app.protocol import CONTROL, Decoder, Frame, ProtocolError, decode_control, encode_control
+
+BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+JITTER_FRAC = 0.2
+STEADY_S = 5.0  # a link that lived so long starts the backoff anew
+
+LOST = "the link to the board was lost before this was finished"
+DETACHED = "no board is attached"
+
+
+class Session:
+    """Keeps one board attached until stopped.
+
+    Events come on the session's reader thread, in order; after `Connected` every request is answered by exactly one
+    `Result` or `Failed`. A request is never sent twice: one that was lost with its link fails.
+
+    Parameters
+    ----------
+    open_transport
+        Opens the link; may raise OSError, which counts as a failed attempt.
+    on_event
+        Takes the events; must not block.
+
+    Attributes
+    ----------
+    rings
+        The samples; a gap of the link is one record of NaN.
+    clock
+        Offset of the agent's clock and its bound.
+    """
+
+    def __init__(self, open_transport: Callable[[], Transport], on_event: Callable[[Event], None]) -> None:
+        self.rings = Rings()
+        self.clock = ClockFilter()
+        self._open_transport = open_transport
+        self._on_event = on_event
+        self._ids = count(1)
+        self._lock = threading.Lock()
+        self._pending: set[int] = set()
+        self._refused: list[int] = []  # made while no board was attached, not yet answered
+        self._link: Link | None = None  # the open one
+        self._attached = False  # the agent at its other end has said hello
+        self._n_lost = 0
+        self._rate_hz: float | None = None
+        self._wake = threading.Event()  # ends the wait for the next attempt, or tells it to look at what was refused
+        self._retry_now = False
+        self._running = False
+        self._channels: tuple[str, ...] = ()
+        self._thread = threading.Thread(target=self._run, name="session", daemon=True)
+
+    def start(self) -> None:
+        """Begin to attach; returns at once."""
+        self._running = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Detach and end the agent; no event comes after this returns."""
+        self._running = False
+        self._wake.set()
+        with self._lock:
+            link = self._link
+        if link is not None:
+            link.hang_up()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def reconnect_now(self) -> None:
+        """Try again at once instead of waiting for the next attempt."""
+        self._retry_now = True
+        self._wake.set()
+
+    def measure(
+        self, point: Mapping[str, Any], what: Collection[str], *, queue: bool = False, model_file: str | None = None
+    ) -> int:
+        """Ask for an operating point to be measured.
+
+        Parameters
+        ----------
+        point
+            Fields of an `OperatingPoint`.
+        what
+            Some of "decode", "ttft", "quality".
+        queue
+            Wait for a turn and never be superseded; otherwise this supersedes what is unfinished and not queued.
+        model_file
+            Path of another GGUF file on the board.
+
+        Returns
+        -------
+        int
+            The id that the events carry.
+        """
+        message: dict[str, Any] = {"op": "measure", "point": dict(point), "what": list(what), "queue": queue}
+        return self._request(message if model_file is None else {**message, "model_file": model_file})
+
+    def bandwidth(self) -> int:
+        """Ask for the memory bandwidth to be measured; waits for its turn."""
+        return self._request({"op": "bandwidth"})
+
+    def cancel(self, request_id: int) -> None:
+        """End a request; its `Failed` says "cancelled". One that has ended is not an error."""
+        self._send({"op": "cancel", "id": request_id})
+
+    def subscribe(self, rate_hz: float) -> None:
+        """Set the rate of the samples, 0.1 to 1000 Hz; kept across reconnects."""
+        self._rate_hz = rate_hz
+        self._send({"op": "subscribe", "rate_hz": rate_hz})
+
+    def _request(self, message: dict[str, Any]) -> int:
+        request_id = next(self._ids)
+        message["id"] = request_id
+        encode_control(message, 0)  # what cannot be sent is the caller's mistake, not the link's
+        with self._lock:
+            if self._link is None or not self._attached:
+                self._refused.append(request_id)
+                self._wake.set()
+            else:
+                self._pending.add(request_id)
+                self._link.outgoing.put(message)
+        return request_id
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            if self._link is not None and self._attached:
+                self._link.outgoing.put(message)
+
+    def _run(self) -> None:
+        attempt = 0
+        while self._running:
+            start_s = time.monotonic()
+            reason = self._attach()
+            if time.monotonic() - start_s >= STEADY_S:
+                attempt = 0
+            if not self._running:
+                break
+            wait_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)] * random.uniform(1 - JITTER_FRAC, 1 + JITTER_FRAC)
+            attempt += 1
+            self._on_event(Disconnected(reason, wait_s))
+            self._wait(wait_s)
+        self._fail_refused()
+
+    def _wait(self, wait_s: float) -> None:
+        """Wait for the next attempt, answering what is asked meanwhile."""
+        end_s = time.monotonic() + wait_s
+        while self._running and not self._retry_now and (left_s := end_s - time.monotonic()) > 0:
+            self._fail_refused()
+            self._wake.wait(left_s)
+            self._wake.clear()
+        self._retry_now = False
+
+    def _attach(self) -> str:
+        """Hold one link until it ends; return why it did."""
+        try:
+            transport = self._open_transport()
+        except OSError as error:
+            self._fail_refused()
+            return f"the agent cannot start: {error.strerror or error}"
+        link = Link(transport)
+        with self._lock:
+            self._link = link
+        try:
+            return self._serve(link)
+        finally:
+            with self._lock:
+                self._link, self._attached = None, False
+                lost, self._pending = sorted(self._pending), set()
+            link.close()
+            for request_id in lost:
+                self._on_event(Failed(request_id, "failed", LOST))
+            self._fail_refused()
+
+    def _serve(self, link: Link) -> str:
+        if not self._running:  # stopped while it opened
+            return ""
+        decoder = Decoder()
+        reader = _Reader(self, link)
+        try:
+            while data := link.read():
+                for frame in decoder.feed(data):
+                    reader.take(frame)
+        except ProtocolError as error:
+            return str(error)
+        return link.why_ended or ("the agent ended" if reader.connected else "the agent ended before it said hello")
+
+    def _connected(self, link: Link, hello: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._attached = True
+            if self._rate_hz is not None:
+                link.outgoing.put({"op": "subscribe", "rate_hz": self._rate_hz})
+        self.clock = ClockFilter()
+        self._on_event(Connected(hello))
+        self._fail_refused()
+
+    def _fail_refused(self) -> None:
+        with self._lock:
+            refused, self._refused = self._refused, []
+        for request_id in refused:
+            self._on_event(Failed(request_id, "failed", DETACHED))
+
+    def _finish(self, request_id: int) -> bool:
+        """Take a request off the list; False when it was not on it (answered before, or of another link)."""
+        with self._lock:
+            known = request_id in self._pending
+            self._pending.discard(request_id)
+        return known
+
+    def _set_channels(self, channels: tuple[Channel, ...]) -> int:
+        """Prepare the rings; the samples of before a broken link stay when the channels are the same."""
+        present = tuple(channel.key for channel in channels if not channel.absent)
+        if present != self._channels:
+            self.rings.reset(len(present))
+            self._channels = present
+        return len(present)
+
+
+class _Reader:
+    """Turns the frames of one link into events."""
+
+    def __init__(self, session: Session, link: Link) -> None:
+        self.connected = False
+        self._session = session
+        self._link = link
+        self._n_channels = -1
+        self._next_record = 0
+        self._offset_s = 0.0
+        self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
+            "hello": self._hello,
+            "catalogue": self._catalogue,
+            "pong": self._pong,
+            "progress": self._progress,
+            "result": self._result,
+            "failed": self._failed,
+            "log": lambda message: self._emit(Log(message["level"], message["text"])),
+        }
+
+    def take(self, frame: Frame) -> None:
+        """Handle one frame; what cannot be understood becomes a line in the log."""
+        if frame.kind != CONTROL:
+            self._samples(frame)
+            return
+        try:
+            message = decode_control(frame.body)
+            handler = self._handlers.get(message["op"])
+            if handler is None:
+                raise ProtocolError(f"{message['op']} is not an answer")
+            if self.connected or message["op"] == "hello":
+                handler(message)
+        except ProtocolError as error:
+            self._emit(Log("warning", f"message from the agent ignored: {error}"))
+
+    def _emit(self, event: Event) -> None:
+        self._session._on_event(event)
+
+    def _hello(self, message: dict[str, Any]) -> None:
+        if self.connected:
+            return
+        self.connected = True
+        self._offset_s = message["t_ns"] * 1e-9 - time.monotonic()  # until the first pong
+        self._session.rings.mark_gap()
+        self._session._connected(self._link, message)
+
+    def _catalogue(self, message: dict[str, Any]) -> None:
+        channels = tuple(_channel(record) for record in message["channels"])
+        self._n_channels = self._session._set_channels(channels)
+        self._emit(Catalogue(channels))
+
+    def _pong(self, message: dict[str, Any]) -> None:
+        clock = self._session.clock
+        clock.add(message["t1_ns"], message["t2_ns"], message["t3_ns"], time.monotonic_ns())
+        if clock.bound_s < float("inf"):
+            self._offset_s = clock.offset_s
+
+    def _samples(self, frame: Frame) -> None:
+        size = 8 + 4 * self._n_channels
+        if self._n_channels < 0 or not frame.body or len(frame.body) % size:
+            self._emit(Log("warning", "samples from the agent ignored: they do not fit the catalogue"))
+            return
+        records = np.frombuffer(frame.body, np.dtype([("t_ns", "<i8"), ("y", "<f4", (self._n_channels,))]))
+        n_missing = frame.seq - self._next_record
+        if n_missing > 0:
+            self._session._n_lost += n_missing
+            self._session.rings.mark_gap()
+        self._next_record = frame.seq + len(records)
+        self._session.rings.append(records["t_ns"] * 1e-9 - self._offset_s, records["y"])
+        self._emit(Samples(len(records), self._session._n_lost))
+
+    def _progress(self, message: dict[str, Any]) -> None:
+        if message["id"] in self._session._pending:
+            self._emit(Progress(message["id"], float(message["done_frac"]), message["text"]))
+
+    def _result(self, message: dict[str, Any]) -> None:
+        if self._session._finish(message["id"]):
+            self._emit(Result(message["id"], message["body"]))
+
+    def _failed(self, message: dict[str, Any]) -> None:
+        if self._session._finish(message["id"]):
+            self._emit(Failed(message["id"], message["kind"], message["reason"]))
+
+
+def _channel(record: Any) -> Channel:
+    """Return a channel of the catalogue message.
+
+    Raises
+    ------
+    ProtocolError
+        If it lacks a member.
+    """
+    try:
+        period_s = record.get("native_period_s")
+        return Channel(
+            key=str(record["key"]),
+            unit=str(record["unit"]),
+            source=str(record["source"]),
+            native_period_s=None if period_s is None else float(period_s),
+            absent=str(record.get("absent", "")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"catalogue: a channel is incomplete ({error!r})") from None

@@ -1,0 +1,109 @@
+"""Ways to reach an agent: a pair of byte streams. Here: a child process on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Protocol
+
+import platformdirs
+
+from app import LAUNCHER
+
+READ_BYTE = 65536
+GRACE_S = 2.0  # for an agent to end after its input has ended
+AGENT_ARGV = (sys.executable, str(LAUNCHER), "agent")
+
+
+class Transport(Protocol):
+    """Both directions of one link. One thread reads, one writes, any closes."""
+
+    def read(self) -> bytes:
+        """Return what arrived, waiting for at least one byte; b"" when the link has ended."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`.
+
+        Raises
+        ------
+        OSError
+            If the link has ended.
+        """
+
+    def close(self) -> None:
+        """End the link: a `read` that waits returns. May be called again."""
+
+
+def agent_log_file() -> Path:
+    """Return where a local agent's standard error goes (``TRILEMMA_DATA_DIR``, or the platform's folder for logs)."""
+    named = os.environ.get("TRILEMMA_DATA_DIR")
+    return (Path(named) if named else Path(platformdirs.user_log_dir("trilemma", appauthor=False))) / "agent.log"
+
+
+class LocalTransport:
+    """An agent as a child process of this Python, in a session of its own so that Ctrl-C reaches only us.
+
+    Parameters
+    ----------
+    argv
+        What to start.
+    log_file
+        Takes its standard error, the last run only.
+
+    Raises
+    ------
+    OSError
+        If it cannot start.
+    """
+
+    def __init__(self, argv: Sequence[str] = AGENT_ARGV, log_file: Path | None = None) -> None:
+        with _open_log(log_file or agent_log_file()) as log:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True, bufsize=0
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id of the agent."""
+        return self._process.pid
+
+    def read(self) -> bytes:
+        """Return what arrived; b"" when the agent has ended."""
+        assert self._process.stdout is not None
+        if self._process.stdout.closed:
+            return b""
+        data = os.read(self._process.stdout.fileno(), READ_BYTE)
+        if not data:
+            self._process.stdout.close()  # here, not in `close`: another thread may be reading then
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`."""
+        assert self._process.stdin is not None
+        view = memoryview(data)
+        while view:
+            view = view[self._process.stdin.write(view) :]
+
+    def close(self) -> None:
+        """Let the agent end by closing its input; kill it if it does not."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    """Open the log; without a place for it, its lines are lost, not the measurement."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("wb")
+    except OSError:
+        return open(os.devnull, "wb")
