@@ -57,7 +57,8 @@ def choose(
     gradient = _decode_gradient(posterior, every, catalogue)
     mine = gradient[: len(candidates)]
     aims = gradient[len(candidates) :] if matters else gradient
-    left, chosen = list(range(len(candidates))), []
+    left = list(range(len(candidates)))
+    chosen: list[Choice] = []
     while left and len(chosen) < n:
         along = mine[left] @ posterior.log_cov  # (n_left, p)
         spread = np.sum(along * mine[left], axis=1) + posterior.decode_log_sd**2

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import latency, traffic
+from core import latency, power, pruning, quality, traffic
 from core.parameters import extended, loadings, prior, ratio_names
 from core.spec import (
     Absent,
@@ -169,24 +169,68 @@ def _origin(n_points: int) -> Provenance:
 
 def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
-    parts = latency.decode_parts(decode_costs(point, at, bandwidth), known.parameters)
-    decode_var = _variance((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
-    decode_var = decode_var + known.posterior.decode_log_sd**2
-    decode_s = _estimate(parts.total * known.model_factor, np.sqrt(decode_var), _origin(known.posterior.n_decode))
-    kept = 1.0 - np.asarray(_saved(point, at))
+    costs = decode_costs(point, at, bandwidth)
+    parts = latency.decode_parts(costs, known.parameters)
+    variance = _variance((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
+    log_sd = np.sqrt(variance + known.posterior.decode_log_sd**2)
+    decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
+    energy_j, power_w = _energy(at, costs, decode_s, log_sd)
+    perplexity_ratio, top1_agreement = _accuracy(point, at)
+    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, 1.0 - np.asarray(_saved(point, at)))
     return Prediction(
         decode_s=decode_s,
         ttft_s=_ttft(point, at, known, bandwidth),
-        power_w=Absent("not modelled yet"),
-        energy_j_per_token=Absent("not modelled yet"),
-        perplexity_ratio=Absent("not modelled yet"),
-        top1_agreement=Absent("not modelled yet"),
-        memory_byte=_estimate(
-            traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept), 0.0, Provenance.PREDICTED
-        ),
+        power_w=power_w,
+        energy_j_per_token=energy_j,
+        perplexity_ratio=perplexity_ratio,
+        top1_agreement=top1_agreement,
+        memory_byte=_estimate(held, 0.0, Provenance.PREDICTED),
         parts_s=_parts_s(parts, known.model_factor),
         binding=_binding(parts),
         outside=_outside(point, at),
+    )
+
+
+def _energy(at: Setting, costs: latency.DecodeCosts, decode_s: Estimate, log_sd: Array) -> tuple[Output, Output]:
+    """Return energy and mean power of a token, on the rail that the board's energy per byte was measured on."""
+    per_byte = at.board.system_energy_j_byte
+    if per_byte is None:
+        missing = Absent(f"no source states the energy per byte of {at.board.name}")
+        return missing, missing
+    energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
+    energy_log_sd = at.board.system_energy_log_sd
+    power_w = power.mean_power_w(energy_j, decode_s.median)
+    return (
+        _estimate(energy_j, energy_log_sd, Provenance.PREDICTED),
+        _estimate(power_w, np.hypot(energy_log_sd, log_sd), Provenance.PREDICTED),
+    )
+
+
+def _accuracy(point: OperatingPoint, at: Setting) -> tuple[Output, Output]:
+    """Return perplexity relative to the reference without pruning, and agreement of the most likely token with it."""
+    damage = quality.added(*damages(point, at))
+    ratio, agreement = quality.perplexity_ratio(damage), quality.top1_agreement(quality.mean_kl(damage))
+    return _banded(ratio), _banded(agreement)
+
+
+def _banded(band: quality.Band) -> Estimate:
+    return Estimate(_plain(band.median), _plain(band.q05), _plain(band.q95), Provenance.PREDICTED)
+
+
+def damages(point: OperatingPoint, at: Setting) -> tuple[quality.Damage, quality.Damage, quality.Damage]:
+    """Return the damage done by the weight format, by the KV format and by pruning."""
+    kept = pruning.keep_count(point.context_tokens, point.alpha)
+    dropped = 1.0 - pruning.zipf_retained_mass(point.context_tokens, kept)
+    return (
+        quality.weights_damage(
+            at.weights.bits_per_weight,
+            importance_matrix=at.weights.importance_matrix,
+            scale=at.model.damage_scale,
+            scale_log_sd=at.model.damage_scale_log_sd,
+            reference_bits=at.reference.bits_per_weight if at.reference else quality.LOSSLESS_BIT,
+        ),
+        quality.kv_damage(at.kv.bits_per_value),
+        quality.pruning_damage(dropped, point.policy),
     )
 
 

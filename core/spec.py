@@ -219,6 +219,7 @@ class Catalogue:
             _named("model", point.model, self.models),
             _named("weight format", point.weights, self.weight_formats),
             _named("KV format", point.kv, self.kv_formats),
+            self.weight_formats.get(self.models[point.model].reference_format),
         )
 
 
@@ -232,6 +233,7 @@ class Setting:
     model: ModelShape
     weights: WeightFormat
     kv: KvFormat
+    reference: WeightFormat | None  # what accuracy is relative to when the model comes from a file
 
 
 _Described = TypeVar("_Described")
