@@ -1,0 +1,309 @@
+"""Heat: ladders stepped exactly, step responses, and the point beyond which leakage runs away.
+
+A board is a ladder (Cauer network) of heat capacities, die first, joined by thermal resistances, the last one to the
+ambient: ``C_1 T_1' = P - (T_1 - T_2)/R_1``, ..., ``C_n T_n' = (T_{n-1} - T_n)/R_{n-1} - (T_n - T_a)/R_n``. Its modes
+are those of a symmetric tridiagonal matrix, so a step of any length is exact for power that is constant within it. Seen
+from the die the same board is a sum of exponentials (Foster network), which is what a sensor can be fitted to.
+
+Temperatures here are rises over the ambient [K] unless the name ends in `temp_c`.
+
+References
+----------
+Trilemma models, M8. Leakage: M6, ``P_l exp(b (T - T_0))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.spec import Array
+from core.units import check_range
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """A Cauer ladder, die first: `capacity_j_k` [J/K] of n nodes and `resistance_k_w` [K/W] behind each, all > 0."""
+
+    capacity_j_k: tuple[float, ...]
+    resistance_k_w: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.capacity_j_k or len(self.capacity_j_k) != len(self.resistance_k_w):
+            raise ValueError(
+                f"resistance_k_w has {len(self.resistance_k_w)} entries, expected one for each of the "
+                f"{len(self.capacity_j_k)} nodes (at least one)"
+            )
+        check_range("capacity_j_k", self.capacity_j_k, 0.0, open_low=True)
+        check_range("resistance_k_w", self.resistance_k_w, 0.0, open_low=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """A ladder seen through its modes, the fastest first.
+
+    Each mode is a first-order lag of the power at the die: gain `resistance_k_w` [K/W], time constant `tau_s` [s]. Node
+    temperatures are ``node_share @ (mode states)``; the first row of `node_share` is all ones, so the die is their sum.
+    """
+
+    resistance_k_w: Floats  # (n,)
+    tau_s: Floats  # (n,)
+    node_share: Floats  # (n nodes, n modes)
+
+
+def modes(ladder: Ladder) -> Modes:
+    """Modes of a ladder, from the symmetric matrix ``C^(-1/2) G C^(-1/2)``."""
+    root = np.sqrt(np.asarray(ladder.capacity_j_k))
+    conductance = 1 / np.asarray(ladder.resistance_k_w)
+    diagonal = conductance + np.concatenate([[0.0], conductance[:-1]])
+    matrix = np.diag(diagonal) - np.diag(conductance[:-1], 1) - np.diag(conductance[:-1], -1)
+    rate, vector = np.linalg.eigh(matrix / np.outer(root, root))
+    rate, vector = rate[::-1], vector[:, ::-1]
+    node = vector / root[:, None]
+    return Modes(node[0] ** 2 / rate, 1 / rate, node / node[0])
+
+
+def zoh(ladder: Ladder, step_s: float) -> tuple[Floats, Floats]:
+    """Exact step for constant power: ``x(t + h) = A x(t) + B P`` with x the rises of the nodes [K].
+
+    Returns
+    -------
+    A (n, n), B (n,) [K/W]. Stable for any `step_s` > 0.
+    """
+    check_range("step_s", step_s, 0.0, open_low=True)
+    m = modes(ladder)
+    decay = np.exp(-step_s / m.tau_s)
+    transition = m.node_share @ np.diag(decay) @ np.linalg.inv(m.node_share)
+    return transition, m.node_share @ (m.resistance_k_w * -np.expm1(-step_s / m.tau_s))
+
+
+def largest_explicit_step_s(ladder: Ladder) -> float:
+    """Longest explicit Euler step that stays stable, twice the fastest time constant [s]; `zoh` has no such limit."""
+    return float(2 * modes(ladder).tau_s[0])
+
+
+def respond(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: ArrayLike = 0.0) -> Floats:
+    """Rises of all nodes at the end of each step of a power series (constant within a step).
+
+    Parameters
+    ----------
+    power_w : (m,) power into the die [W].
+    step_s : Length of a step, > 0 [s].
+    start_k : Rise at the start [K], one for all nodes or (n,).
+
+    Returns
+    -------
+    (m, n) rises [K].
+    """
+    check_range("step_s", step_s, 0.0, open_low=True)
+    power, m = np.asarray(power_w, float), modes(ladder)
+    start = np.linalg.solve(m.node_share, np.broadcast_to(np.asarray(start_k, float), m.tau_s.shape))
+    states = [
+        lag(gain * power, step_s / tau, first)
+        for gain, tau, first in zip(m.resistance_k_w, m.tau_s, start, strict=True)
+    ]
+    return np.asarray(np.stack(states, axis=-1) @ m.node_share.T)
+
+
+def lag(target: ArrayLike, step_over_tau: float, start: float = 0.0) -> Floats:
+    """First-order lag towards a stepwise constant target: ``y_k = a y_{k-1} + (1 - a) u_k``, ``a = exp(-h/tau)``.
+
+    The recursion is summed by doubling (after j passes each y holds its 2^j last inputs), so it costs log2(m) array
+    operations and no loop over steps.
+    """
+    decay = np.exp(-step_over_tau)
+    y = -np.expm1(-step_over_tau) * np.asarray(target, float)
+    if y.size:
+        y[0] += decay * start
+    reach, factor = 1, decay
+    while reach < y.size and factor > 1e-18:  # older inputs are below rounding
+        y[reach:] += factor * y[:-reach]
+        reach, factor = 2 * reach, factor * factor
+    return np.asarray(y)
+
+
+def balance_error_j(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: ArrayLike = 0.0) -> float:
+    """Energy in, minus stored, minus given to the ambient over a power series [J]; rounding is all that may remain.
+
+    The heat given off is the exact integral of the last node's rise over its resistance, mode by mode.
+    """
+    power, m = np.asarray(power_w, float), modes(ladder)
+    rises = np.vstack(
+        [np.broadcast_to(np.asarray(start_k, float), m.tau_s.shape), respond(ladder, power, step_s, start_k)]
+    )
+    stored = float(np.asarray(ladder.capacity_j_k) @ (rises[-1] - rises[0]))
+    state = np.linalg.solve(m.node_share, rises.T)  # (modes, steps + 1)
+    settled = m.resistance_k_w[:, None] * power
+    integral = settled * step_s + (state[:, :-1] - settled) * (m.tau_s * -np.expm1(-step_s / m.tau_s))[:, None]
+    released = float((m.node_share[-1] @ integral).sum()) / ladder.resistance_k_w[-1]
+    return float(power.sum() * step_s - stored - released)
+
+
+def foster_rise_k(t_s: Array, power_w: Array, resistance_k_w: ArrayLike, tau_s: ArrayLike) -> Floats:
+    """Rise after a power step, ``P sum_i R_i (1 - exp(-t/tau_i))`` [K].
+
+    Parameters
+    ----------
+    t_s : (...) time since the step, >= 0 [s].
+    power_w : (...) height of the step [W].
+    resistance_k_w, tau_s : (n,) gains >= 0 [K/W] and time constants > 0 [s].
+    """
+    check_range("t_s", t_s, 0.0)
+    check_range("resistance_k_w", resistance_k_w, 0.0)
+    check_range("tau_s", tau_s, 0.0, open_low=True)
+    share = -np.expm1(-np.asarray(t_s, float)[..., None] / np.asarray(tau_s, float))
+    return np.asarray(np.asarray(power_w) * (share @ np.asarray(resistance_k_w, float)))
+
+
+def ladder_from_foster(resistance_k_w: ArrayLike, tau_s: ArrayLike) -> Ladder:
+    """The one ladder whose die answers a power step as the given exponentials do.
+
+    Lanczos tridiagonalisation of the rates with the square roots of ``R_i / tau_i`` as first vector rebuilds the
+    ladder's matrix; its entries then give capacities and resistances one after the other.
+
+    Raises
+    ------
+    ValueError
+        A gain or time constant is not positive, or two time constants are equal (they are one mode).
+    """
+    gain, tau = np.asarray(resistance_k_w, float), np.asarray(tau_s, float)
+    check_range("resistance_k_w", gain, 0.0, open_low=True)
+    check_range("tau_s", tau, 0.0, open_low=True)
+    if np.unique(tau).size < tau.size:
+        raise ValueError(f"tau_s = {tau.tolist()} holds a time constant twice, expected distinct ones")
+    diagonal, below = _lanczos(1 / tau, np.sqrt(gain / tau))
+    capacity, resistance = [float(1 / np.sum(gain / tau))], list[float]()
+    inflow = 0.0  # conductance towards the previous node
+    for i, d in enumerate(diagonal):
+        outflow = d * capacity[i] - inflow
+        resistance.append(float(1 / outflow))
+        if i < len(below):
+            capacity.append(float(outflow**2 / (below[i] ** 2 * capacity[i])))
+            inflow = outflow
+    return Ladder(tuple(capacity), tuple(resistance))
+
+
+def _lanczos(rate: Floats, first: Floats) -> tuple[Floats, Floats]:
+    """Tridiagonal matrix (diagonal, off-diagonal) similar to ``diag(rate)`` with `first` as first basis vector."""
+    basis = [first / np.linalg.norm(first)]
+    diagonal, below = [], []
+    for i in range(rate.size):
+        image = rate * basis[i]
+        diagonal.append(basis[i] @ image)
+        for _ in range(2):  # the second pass removes what rounding left of the first
+            image = image - np.stack(basis).T @ (np.stack(basis) @ image)
+        if i + 1 < rate.size:
+            below.append(np.linalg.norm(image))
+            basis.append(image / below[-1])
+    return np.asarray(diagonal), np.asarray(below)
+
+
+def sustained_power_w(limit_temp_c: Array, ambient_temp_c: Array, resistance_k_w: Array) -> Array:
+    """Mean power that holds a temperature limit, ``(T_lim - T_a) / R`` [W], duty-cycled or not."""
+    check_range("resistance_k_w", resistance_k_w, 0.0, open_low=True)
+    return np.subtract(limit_temp_c, ambient_temp_c) / resistance_k_w
+
+
+def runaway_temp_c(
+    resistance_k_w: Array, leakage_w: Array, rate_per_k: Array, reference_temp_c: Array
+) -> NDArray[np.float64]:
+    """Temperature above which leakage feeds itself: where the loop gain ``R b P_l exp(b (T - T_0))`` is 1 [deg C].
+
+    Parameters
+    ----------
+    resistance_k_w : R, die to ambient, > 0 [K/W].
+    leakage_w, rate_per_k, reference_temp_c : P_l > 0 [W], b > 0 [1/K] and T_0 [deg C] of the leakage.
+    """
+    check_range("resistance_k_w", resistance_k_w, 0.0, open_low=True)
+    check_range("leakage_w", leakage_w, 0.0, open_low=True)
+    check_range("rate_per_k", rate_per_k, 0.0, open_low=True)
+    gain = np.asarray(resistance_k_w) * rate_per_k * leakage_w
+    return np.asarray(np.asarray(reference_temp_c) - np.log(gain) / rate_per_k)
+
+
+def runaway_power_w(
+    ambient_temp_c: Array, resistance_k_w: Array, leakage_w: Array, rate_per_k: Array, reference_temp_c: Array
+) -> NDArray[np.float64]:
+    """Power besides leakage at which the last stable temperature is reached, ``(T* - T_a)/R - 1/(R b)`` [W]."""
+    tangent = runaway_temp_c(resistance_k_w, leakage_w, rate_per_k, reference_temp_c)
+    return np.asarray((tangent - ambient_temp_c) / resistance_k_w - 1 / (np.asarray(resistance_k_w) * rate_per_k))
+
+
+# --- a board learned from its sensor ----------------------------------------------------------------------------------
+
+_PRIOR_TAU_S = {1: (60.0,), 2: (25.0, 250.0), 3: (0.3, 25.0, 250.0)}
+"""[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (Trilemma models, M8)."""
+_PRIOR_RESISTANCE_K_W = 2.0  # [prior] per pole; bare chip 8 to 12 K/W in all, heat sink 3 to 5, fan 1.5 to 3
+_PRIOR_TAU_LOG_SD, _PRIOR_RESISTANCE_LOG_SD = 0.8, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class FosterFit:
+    """Exponentials fitted to a step response: the start temperature, gains and time constants, and their covariance.
+
+    `covariance` is that of (start_temp_c, ln resistance..., ln tau...), prior included.
+    """
+
+    start_temp_c: float
+    resistance_k_w: tuple[float, ...]
+    tau_s: tuple[float, ...]
+    covariance: Floats
+
+    def temp_c(self, t_s: Array, power_w: float) -> Floats:
+        """Temperature at `t_s` after a power step of `power_w` [deg C]."""
+        return self.start_temp_c + foster_rise_k(t_s, power_w, self.resistance_k_w, self.tau_s)
+
+    def sd_k(self, t_s: ArrayLike, power_w: float) -> Floats:
+        """Standard error of `temp_c` at each time (m,) from the errors of the parameters [K]."""
+        t = np.asarray(t_s, float)[..., None]
+        gain, tau = power_w * np.asarray(self.resistance_k_w), np.asarray(self.tau_s)
+        by_gain = gain * -np.expm1(-t / tau)
+        by_tau = -gain * t / tau * np.exp(-t / tau)
+        slope = np.concatenate([np.ones_like(t), by_gain, by_tau], axis=-1)
+        return np.asarray(np.sqrt(np.einsum("...i,ij,...j", slope, self.covariance, slope)))
+
+
+def fit_foster(
+    t_s: ArrayLike, temp_c: ArrayLike, power_w: float, *, n_poles: int = 2, noise_k: float = 0.3, quantum_k: float = 0.0
+) -> FosterFit:
+    """Fit a step response with priors on gains and time constants, so that a pole barely seen is not invented.
+
+    Maximum a posteriori least squares in the logarithms. The sensor's steps count as noise of ``quantum / sqrt(12)``;
+    no derivative of the reading is ever taken.
+
+    Parameters
+    ----------
+    t_s, temp_c : (m,) times since the step, >= 0 [s], and readings [deg C]; m > 2 `n_poles`.
+    power_w : Height of the step, > 0 [W].
+    n_poles : 1 to 3.
+    noise_k, quantum_k : Noise (> 0) and resolution of the sensor [K].
+    """
+    from scipy.optimize import least_squares
+
+    t, temp = np.asarray(t_s, float), np.asarray(temp_c, float)
+    if t.shape != temp.shape or t.ndim != 1 or t.size <= 2 * n_poles:
+        raise ValueError(f"t_s {t.shape} and temp_c {temp.shape} are not two equal columns of more than {2 * n_poles}")
+    check_range("t_s", t, 0.0)
+    check_range("power_w", power_w, 0.0, open_low=True)
+    check_range("n_poles", n_poles, 1, 3)
+    check_range("noise_k", noise_k, 0.0, open_low=True)
+    check_range("quantum_k", quantum_k, 0.0)
+    centre = np.log([*[_PRIOR_RESISTANCE_K_W] * n_poles, *_PRIOR_TAU_S[n_poles]])
+    spread = np.repeat([_PRIOR_RESISTANCE_LOG_SD, _PRIOR_TAU_LOG_SD], n_poles)
+    sensor_sd = np.hypot(noise_k, quantum_k / np.sqrt(12))
+
+    def residual(p: Floats) -> Floats:
+        gain, tau = np.exp(p[1 : n_poles + 1]), np.exp(p[n_poles + 1 :])
+        misfit = p[0] + foster_rise_k(t, power_w, gain, tau) - temp
+        return np.concatenate([misfit / sensor_sd, (p[1:] - centre) / spread])
+
+    found = least_squares(residual, np.concatenate([temp[:1], centre]), x_scale="jac")
+    order = np.argsort(found.x[n_poles + 1 :])
+    keep = np.concatenate([[0], 1 + order, 1 + n_poles + order])
+    best, covariance = found.x[keep], np.linalg.inv(found.jac.T @ found.jac)[np.ix_(keep, keep)]
+    gains, taus = np.exp(best[1 : n_poles + 1]), np.exp(best[n_poles + 1 :])
+    return FosterFit(float(best[0]), tuple(map(float, gains)), tuple(map(float, taus)), covariance)
