@@ -104,6 +104,7 @@ def load_catalogue() -> Catalogue:
     kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
     formats.close()
     boards = {key: _board(key, table) for key, table in _files("boards")}
+    boards = {"this": boards["this"], **boards}
     models = {key: _model(key, table) for key, table in _files("models")}
     runtimes = {key: _runtime(key, table) for key, table in _files("runtimes")}
     for model in models.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -15,7 +16,7 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def print_table(rows: list[tuple[str, ...]], *, gap: int = 2) -> None:
+def print_table(rows: Sequence[tuple[str, ...]], *, gap: int = 2) -> None:
     """Print rows of text in aligned columns."""
     if not rows:
         return

@@ -1,0 +1,84 @@
+"""`trilemma boards [KEY]`: the boards of the catalogue; one of them with the source of each number."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from app.cli.output import UserError, print_json, print_table
+from app.views.format import DASH, quantity_text
+from core.load import load_catalogue
+from core.spec import Board, PowerMode
+
+_MODE_UNITS = {"bandwidth_byte_s": "byte/s", "compute_op_s": "op/s", "clock_hz": "Hz", "power_limit_w": "W"}
+_BOARD_UNITS = {"memory_byte": "byte", "idle_power_w": "W"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the one optional key."""
+    parser.add_argument("key", nargs="?", help="show this board with the source of each number")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the boards, or one of them."""
+    boards = load_catalogue().boards
+    if args.key is not None and args.key not in boards:
+        raise UserError(f"board: got {args.key!r}, expected one of {', '.join(boards)}")
+    chosen = boards.values() if args.key is None else [boards[args.key]]
+    if args.json:
+        print_json([_document(board) for board in chosen])
+    elif args.key is None:
+        print_table([("KEY", "BOARD", "UNIT", "MODES", "BANDWIDTH", "MEMORY"), *map(_row, chosen)])
+    else:
+        _print_one(boards[args.key])
+    return 0
+
+
+def _document(board: Board) -> dict[str, Any]:
+    """Return every number of a board; one that no source states is absent, not null."""
+    document = asdict(board)
+    document["power_modes"] = [_stated(asdict(mode)) for mode in board.power_modes.values()]
+    return _stated(document)
+
+
+def _stated(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"absent": "no source states it"} if value is None else value for name, value in fields.items()}
+
+
+def _row(board: Board) -> tuple[str, ...]:
+    mode = next(iter(board.power_modes.values()))
+    bandwidth = quantity_text(mode.bandwidth_byte_s, "byte/s")
+    guessed = " (prior)" if board.bandwidth_log_sd else ""
+    memory = DASH if board.memory_byte is None else quantity_text(board.memory_byte, "byte")
+    return board.key, board.name, board.unit, " ".join(board.power_modes), bandwidth + guessed, memory
+
+
+def _print_one(board: Board) -> None:
+    print(f"{board.name} ({board.key}), decodes on its {board.unit}")
+    rows = [("QUANTITY", "VALUE", "SOURCE")]
+    for mode in board.power_modes.values():
+        rows += _mode_rows(board, mode)
+    for name, unit in _BOARD_UNITS.items():
+        rows.append(_line(name, getattr(board, name), unit, board.sources.get(name, "")))
+    rows.append(_energy_line(board))
+    print_table(rows)
+
+
+def _mode_rows(board: Board, mode: PowerMode) -> list[tuple[str, str, str]]:
+    return [
+        _line(f"{mode.key} {name}", getattr(mode, name), unit, board.sources.get(f"{mode.key}.{name}", ""))
+        for name, unit in _MODE_UNITS.items()
+    ]
+
+
+def _energy_line(board: Board) -> tuple[str, str, str]:
+    energy = board.system_energy_j_byte
+    shown = DASH if energy is None else f"{energy * 1e12:.4g} pJ/B ({board.power_rail})"
+    return "system_energy_j_byte", shown, board.sources.get("system_energy_j_byte", "no source states it")
+
+
+def _line(name: str, value: float | None, unit: str, source: str) -> tuple[str, str, str]:
+    if value is None:
+        return name, DASH, "no source states it"
+    return name, quantity_text(value, unit), source

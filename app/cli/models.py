@@ -1,0 +1,70 @@
+"""`trilemma models [KEY]`: the models of the catalogue; one of them, or a GGUF file, with the source of each number."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+
+from app.cli.output import UserError, print_json, print_table
+from app.views.format import quantity_text
+from core.load import load_catalogue, model_from_gguf
+from core.spec import ModelShape
+
+_KV_BYTE = 2.0  # the table shows a 16-bit cache
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the one optional key or file."""
+    parser.add_argument("key", nargs="?", help="show this model, or this GGUF file, with the source of each number")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the models, or one of them."""
+    models = load_catalogue().models
+    chosen = list(models.values()) if args.key is None else [_find(args.key)]
+    if args.json:
+        print_json([asdict(model) for model in chosen])
+    elif args.key is None:
+        print_table([("KEY", "LAYERS", "PARAMETERS", "READ PER TOKEN", "KV PER TOKEN", "CONTEXT"), *map(_row, chosen)])
+    else:
+        _print_one(chosen[0])
+    return 0
+
+
+def _find(key: str) -> ModelShape:
+    models = load_catalogue().models
+    if key in models:
+        return models[key]
+    if not key.endswith(".gguf"):
+        raise UserError(f"model: got {key!r}, expected a path that ends in .gguf or one of {', '.join(models)}")
+    try:
+        return model_from_gguf(Path(key))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _kv_byte_per_token(model: ModelShape) -> float:
+    return _KV_BYTE * 2 * model.n_layers * model.n_kv_heads * model.head_dim
+
+
+def _row(model: ModelShape) -> tuple[str, ...]:
+    return (
+        model.key,
+        str(model.n_layers),
+        f"{model.total_params / 1e9:.3g} B",
+        f"{(model.body_params + model.head_params) / 1e9:.3g} B",
+        quantity_text(_kv_byte_per_token(model), "byte"),
+        quantity_text(model.max_context_tokens, "tokens"),
+    )
+
+
+def _print_one(model: ModelShape) -> None:
+    print(f"{model.name} ({model.key})")
+    rows = [("QUANTITY", "VALUE", "SOURCE")]
+    for name, value in asdict(model).items():
+        if name in ("key", "name", "sources") or value in ("", {}):
+            continue
+        shown = ", ".join(f"{k} {v:.0f}" for k, v in value.items()) if isinstance(value, dict) else f"{value}"
+        rows.append((name, shown, model.sources.get(name, "computed from the shape" if "params" in name else "")))
+    print_table(rows)
