@@ -26,7 +26,7 @@ class Choice:
     point: OperatingPoint
     before: Posterior
     after: Posterior
-    narrowing_frac: float  # reduction of the mean standard deviation of the predictions over the points that matter
+    narrowing_frac: float  # reduction of the mean log-sd of a new measurement over the points that matter
 
 
 def choose(
@@ -80,4 +80,4 @@ def _decode_gradient(posterior: Posterior, points: Sequence[OperatingPoint], cat
 
 def _mean_sd(gradient: Floats, posterior: Posterior) -> float:
     variance = np.sum(gradient @ posterior.log_cov * gradient, axis=1)
-    return float(np.mean(np.sqrt(np.maximum(variance, 0.0))))
+    return float(np.mean(np.sqrt(np.maximum(variance, 0.0) + posterior.decode_log_sd**2)))

@@ -3,12 +3,16 @@
 ::
 
     T_weights = W / (eta BW)               T_kv   = kappa (1 - alpha_eff) n K / (eta BW)
-    T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P eta_c)
+    T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P)
     T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + t_token
 
 Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on computing and unpacking only. Everything
 here is a pure function that broadcasts over arrays; `DecodeCosts` says what a token moves, `LatencyParameters` what the
 board and runtime make of it.
+
+The arithmetic of a decoded token is a roofline at the peak rate: what kernels lose below it, while they read, is in
+eta and kappa, since only the sum shows in a measurement. The share of the peak that prefill reaches (eta_compute) is
+that of matrix-matrix products and says nothing about matrix-vector products.
 
 References
 ----------
@@ -37,7 +41,7 @@ class LatencyParameters:
     rho : time to unpack weights, in units of reading 4-bit weights at peak, >= 0
     t_layer_s : launch and synchronisation per layer, >= 0 [s]
     t_token_s : constant per token, >= 0 [s]
-    eta_compute : share of the peak compute rate reached, > 0 [frac]
+    eta_compute : share of the peak compute rate reached in prefill, > 0 [frac]
     """
 
     eta: Array
@@ -141,7 +145,7 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     weights = costs.weight_byte * per_byte
     kv = parameters.kappa * costs.kv_byte * per_byte
     unpack = 0.5 * parameters.rho * costs.n_unpacked / (costs.bandwidth_byte_s * costs.beta)
-    compute = costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
+    compute = costs.flop / (costs.beta * costs.compute_op_s)
     layers = costs.n_layers * parameters.t_layer_s
     token = parameters.t_token_s
     total = overlap(weights + kv + unpack, compute, how) + layers + token
@@ -162,7 +166,7 @@ def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
         parts.unpack * memory_share,
         parts.layers * per_total,
         parts.token * per_total,
-        -parts.compute * (per_total - memory_share),
+        0.0 * per_total,
     )
 
 

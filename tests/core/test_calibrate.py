@@ -1,0 +1,251 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.calibrate import calibrate, calibration_plan
+from core.load import load_catalogue
+from core.measured import MeasuredPoint, measured_point
+from core.parameters import extended, prior, ratio_names
+from core.scenario import predict
+from core.spec import OperatingPoint, Provenance
+from core.units import Z90
+
+CATALOGUE = load_catalogue()
+BASE = OperatingPoint()
+FORMATS = ("fp32", "bf16", "int8", "int4")
+GRID = [
+    replace(BASE, weights=w, context_tokens=n, alpha=alpha)
+    for w in FORMATS
+    for n in (256.0, 1024.0, 2048.0, 4096.0)
+    for alpha in (0.0, 0.3, 0.6, 0.9)
+]
+
+
+class Board:
+    """A simulated board: cost parameters drawn from the prior, measurements scattered about what they give."""
+
+    def __init__(self, seed, scatter=0.02, points=GRID):
+        self.rng = np.random.default_rng(seed)
+        self.scatter = scatter
+        truth = prior(CATALOGUE.setting(points[0]))
+        for point in points:
+            truth = extended(truth, ratio_names(CATALOGUE.setting(point)))
+        self.truth = replace(truth, log_mean=self.rng.multivariate_normal(truth.log_mean, truth.log_cov))
+
+    def true(self, point):
+        return predict(point, CATALOGUE, self.truth)
+
+    def measure(self, point):
+        there = self.true(point)
+        noise = self.rng.normal(0.0, self.scatter, 2)
+        return MeasuredPoint(
+            point,
+            there.decode_s.median * np.exp(noise[0]),
+            0.003,
+            ttft_s=there.ttft_s.median * np.exp(noise[1]),
+            ttft_log_sd=0.003,
+        )
+
+
+def grid(seed=0, **options):
+    board = Board(seed, **options)
+    return board, [board.measure(point) for point in GRID]
+
+
+def test_recovers_a_board():
+    board, points = grid(seed=3, scatter=0.005)
+    calibration = calibrate(points, CATALOGUE, check=False)
+    for point in GRID[::5]:
+        found, true = predict(point, CATALOGUE, calibration.posterior), board.true(point)
+        assert found.decode_s.median == pytest.approx(true.decode_s.median, rel=0.02)
+        assert found.ttft_s.median == pytest.approx(true.ttft_s.median, rel=0.02)
+        assert found.decode_s.provenance is Provenance.CALIBRATED
+    by_key = {p.key: p for p in calibration.parameters}
+    for weights in FORMATS:
+        names = ("eta", f"eta.{weights}")
+        true = board.truth.bandwidth_byte_s * np.exp(
+            sum(m for name, m in zip(board.truth.names, board.truth.log_mean, strict=True) if name in names)
+        )
+        estimate = by_key[f"eta.{weights}"].estimate
+        assert estimate.q05 / 1.3 < true < estimate.q95 * 1.3
+
+
+def test_predictions_cover_what_they_should():
+    """90 % intervals of points never measured, after 8 points each, over 200 boards drawn from the prior."""
+    plan = calibration_plan(CATALOGUE)
+    unseen = [p for p in GRID if p not in plan][::9]
+    inside = []
+    for seed in range(200):
+        board = Board(seed, scatter=0.03, points=[*GRID, *plan])
+        posterior = calibrate([board.measure(p) for p in plan], CATALOGUE, check=False).posterior
+        for point in unseen:
+            said, measured = predict(point, CATALOGUE, posterior).decode_s, board.measure(point).decode_s
+            inside.append(said.q05 <= measured <= said.q95)
+    assert 0.85 <= np.mean(inside) <= 0.95
+
+
+def test_prior_predictions_cover_what_they_should():
+    inside = []
+    for seed in range(200):
+        board = Board(seed, scatter=0.03)
+        for point in GRID[::13]:
+            said, measured = predict(point, CATALOGUE).decode_s, board.measure(point).decode_s
+            inside.append(said.q05 <= measured <= said.q95)
+    assert 0.85 <= np.mean(inside) <= 0.95
+
+
+def test_no_points_leave_the_prior():
+    calibration = calibrate([], CATALOGUE)
+    assert calibration.posterior.n_decode == 0
+    assert predict(BASE, CATALOGUE, calibration.posterior) == predict(BASE, CATALOGUE)
+    assert calibration.check is None
+    assert calibration.condition_number == pytest.approx(1.0)
+
+
+def test_order_of_points_does_not_matter():
+    _, points = grid()
+    shuffled = [points[i] for i in np.random.default_rng(7).permutation(len(points))]
+    one, other = (calibrate(p, CATALOGUE, check=False).posterior for p in (points, shuffled))
+    order = [other.names.index(name) for name in one.names]
+    np.testing.assert_allclose(other.log_mean[order], one.log_mean, atol=1e-8)
+    np.testing.assert_allclose(other.log_cov[np.ix_(order, order)], one.log_cov, atol=1e-8)
+    assert other.decode_log_sd == pytest.approx(one.decode_log_sd, rel=1e-8)
+
+
+def test_outlier_is_flagged_and_pulls_nothing():
+    _, points = grid()
+    clean = calibrate(points, CATALOGUE, check=False)
+    spoiled = [*points]
+    spoiled[17] = replace(points[17], decode_s=points[17].decode_s * 1.8)
+    calibration = calibrate(spoiled, CATALOGUE, check=False)
+    assert np.flatnonzero(calibration.outlier).tolist() == [17]
+    assert len(calibration.points) == len(points)
+    for point in GRID[::7]:
+        there = predict(point, CATALOGUE, calibration.posterior).decode_s.median
+        assert there == pytest.approx(predict(point, CATALOGUE, clean.posterior).decode_s.median, rel=0.01)
+
+
+def test_leave_one_out_finds_the_scatter_and_the_formula_fails():
+    _, points = grid(scatter=0.02)
+    calibration = calibrate(points, CATALOGUE)
+    check = calibration.check
+    assert check.n == len(points)
+    assert 0.008 < check.median_error_frac < 0.02
+    assert check.p90_error_frac < 0.05
+    assert 0.80 <= check.coverage_frac <= 0.97
+    assert check.r2 > 0.99
+    assert calibration.ttft_check.n == len(points)
+    assert calibration.published_check.n == len(points)
+    assert calibration.published_check.median_error_frac > 0.3
+
+
+def test_leave_one_out_leaves_out_all_repeats_of_a_point():
+    # One point ten times, at odds with the others: its repeats must not vouch for each other.
+    _, points = grid(scatter=0.005)
+    few = points[::5]
+    odd = replace(points[2], decode_s=points[2].decode_s * 1.5)
+    calibration = calibrate([*few, *[odd] * 10], CATALOGUE)
+    assert np.all(np.abs(calibration.check.error_frac[-10:]) > 0.1)
+
+
+def test_repeats_narrow_a_point_but_not_below_their_own_scatter():
+    board, _ = grid()
+    point = GRID[5]
+    wide = [
+        predict(point, CATALOGUE, calibrate([board.measure(point)] * n, CATALOGUE, check=False).posterior).decode_s
+        for n in (1, 3, 12)
+    ]
+    spread = [e.q95 / e.q05 for e in wide]
+    assert spread[0] > spread[1] > spread[2]
+    posterior = calibrate([board.measure(point) for _ in range(40)], CATALOGUE, check=False).posterior
+    said = predict(point, CATALOGUE, posterior).decode_s
+    assert np.log(said.q95 / said.q05) / (2 * Z90) == pytest.approx(0.02, rel=0.5)
+
+
+def test_says_what_the_points_do_not_identify():
+    board, _ = grid()
+    short = [board.measure(replace(BASE, weights="int8", context_tokens=16.0)) for _ in range(3)]
+    calibration = calibrate(short, CATALOGUE, check=False)
+    verdicts = {p.key: p.verdict for p in calibration.parameters}
+    assert verdicts["kappa.bf16"] == "not identified by these points"
+    assert verdicts["rho"] == "not identified by these points"
+    assert verdicts["eta.int8"].startswith("narrowed by")
+    _, points = grid()
+    assert {p.key: p for p in calibrate(points, CATALOGUE, check=False).parameters}["kappa.bf16"].identified
+
+
+def test_two_models_share_a_board():
+    models = ("smollm2-135m", "qwen2.5-0.5b")
+    points = [replace(BASE, model=m, weights=w, context_tokens=1024.0) for m in models for w in FORMATS]
+    board = Board(1, points=points)
+    calibration = calibrate([board.measure(p) for p in points], CATALOGUE, check=False)
+    assert {f"model.{m}" for m in models} <= {p.key for p in calibration.parameters}
+    unseen = replace(BASE, model="qwen2.5-1.5b", context_tokens=1024.0)
+    narrow, wide = (predict(unseen, CATALOGUE, p).decode_s for p in (calibration.posterior, None))
+    assert narrow.q95 / narrow.q05 < 0.7 * wide.q95 / wide.q05
+
+
+def test_bandwidth_of_the_catalogue_is_what_eta_is_a_share_of():
+    _, points = grid()
+    doubled = {
+        key: replace(mode, bandwidth_byte_s=2 * mode.bandwidth_byte_s)
+        for key, mode in CATALOGUE.boards["this"].power_modes.items()
+    }
+    boards = {**CATALOGUE.boards, "this": replace(CATALOGUE.boards["this"], power_modes=doubled)}
+    posterior = calibrate(points, replace(CATALOGUE, boards=boards), check=False).posterior
+    assert posterior.bandwidth_byte_s == 2 * calibrate(points, CATALOGUE, check=False).posterior.bandwidth_byte_s
+    # A posterior remembers its bandwidth, so it says the same whatever the catalogue thinks later.
+    said = predict(GRID[0], CATALOGUE, posterior).decode_s.median
+    assert said == pytest.approx(points[0].decode_s, rel=0.1)
+
+
+def test_points_of_two_boards_are_refused():
+    points = [MeasuredPoint(BASE, 0.01), MeasuredPoint(replace(BASE, runtime="llamacpp_cpu"), 0.01)]
+    with pytest.raises(ValueError, match="this/builtin/default and this/llamacpp_cpu/default; expected one board"):
+        calibrate(points, CATALOGUE)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
+def test_impossible_times_are_refused(value):
+    with pytest.raises(ValueError, match="decode_s"):
+        MeasuredPoint(BASE, value)
+
+
+def test_reads_the_record_of_a_run():
+    body = {
+        "decode_s": {"median": 0.01, "q05": 0.0098, "q95": 0.0103, "n": 40, "provenance": "measured"},
+        "ttft_s": {"absent": "not asked for"},
+    }
+    point = measured_point(BASE, body)
+    assert (point.decode_s, point.ttft_s) == (0.01, None)
+    assert point.log_sd == pytest.approx(np.sqrt(np.pi / 2) * np.log(0.0103 / 0.0098) / (2 * Z90) / np.sqrt(40))
+
+
+def test_plan_spans_formats_and_extremes_within_a_minute():
+    plan = calibration_plan(CATALOGUE)
+    assert 6 <= len(plan) <= 8
+    assert {p.weights for p in plan} == set(FORMATS)
+    assert {p.alpha for p in plan} == {0.0, 0.9}
+    assert max(p.context_tokens for p in plan) <= 2048
+    assert len(set(plan)) == len(plan)
+
+
+def test_plan_beats_points_at_random():
+    rng = np.random.default_rng(0)
+    board = Board(5, scatter=0.01)
+
+    def spread(points):
+        posterior = calibrate([board.measure(p) for p in points], CATALOGUE, check=False).posterior
+        said = [predict(p, CATALOGUE, posterior).decode_s for p in GRID]
+        return np.mean([np.log(s.q95 / s.q05) for s in said])
+
+    short = [p for p in GRID if p.context_tokens <= 2048]
+    at_random = [spread([short[i] for i in rng.choice(len(short), 8, replace=False)]) for _ in range(10)]
+    assert spread(calibration_plan(CATALOGUE)) < np.median(at_random)
+
+
+def test_plan_for_a_model_of_short_context():
+    short = replace(CATALOGUE.models["smollm2-135m"], max_context_tokens=128)
+    plan = calibration_plan(replace(CATALOGUE, models={**CATALOGUE.models, "smollm2-135m": short}))
+    assert {p.context_tokens for p in plan} == {128.0}

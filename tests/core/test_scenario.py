@@ -1,0 +1,222 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core import scenario
+from core.load import load_catalogue
+from core.parameters import prior
+from core.scenario import predict
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prior, Provenance
+
+CATALOGUE = load_catalogue()
+OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
+LLAMA = OperatingPoint(
+    board="jetson_agx_orin_64gb", runtime="llamacpp_gpu", model="llama-3-8b", weights="q4_k_m", kv="fp16",
+    context_tokens=2048.0,
+)  # fmt: skip
+HERE = OperatingPoint(weights="int8", context_tokens=2048.0)
+
+
+def medians(point, name="decode_s"):
+    return np.asarray(getattr(predict(point, CATALOGUE), name).median)
+
+
+@pytest.mark.parametrize("point", [LLAMA, HERE])
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_array_equals_scalars(point, name):
+    fields = {
+        "alpha": np.array([0.0, 0.3, 0.9]),
+        "context_tokens": np.array([16.0, 512.0, 8192.0]),
+        "beta": np.array([0.5, 1.0, 3.0]),
+        "bandwidth_byte_s": np.array([5e9, 50e9, 100e9]),
+    }
+    together = getattr(predict(replace(point, **fields), CATALOGUE), name)
+    for i in range(3):
+        alone = getattr(predict(replace(point, **{k: v[i] for k, v in fields.items()}), CATALOGUE), name)
+        assert isinstance(alone.median, float)
+        for quantile in ("median", "q05", "q95"):
+            assert np.broadcast_to(getattr(together, quantile), 3)[i] == pytest.approx(
+                getattr(alone, quantile), rel=1e-12
+            )
+
+
+def test_chunks_equal_one_pass(monkeypatch):
+    point = replace(HERE, alpha=np.linspace(0, 0.9, 7)[:, None], context_tokens=np.array([64.0, 1024.0, 4096.0]))
+    whole = predict(point, CATALOGUE)
+    monkeypatch.setattr(scenario, "CHUNK", 4)
+    chunked = predict(point, CATALOGUE)
+    for name in ("decode_s", "ttft_s", "power_w", "top1_agreement"):
+        for quantile in ("median", "q05", "q95"):
+            expected = np.broadcast_to(getattr(getattr(whole, name), quantile), (7, 3))
+            np.testing.assert_array_equal(getattr(getattr(chunked, name), quantile), expected)
+    assert chunked.parts_s.keys() == whole.parts_s.keys()
+    np.testing.assert_array_equal(chunked.parts_s["kv"], whole.parts_s["kv"])
+    np.testing.assert_array_equal(chunked.binding, whole.binding)
+
+
+@pytest.mark.parametrize("point", [LLAMA, HERE])
+def test_intervals_contain_the_median(point):
+    prediction = predict(replace(point, alpha=np.linspace(0, 0.95, 20)), CATALOGUE)
+    for name in OUTPUTS:
+        output = getattr(prediction, name)
+        assert np.all(np.asarray(output.q05) <= output.median)
+        assert np.all(np.asarray(output.median) <= output.q95)
+
+
+@pytest.mark.parametrize("point", [LLAMA, HERE])
+def test_parts_add_up_to_the_decode_time(point):
+    for bandwidth in (20e9, 1e15):  # memory bound, compute bound
+        at = replace(point, bandwidth_byte_s=bandwidth)
+        prediction = predict(at, CATALOGUE)
+        assert sum(prediction.parts_s.values()) == pytest.approx(prediction.decode_s.median, rel=1e-12)
+        assert (prediction.binding == "memory") == (prediction.parts_s["compute"] == 0.0)
+
+
+def test_times_fall_with_bandwidth_alpha_and_beta():
+    for field, values in (
+        ("bandwidth_byte_s", np.geomspace(1e9, 1e13, 30)),
+        ("alpha", np.linspace(0, 0.99, 30)),
+        ("beta", np.geomspace(0.1, 10, 30)),
+    ):
+        for point in (LLAMA, HERE):
+            assert np.all(np.diff(medians(replace(point, **{field: values}))) <= 0)
+    assert np.all(np.diff(medians(replace(HERE, context_tokens=np.arange(1.0, 4096.0, 100)))) > 0)
+    assert np.all(np.diff(medians(replace(HERE, context_tokens=np.arange(1.0, 4096.0, 100)), "ttft_s")) > 0)
+
+
+def test_pruning_everything_leaves_the_weights():
+    almost = predict(replace(LLAMA, alpha=0.999), CATALOGUE)
+    assert almost.parts_s["weights"] == predict(LLAMA, CATALOGUE).parts_s["weights"] > 0
+    assert almost.decode_s.median > almost.parts_s["weights"]
+
+
+def test_layouts_decide_what_pruning_saves():
+    pruned = {
+        layout: predict(replace(LLAMA, alpha=0.6, layout=layout), CATALOGUE).parts_s["kv"]
+        for layout in ("compacted", "paged", "masked")
+    }
+    full = predict(LLAMA, CATALOGUE).parts_s["kv"]
+    assert pruned["compacted"] == pytest.approx(0.4 * full)
+    assert pruned["paged"] == pytest.approx((1 - 0.6**16) * full)
+    assert pruned["masked"] == full
+    contiguous = replace(LLAMA, alpha=0.6, layout="paged", policy="sinks_recent")
+    assert predict(contiguous, CATALOGUE).parts_s["kv"] == pytest.approx(0.4 * full)
+
+
+def test_cost_of_the_cache_does_not_depend_on_the_weight_format():
+    kv = {predict(replace(HERE, weights=w), CATALOGUE).parts_s["kv"] for w in ("fp32", "bf16", "int8", "int4")}
+    assert max(kv) == pytest.approx(min(kv), rel=1e-12)
+
+
+def test_energy_is_power_times_time():
+    prediction = predict(replace(LLAMA, alpha=np.linspace(0, 0.9, 5)), CATALOGUE)
+    np.testing.assert_allclose(
+        prediction.power_w.median * prediction.decode_s.median, prediction.energy_j_per_token.median, rtol=1e-12
+    )
+
+
+def test_what_no_source_states_is_absent_with_the_reason():
+    board = CATALOGUE.boards["rk3588"]
+    bare = replace(board, system_energy_j_byte=None, power_modes={"x": replace(
+        next(iter(board.power_modes.values())), key="x", compute_op_s=None
+    )})  # fmt: skip
+    catalogue = replace(CATALOGUE, boards={"rk3588": bare})
+    prediction = predict(replace(LLAMA, board="rk3588"), catalogue)
+    assert isinstance(prediction.decode_s, Estimate)
+    for name in ("ttft_s", "power_w", "energy_j_per_token"):
+        output = getattr(prediction, name)
+        assert isinstance(output, Absent)
+        assert board.name in output.reason
+
+
+def test_accuracy_is_relative_to_the_file_and_falls_with_pruning():
+    exact = predict(replace(HERE, model="smollm2-135m", weights="int4", kv="bf16"), CATALOGUE)
+    assert exact.perplexity_ratio.median == pytest.approx(1.0, abs=0.01)
+    alpha = np.linspace(0, 0.95, 12)
+    pruned = predict(replace(HERE, alpha=alpha), CATALOGUE)
+    assert np.all(np.diff(pruned.perplexity_ratio.median) >= 0)
+    assert np.all(np.diff(pruned.top1_agreement.median) <= 0)
+    assert np.all(pruned.top1_agreement.q05 >= 0)
+    assert np.all(pruned.perplexity_ratio.q05 >= 1)
+
+
+def delta_oracle(point, n=200_000):
+    """The 5 % and 95 % quantiles by sampling the prior, to check the delta method where it should be exact enough."""
+    at = CATALOGUE.setting(point)
+    runtime, mode = at.runtime, at.mode
+    rng = np.random.default_rng(1)
+
+    def draw(p: Prior, extra=0.0):
+        return p.median * np.exp(rng.normal(0, np.hypot(p.log_sd, extra), n))
+
+    eta0 = draw(runtime.eta, at.board.bandwidth_log_sd)
+    ratio = np.exp(rng.normal(0, runtime.format_log_sd, n))
+    kappa = draw(runtime.kappa) * np.exp(rng.normal(0, 0.30, n))
+    moved = at.model.body_params * at.weights.bits_per_weight + at.model.head_params * at.weights.head_bits_per_weight
+    cache = 2 * at.model.n_layers * at.model.n_kv_heads * at.model.head_dim * at.kv.bits_per_value
+    rho = draw(runtime.rho) * at.weights.needs_unpacking
+    time_s = (moved / ratio + kappa * cache * point.context_tokens) / (8 * eta0 * mode.bandwidth_byte_s)
+    time_s += rho * 0.5 * (at.model.body_params + at.model.head_params) / mode.bandwidth_byte_s
+    time_s += at.model.n_layers * draw(runtime.t_layer_s) + draw(runtime.t_token_s)
+    time_s *= np.exp(rng.normal(0, np.hypot(0.12, 0.03), n))
+    return np.quantile(time_s, [0.05, 0.95])
+
+
+def test_interval_agrees_with_sampling():
+    output = predict(LLAMA, CATALOGUE).decode_s
+    low, high = delta_oracle(LLAMA)
+    assert output.q95 / output.q05 == pytest.approx(high / low, rel=0.12)
+    assert output.q05 == pytest.approx(low, rel=0.12)
+
+
+def test_posterior_of_another_board_is_left_aside():
+    taught = replace(prior(CATALOGUE.setting(HERE)), n_decode=3, n_ttft=3)
+    assert predict(HERE, CATALOGUE, taught).decode_s.provenance is Provenance.CALIBRATED
+    elsewhere = predict(LLAMA, CATALOGUE, taught)
+    assert elsewhere.decode_s.provenance is Provenance.PREDICTED
+    assert elsewhere == predict(LLAMA, CATALOGUE)
+
+
+def test_without_measurements_the_prior_is_the_posterior():
+    assert predict(HERE, CATALOGUE, prior(CATALOGUE.setting(HERE))) == predict(HERE, CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alpha": 1.0}, r"alpha = 1 is outside \[0, 1\)"),
+        ({"alpha": -0.1}, r"alpha = -0.1 is outside \[0, 1\)"),
+        ({"alpha": np.nan}, "alpha = nan is outside"),
+        ({"context_tokens": 0.0}, r"context_tokens = 0 is outside \[1, 8192\]"),
+        ({"context_tokens": 9000.0}, r"context_tokens = 9000 is outside \[1, 8192\]"),
+        ({"beta": 0.0}, "beta = 0 is outside"),
+        ({"bandwidth_byte_s": -1.0}, "bandwidth_byte_s = -1 is outside"),
+        ({"board": "abacus"}, "board 'abacus' is unknown; there are .*raspberry_pi_5"),
+        ({"model": "hal"}, "model 'hal' is unknown; there are .*smollm2-135m"),
+        ({"power_mode": "ludicrous"}, "power mode of this 'ludicrous' is unknown"),
+        ({"policy": "coin_toss", "alpha": 0.5}, "policy = 'coin_toss'"),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        predict(replace(HERE, **change), CATALOGUE)
+
+
+def test_what_does_not_fit_is_said():
+    big = replace(LLAMA, model="llama-3-70b", weights="fp16")
+    assert any("does not fit in the memory" in text for text in predict(big, CATALOGUE).outside)
+    fast = replace(LLAMA, bandwidth_byte_s=1e15)
+    assert any("bandwidth" in text for text in predict(fast, CATALOGUE).outside)
+    assert predict(LLAMA, CATALOGUE).outside == ()
+
+
+def test_every_board_and_model_can_be_predicted():
+    assert isinstance(CATALOGUE, Catalogue)
+    for board in CATALOGUE.boards.values():
+        for mode in board.power_modes:
+            prediction = predict(replace(LLAMA, board=board.key, power_mode=mode), CATALOGUE)
+            assert 0 < prediction.decode_s.q05 < prediction.decode_s.q95 < 100
+    for model in CATALOGUE.models:
+        prediction = predict(replace(LLAMA, model=model), CATALOGUE)
+        assert 0 < prediction.decode_s.median < 60
