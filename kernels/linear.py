@@ -1,0 +1,164 @@
+"""Linear layers without bias, y = W x, with weights held in fp32, bf16, fp16, int8 or int4.
+
+The packed kernels are torch's own. Which one serves a format is a fixed choice, made by measurement
+(docs/kernels.md), so that a format gives the same numbers on every run:
+
+- int8: one scale per output row, ``_weight_int8pack_mm`` with bf16 activations. With fp32 activations torch takes a
+  reference path that is many times slower, so the activations of this format are always bf16.
+- int4: groups of 32 along the inputs with scale and offset, ``_weight_int4pack_mm_for_cpu`` with bf16 activations,
+for the same reason.
+
+Scale and offset are rounded to bf16 before the weights are quantised against them, so that no second rounding follows.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
+INT4_GROUP = 32
+_INT4_ROW_BLOCK = {"AVX2": 32, "AVX512": 64}
+PREFILL_ROWS = 16
+"""From this many rows on, multiplying dequantised weights is faster than the packed kernels."""
+
+
+class FloatLinear:
+    """Weights [n_out, n_in] in fp32, bf16 or fp16, multiplied in that type."""
+
+    def __init__(self, weight: Tensor, dtype: torch.dtype = torch.float32) -> None:
+        self.activation_dtype = dtype
+        self._weight = weight.to(dtype).contiguous()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map x [n, n_in] in `activation_dtype` to [n, n_out] in the same type."""
+        return F.linear(x, self._weight)
+
+    def dequantised(self) -> Tensor:
+        """Return the weights as fp32 [n_out, n_in]."""
+        return self._weight.float()
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Return the chosen rows as fp32 [n, n_in] (a tied embedding reads them)."""
+        return self._weight[index].float()
+
+    @property
+    def byte(self) -> int:
+        """Bytes held."""
+        return self._weight.nbytes
+
+
+class Int8Linear:
+    """Weights in int8 with one bf16 scale per output row: ``W[i, j] = scale[i] * q[i, j]``."""
+
+    activation_dtype = torch.bfloat16
+
+    def __init__(self, weight: Tensor) -> None:
+        if weight.shape[1] % 16:  # the kernel silently skips the rest
+            raise ValueError(f"weight: got {weight.shape[1]} inputs, expected a multiple of 16")
+        self._scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30).bfloat16()
+        self._q = (weight / self._scale[:, None].float()).round_().clamp_(-127, 127).to(torch.int8)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map bf16 x [n, n_in] to bf16 [n, n_out]."""
+        return torch._weight_int8pack_mm(x, self._q, self._scale)
+
+    def dequantised(self) -> Tensor:
+        """Return the weights as fp32 [n_out, n_in]."""
+        return self._q.float().mul_(self._scale[:, None].float())
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Return the chosen rows as fp32 [n, n_in] (a tied embedding reads them)."""
+        return self._q[index].float() * self._scale[index][:, None].float()
+
+    @property
+    def byte(self) -> int:
+        """Bytes held."""
+        return self._q.nbytes + self._scale.nbytes
+
+
+class Int4Linear:
+    """Weights in 4 bits, groups of `group` inputs: ``W = scale * (q - 8) + offset``, scale and offset bf16."""
+
+    activation_dtype = torch.bfloat16
+
+    def __init__(self, weight: Tensor, group: int = INT4_GROUP) -> None:
+        n_out, n_in = weight.shape
+        if n_in % group:
+            raise ValueError(f"group: got {group}, expected a divisor of the {n_in} inputs")
+        if n_out % 32:
+            raise ValueError(f"weight: got {n_out} outputs, expected a multiple of 32")
+        self._group = group
+        grouped = weight.view(n_out, n_in // group, group)
+        low, high = grouped.amin(-1), grouped.amax(-1)
+        scale = ((high - low) / 15).clamp_(min=1e-30).bfloat16()
+        offset = (low + 8 * scale.float()).bfloat16()
+        q = ((grouped - offset[..., None].float()) / scale[..., None].float()).round_().add_(8).clamp_(0, 15)
+        q = q.to(torch.int32).view(n_out, n_in)
+        self._packed = torch._convert_weight_to_int4pack_for_cpu(q, 1)
+        self._scale_and_offset = torch.stack([scale, offset], -1).transpose(0, 1).contiguous()
+        self._unpacks = torch.equal(self._unpacked(), q.to(torch.uint8))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map bf16 x [n, n_in] to bf16 [n, n_out]."""
+        return torch._weight_int4pack_mm_for_cpu(x, self._packed, self._group, self._scale_and_offset)
+
+    def dequantised(self) -> Tensor | None:
+        """Return the weights as fp32 [n_out, n_in]; None where torch packs them in an order unknown to us."""
+        if not self._unpacks:
+            return None
+        scale, offset = self._scale_and_offset.float().transpose(0, 1).unbind(-1)
+        q = self._unpacked()
+        grouped = q.view(q.shape[0], -1, self._group).float().sub_(8)
+        return grouped.mul_(scale[..., None]).add_(offset[..., None]).view(q.shape)
+
+    def _unpacked(self) -> Tensor:
+        """Undo torch's packing: per block of rows and per input, low nibbles hold the first half of the rows."""
+        n_out, n_in = self._packed.shape[0], self._packed.shape[1] * 2
+        block = _INT4_ROW_BLOCK.get(torch.backends.cpu.get_cpu_capability(), 0)
+        if not block or n_out % block:
+            return torch.empty(0, dtype=torch.uint8)
+        packed = self._packed.view(n_out // block, n_in, block // 2)
+        return torch.cat([packed & 15, packed >> 4], -1).transpose(1, 2).reshape(n_out, n_in)
+
+    @property
+    def byte(self) -> int:
+        """Bytes held."""
+        return self._packed.nbytes + self._scale_and_offset.nbytes
+
+
+Linear = FloatLinear | Int8Linear | Int4Linear
+
+
+def pack(weight: Tensor, weight_format: str) -> Linear:
+    """Hold a weight matrix in a format.
+
+    Parameters
+    ----------
+    weight : Tensor
+        fp32 [n_out, n_in].
+    weight_format : str
+        One of `FORMATS`.
+    """
+    if weight_format == "int8":
+        return Int8Linear(weight)
+    if weight_format == "int4":
+        return Int4Linear(weight)
+    types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    if weight_format not in types:
+        raise ValueError(f"weights: got {weight_format!r}, expected one of {', '.join(FORMATS)}")
+    return FloatLinear(weight, types[weight_format])
+
+
+def apply_rows(linear: Linear, x: Tensor) -> Tensor:
+    """Map fp32 x [n, n_in] to fp32 [n, n_out] the fastest way for many rows.
+
+    Large products run faster on weights dequantised for the moment than through a packed or a half-precision kernel;
+    the time of dequantising is part of the call. Activations are rounded to the format's type as in decoding.
+    """
+    x = x.to(linear.activation_dtype)
+    if linear.activation_dtype == torch.float32 or x.shape[0] < PREFILL_ROWS:
+        return linear(x).float()
+    weight = linear.dequantised()
+    return linear(x).float() if weight is None else F.linear(x.float(), weight)

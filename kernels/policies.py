@@ -1,0 +1,123 @@
+"""Which cached tokens a pruning keeps.
+
+A policy scores every token per layer and KV head; the highest scores are kept, the first tokens (attention sinks) and
+a recent window always among them, as far as the budget reaches. alpha is the share removed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+POLICIES = ("sinks_recent", "key_norm", "attention_mass")
+N_SINKS = 4
+RECENT_SHARE = 0.25
+"""Share of the budget that the most recent tokens take under the scoring policies."""
+PAGE_TOKENS = 64
+
+
+def n_kept(n_tokens: int, alpha: float) -> int:
+    """Count the tokens that remain: ``max(1, ceil(S - alpha S - 1e-9))``.
+
+    Parameters
+    ----------
+    n_tokens : int
+        S >= 1.
+    alpha : float
+        Share removed, 0 <= alpha < 1.
+    """
+    if n_tokens < 1:
+        raise ValueError(f"n_tokens: got {n_tokens}, expected at least 1")
+    if not 0 <= alpha < 1:
+        raise ValueError(f"alpha: got {alpha}, expected 0 <= alpha < 1")
+    return max(1, math.ceil(n_tokens - alpha * n_tokens - 1e-9))
+
+
+def sinks_recent_scores(n_tokens: int) -> Tensor:
+    """Score tokens by recency, [n_tokens]; the sinks are forced by `select`."""
+    return torch.arange(n_tokens, dtype=torch.float32)
+
+
+def key_norm_scores(k: Tensor) -> Tensor:
+    """Score keys [n_kv_heads, n_tokens, head_dim] by their negative norm: keys of low norm attract attention (arXiv
+    2406.11430).
+    """
+    norm: Tensor = torch.linalg.vector_norm(k, dim=-1)
+    return -norm
+
+
+def attention_mass_scores(q: Tensor, k: Tensor) -> Tensor:
+    """Score keys by the attention they receive from the last queries of the prompt: the column sum of the
+    probabilities.
+
+    Parameters
+    ----------
+    q : Tensor
+        [n_heads, n_queries, head_dim], scaled: the queries of the last tokens.
+    k : Tensor
+        [n_kv_heads, n_tokens, head_dim] fp32.
+
+    Returns
+    -------
+    Tensor
+        [n_kv_heads, n_tokens]; sums to n_groups * n_queries over the tokens.
+    """
+    n_kv_heads, n_tokens, head_dim = k.shape
+    n_queries = q.shape[1]
+    folded = q.reshape(n_kv_heads, -1, head_dim)
+    scores = torch.bmm(folded, k.transpose(1, 2)).view(n_kv_heads, -1, n_queries, n_tokens)
+    future = torch.full((n_queries, n_tokens), -torch.inf).triu_(n_tokens - n_queries + 1)
+    return torch.softmax(scores + future, -1).sum((1, 2))
+
+
+def select(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE, n_sinks: int = N_SINKS) -> Tensor:
+    """Choose the tokens to keep.
+
+    Parameters
+    ----------
+    scores : Tensor
+        [..., n_tokens], higher is kept.
+    keep : int
+        1..n_tokens.
+    recent_share : float
+        Share of `keep` given to the most recent tokens whatever their score.
+    n_sinks : int
+        The first tokens kept whatever their score, as far as `keep` reaches.
+
+    Returns
+    -------
+    Tensor
+        [..., keep] int64, sorted, unique.
+    """
+    n_tokens = scores.shape[-1]
+    if not 1 <= keep <= n_tokens:
+        raise ValueError(f"keep: got {keep}, expected 1..{n_tokens}")
+    n_recent = max(1, round(recent_share * keep))
+    n_sinks = min(n_sinks, keep - n_recent)
+    forced = scores.clone()
+    forced[..., :n_sinks] = torch.inf
+    forced[..., n_tokens - n_recent :] = torch.inf
+    return forced.topk(keep, dim=-1, sorted=False).indices.sort(-1).values
+
+
+def select_pages(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE) -> Tensor:
+    """Choose whole pages of `PAGE_TOKENS` tokens by their mean score, as many as `keep` tokens need, rounded up.
+
+    The last page may be partly filled; it is always kept. Returns token indices [..., n], sorted.
+    """
+    n_tokens = scores.shape[-1]
+    if not 1 <= keep <= n_tokens:
+        raise ValueError(f"keep: got {keep}, expected 1..{n_tokens}")
+    n_pages = -(-n_tokens // PAGE_TOKENS)
+    last = n_tokens - (n_pages - 1) * PAGE_TOKENS  # tokens in the last page
+    n_full = max(0, -(-(keep - last) // PAGE_TOKENS))
+    tokens = torch.arange(n_tokens)
+    tail = tokens[n_tokens - last :].expand(*scores.shape[:-1], last)
+    if n_full == 0:
+        return tail
+    page_scores = scores[..., : n_tokens - last].reshape(*scores.shape[:-1], n_pages - 1, PAGE_TOKENS).mean(-1)
+    pages = select(page_scores, n_full, recent_share, n_sinks=1)
+    full = (pages[..., None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)).flatten(-2)
+    return torch.cat([full, tail], -1)

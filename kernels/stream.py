@@ -1,0 +1,81 @@
+"""Memory bandwidth: STREAM copy, triad and read on buffers far larger than the last-level cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernels.timing import Stopwatch
+
+_CACHE_MULTIPLE = 8
+_MIN_BYTE, _MAX_BYTE = 64 << 20, 512 << 20
+_N_REPEATS = 15
+
+
+def last_level_cache_byte() -> int | None:
+    """Size of the largest cache that Linux reports for processor 0; None where it reports none."""
+    sizes = []
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text(encoding="ascii").strip()
+        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+        sizes.append(int(text.rstrip("KMG")) * unit)
+    return max(sizes, default=None)
+
+
+def buffer_byte() -> int:
+    """Size of one buffer: 8 times the last-level cache, 64 MiB to 512 MiB, and at most a sixteenth of the free
+    memory.
+    """
+    wanted = min(max(_CACHE_MULTIPLE * (last_level_cache_byte() or 32 << 20), _MIN_BYTE), _MAX_BYTE)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(min(wanted, free // 16), 1 << 20) // 64 * 64
+
+
+def measure(step_done: Callable[[float, str], None]) -> dict[str, Any]:
+    """Measure copy, triad and read bandwidth with torch's threads.
+
+    Parameters
+    ----------
+    step_done : callable
+        Called with the share done and what runs, between steps of some milliseconds; may raise to stop.
+
+    Returns
+    -------
+    dict
+        ``copy_byte_s`` (2 bytes moved per byte), ``triad_byte_s`` (a = b + s c: 3), ``read_byte_s`` (a sum: 1), each a
+        measured record, and ``quiet_share``. A store that first reads its cache line is not counted as traffic, as in
+        STREAM.
+    """
+    n = buffer_byte() // 4
+    step_done(0.0, "memory bandwidth: buffers")
+    a, b, c = torch.zeros(n), torch.full((n,), 1.5), torch.full((n,), 0.5)
+    kernels: dict[str, tuple[int, Callable[[], object]]] = {
+        "copy": (2, lambda: a.copy_(b)),
+        "triad": (3, lambda: torch.add(b, c, alpha=3.0, out=a)),
+        "read": (1, lambda: b.sum()),
+    }
+    result: dict[str, Any] = {}
+    quiet = []
+    with torch.inference_mode():
+        for index, (name, (passes, kernel)) in enumerate(kernels.items()):
+            kernel()
+            watch = Stopwatch()
+            for repeat in range(_N_REPEATS):
+                step_done((index + repeat / _N_REPEATS) / len(kernels), f"memory bandwidth: {name}")
+                watch.time(kernel)
+            result[f"{name}_byte_s"] = _as_rate(watch.record(), passes * n * 4)
+            quiet.append(watch.quiet_share)
+    return {**result, "quiet_share": min(quiet)}
+
+
+def _as_rate(duration: dict[str, Any], byte: int) -> dict[str, Any]:
+    return {
+        **duration,
+        "median": byte / duration["median"],
+        "q05": byte / duration["q95"],
+        "q95": byte / duration["q05"],
+    }
