@@ -2,7 +2,7 @@
 
 The only place where prefixes are added for display. Free of Qt, so the command line prints and reads the same texts.
 Units are the ones that names and files carry: ``s``, ``byte``, ``byte/s``, ``W``, ``J/token``, ``Hz``, ``op/s``,
-``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio).
+``degC``, ``frac`` (shown in percent), ``tokens`` or ``token``, ``1`` or nothing (a plain ratio).
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ _UNITS = {
     "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _DECIMAL | _BINARY, "2048 or 2k"),
     "1": _Unit("", {"": 1.0}, {"": 1.0, "%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
 }
+_UNITS["token"] = _UNITS["tokens"]
+_UNITS[""] = _UNITS["1"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def quantity_text(value: float, unit: str, n_digits: int = 3) -> str:
         return DASH
     shown = display_unit(unit, value)
     scaled = value / shown.factor
-    whole = unit == "tokens"
+    whole = unit in ("token", "tokens")
     decimals = 0 if whole else max(significant_decimals(scaled, n_digits), 0)
     return _joined(number_text(scaled, decimals), shown.text)
 
@@ -148,9 +150,9 @@ class EstimateText:
         return _joined(self.value, self.unit) + (f" [{self.interval}]" if self.interval else "")
 
 
-def estimate_text(median: float, q05: float, q95: float, unit: str) -> EstimateText:
-    """Return a value and its 90 % interval as text; the interval decides the digits."""
-    shown = display_unit(unit, median)
+def estimate_text(median: float, q05: float, q95: float, unit: str, like: float | None = None) -> EstimateText:
+    """Return a value and its 90 % interval as text; the interval decides the digits, `like` the prefix if given."""
+    shown = display_unit(unit, median if like is None else like)
     value, low, high = median / shown.factor, q05 / shown.factor, q95 / shown.factor
     if not (math.isfinite(low) and math.isfinite(high)):
         return EstimateText(number_text(value, max(significant_decimals(value, 3), 0)), shown.text, "")
@@ -217,7 +219,10 @@ def parse_quantity(
     match = _NUMBER.match(plain)
     if match is None:
         raise expected
-    factor = _factor(plain[match.end() :].strip() or bare, unit)
+    written = plain[match.end() :].strip()
+    if unit == "frac" and not written and float(match.group()) > 1:
+        written = "%"  # 97 can only mean 97 %
+    factor = _factor(written or bare, unit)
     if factor is None:
         raise expected
     value = float(match.group()) * factor

@@ -182,7 +182,11 @@ QMainWindow::separator { background: $bg; width: 6px; height: 6px; }
 QMainWindow::separator:hover { background: $line; }
 QToolTip { background: $raised; color: $text; border: 1px solid $line; padding: 4px 6px; }
 
-QFrame#card { background: $panel; border: 1px solid $line; border-radius: ${radius}px; }
+QFrame[role="card"] { background: $panel; border: 1px solid $line; border-radius: ${radius}px; }
+QFrame[role="card-head"] { background: $panel; border: 1px solid $line; border-bottom: none;
+    border-top-left-radius: ${radius}px; border-top-right-radius: ${radius}px; }
+QFrame[role="card-body"] { background: $panel; border: 1px solid $line; border-top: none;
+    border-bottom-left-radius: ${radius}px; border-bottom-right-radius: ${radius}px; }
 QLabel { background: transparent; }
 QLabel[role="heading"] { color: $dim; font-size: ${heading}px; font-weight: 600; }
 QLabel[role="dim"] { color: $dim; font-size: ${secondary}px; }

@@ -1,0 +1,200 @@
+"""What limits an operating point and what to change, in words with evidence. Free of Qt.
+
+Every figure in a sentence is a prediction of the same engine that draws the curves, at the changed point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from app.model.store import Store
+from app.views.format import change_text, number_text, quantity_text
+from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
+from core.pruning import r_max_zipf
+from core.spec import Absent, Estimate, OperatingPoint, Prediction
+
+PARTS = {
+    "weights": "weights",
+    "kv": "the KV cache",
+    "unpack": "unpacking weights",
+    "compute": "arithmetic",
+    "layers": "per-layer cost",
+    "token": "cost per token",
+}
+DROPPED_MASS = 0.02
+WORTH_FRAC = 0.01  # a change that saves less than this share is not proposed
+CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the point with what it is predicted to do. `saved_s` is positive where it is faster."""
+
+    text: str  # "Halving the kept cache (α 0.75)"
+    point: OperatingPoint
+    prediction: Prediction
+    saved_s: float
+    lost_agreement: float | None  # share of tokens, positive where it costs; None where not predicted
+
+
+@cache
+def r_max(n_tokens: int) -> float:
+    """Return the prune rate beyond which more than 2 % of the attention mass is dropped, under Zipf's law."""
+    return r_max_zipf(n_tokens, DROPPED_MASS)
+
+
+def r_max_text(n_tokens: int) -> str:
+    """Return in words what the red part of the prune rate means."""
+    return (
+        f"Beyond r_max {number_text(r_max(n_tokens), 2)} pruning drops more than 2 % of the attention mass, "
+        f"if the mass falls by rank as Zipf's law with exponent 1.2 (an assumption, not measured)."
+    )
+
+
+def changes(store: Store) -> list[Change]:
+    """Return single steps from the current point, the one that saves most time first."""
+    here, base = store.point, store.prediction
+    if isinstance(base.decode_s, Absent):
+        return []
+    found = []
+    for text, point in _steps(store, here):
+        there = store.prediction_of(point)
+        if isinstance(there.decode_s, Absent):
+            continue
+        saved = float(base.decode_s.median) - float(there.decode_s.median)
+        lost = None
+        if isinstance(base.top1_agreement, Estimate) and isinstance(there.top1_agreement, Estimate):
+            lost = float(base.top1_agreement.median) - float(there.top1_agreement.median)
+        found.append(Change(text, point, there, saved, lost))
+    return sorted(found, key=lambda change: -change.saved_s)
+
+
+def _steps(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint]]:
+    steps = []
+    alpha = round(1 - (1 - float(here.alpha)) / 2, 3)
+    if alpha <= store.axis_range("point.alpha").high:
+        steps.append((f"halving the kept cache (α {number_text(alpha, 2)})", replace(here, alpha=alpha)))
+    if here.alpha > 0 and here.layout != "compacted":
+        steps.append(("compacting what is kept", replace(here, layout="compacted")))
+    smaller = _smaller_weights(store, here)
+    if smaller:
+        steps.append((f"{smaller} weights", replace(here, weights=smaller)))
+    kv = store.catalogue.kv_formats
+    bits = kv[here.kv].bits_per_value
+    below = [key for key in kv if kv[key].bits_per_value < 0.95 * bits]
+    if below:
+        key = max(below, key=lambda k: kv[k].bits_per_value)
+        steps.append((f"an {key} KV cache" if key[0] in "aei" else f"a {key} KV cache", replace(here, kv=key)))
+    if here.context_tokens >= 128:
+        half = float(round(float(here.context_tokens) / 2))
+        steps.append((f"half the context ({quantity_text(half, 'tokens')})", replace(here, context_tokens=half)))
+    return steps
+
+
+def _smaller_weights(store: Store, here: OperatingPoint) -> str:
+    """Return the key of the next smaller weight format of the same family, or "" where there is none."""
+    formats = store.catalogue.weight_formats
+    ours = ("fp32", "bf16", "fp16", "int8", "int4")
+    family = [k for k in formats if (k in ours) == (here.weights in ours)]
+    below = [k for k in family if formats[k].bits_per_weight < 0.95 * formats[here.weights].bits_per_weight]
+    return max(below, key=lambda k: formats[k].bits_per_weight) if below else ""
+
+
+def shares(prediction: Prediction) -> list[tuple[str, float, float]]:
+    """Return what the time of a token goes to: (key, seconds, share), the largest first, what is 0 left out."""
+    parts = {key: float(value) for key, value in prediction.parts_s.items()}
+    total = sum(parts.values())
+    found = [(key, value, value / total) for key, value in parts.items() if value > 0 and total > 0]
+    return sorted(found, key=lambda part: -part[1])
+
+
+def bound(prediction: Prediction) -> str:
+    """Return what decoding is bound by, as an adjective."""
+    by = dict.fromkeys(("memory", "arithmetic", "overhead"), 0.0)
+    group = {"weights": "memory", "kv": "memory", "unpack": "arithmetic", "compute": "arithmetic"}
+    for key, _, share in shares(prediction):
+        by[group.get(key, "overhead")] += share
+    first = max(by, key=lambda k: by[k])
+    if first == "overhead":
+        return "bound by the cost of starting operators"
+    return "memory-bound" if str(prediction.binding) == "memory" else "compute-bound"
+
+
+def sentence(store: Store) -> str:
+    """Return the sentence on top, with ``<b>`` around what matters most."""
+    prediction = store.prediction
+    if isinstance(prediction.decode_s, Absent):
+        return f"There is no decode time to explain: {prediction.decode_s.reason}."
+    largest = shares(prediction)[:3]
+    evidence = ", ".join(
+        f"{100 * share:.0f} %{' of each token is' if i == 0 else ''} {PARTS[key]}"
+        for i, (key, _, share) in enumerate(largest)
+        if share >= 0.01
+    )
+    parts = [*missed(store), f"Decode is <b>{bound(prediction)}</b>: {evidence}."]
+    return " ".join([*parts, proposal(store)])
+
+
+def missed(store: Store) -> list[str]:
+    """Return one sentence for each limit that the point misses."""
+    sentences = []
+    for quantity in (LATENCY, POWER, TOP1):
+        limit = store.get(quantity.limit)
+        measured = store.measured(quantity.output)
+        output = measured if isinstance(measured, Estimate) else getattr(store.prediction, quantity.output)
+        _, holds = quantity.verdict(output, limit)
+        if holds is False:
+            sentences.append(_missed(quantity, output, limit))
+    return sentences
+
+
+def _missed(quantity: Quantity, output: Estimate, limit: float) -> str:
+    median = float(output.median)
+    by = quantity_text(abs(median - limit), quantity.unit, 2)
+    return f"{quantity.title} misses its limit of {quantity_text(limit, quantity.unit)} by <b>{by}</b>."
+
+
+def proposal(store: Store) -> str:
+    """Return what to change, with what it saves and costs: the best one, then the second."""
+    base = store.prediction.decode_s
+    assert isinstance(base, Estimate)
+    worth = [c for c in changes(store) if c.saved_s > WORTH_FRAC * float(base.median)]
+    limit = store.limits.latency_s
+    needed = limit is not None and float(base.median) > limit
+    cheap = [c for c in worth if c.lost_agreement is None or c.lost_agreement <= CHEAP_AGREEMENT]
+    ranked = worth if needed or not cheap else cheap
+    if not ranked:
+        return "No single step on these controls would save more than 1 %."
+    first, *rest = ranked
+    like = float(base.median)
+    text = first.text[0].upper() + first.text[1:]
+    words = f"{text} saves <b>{quantity_text_like(first.saved_s, like)}</b>{_cost(first)}"
+    if rest:
+        words += f"; {rest[0].text} would save {quantity_text_like(rest[0].saved_s, like)}{_cost(rest[0])}"
+    return f"{words}."
+
+
+def quantity_text_like(value_s: float, like: float) -> str:
+    """Return a time in the prefix of another, without a sign."""
+    return change_text(value_s, "s", like=like).lstrip("+")
+
+
+def _cost(change: Change) -> str:
+    if change.lost_agreement is None:
+        return ""
+    if change.lost_agreement < 5e-4:
+        return " at no loss of agreement"
+    return f" and costs {100 * change.lost_agreement:.1f} % agreement"
+
+
+def evidence(store: Store) -> str:
+    """Return what the sentence rests on."""
+    output = store.prediction.decode_s
+    if isinstance(output, Absent):
+        return output.reason
+    text = LATENCY.text(output)
+    points = (
+        f" on {len(store.calibration.points)} points" if store.calibration and output.provenance == "calibrated" else ""
+    )
+    return f"{WORDS[output.provenance]}{points}, 90 % interval {text.interval or 'none'} {text.unit}"

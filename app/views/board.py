@@ -1,0 +1,168 @@
+"""The board: how it is attached, what it is, its sensors with unit, source or the reason they are absent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.model.conductor import Conductor
+from app.model.store import Store
+from app.views.format import quantity_text
+from app.views.theme import PADDING
+from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text
+
+_PACE_MS = 500
+_RATE_SPAN_S = 5.0
+_STATE_ROLES = {"attached": "ok", "lost": "bad", "connecting": "dim", "detached": "dim"}
+_FACTS = ("State", "Board", "Processor", "Memory", "Bandwidth", "Governor", "Samples")
+
+
+class BoardPanel(QWidget):
+    """Facts of the attached board and one row a sensor."""
+
+    def __init__(self, store: Store, conductor: Conductor, reconnect: QAction) -> None:
+        super().__init__()
+        self.setObjectName("board")
+        self._store, self._conductor = store, conductor
+        self._facts: dict[str, QLabel] = {name: ElidedLabel("secondary") for name in _FACTS}
+        self._facts["State"] = label("", "secondary", wrap=True)
+        self._values: dict[str, ElidedLabel] = {}
+        self._shown: Sequence[object] = ()
+        self._reconnect = QPushButton(reconnect.text())
+        self._reconnect.setObjectName("reconnect.button")
+        self._reconnect.setAccessibleName("Reconnect the board now")
+        self._reconnect.clicked.connect(reconnect.trigger)
+        self._build()
+        self._tick = QTimer(self, interval=_PACE_MS)
+        self._tick.timeout.connect(self._refresh_values)
+        self._tick.start()
+        store.changed.connect(self._on_changed)
+        self._refresh()
+
+    def _build(self) -> None:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(10)
+        grid.setVerticalSpacing(3)
+        grid.setColumnStretch(1, 1)
+        for i, (name, value) in enumerate(self._facts.items()):
+            grid.addWidget(label(name, "dim"), i, 0, Qt.AlignmentFlag.AlignTop)
+            value.setAccessibleName(name)
+            grid.addWidget(value, i, 1)
+        self._sensors = QGridLayout()
+        self._sensors.setHorizontalSpacing(10)
+        self._sensors.setVerticalSpacing(0)
+        self._sensors.setColumnStretch(0, 1)
+        page = QWidget()
+        page.setObjectName("page")
+        inside = QVBoxLayout(page)
+        inside.setContentsMargins(PADDING, 2, PADDING, PADDING - 4)
+        inside.setSpacing(6)
+        inside.addLayout(grid)
+        inside.addLayout(row(self._reconnect, 1))
+        inside.addWidget(label("Sensors", "heading"))
+        inside.addLayout(self._sensors)
+        inside.addStretch(1)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(page)
+        area.setAccessibleName("Board and sensors")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(area)
+
+    # ---- what the store says
+
+    def _on_changed(self, path: str) -> None:
+        if path in ("link", "catalogue"):
+            self._refresh()
+
+    def _refresh(self) -> None:
+        link, hello = self._store.link, self._store.link.hello
+        board = hello.get("board", {})
+        facts = {
+            "Board": board.get("name", "not attached"),
+            "Processor": _processor(board),
+            "Memory": quantity_text(float(board["memory_byte"]), "byte") if "memory_byte" in board else "not known",
+            "Bandwidth": self._bandwidth(),
+            "Governor": board.get("governor", "not readable on this machine") if board else "not known",
+        }
+        for name, text in facts.items():
+            set_text(self._facts[name], str(text))
+        self._reconnect.setVisible(link.state in ("lost", "detached"))
+        if link.channels != self._shown:
+            self._show_channels()
+        self._refresh_values()
+
+    def _bandwidth(self) -> str:
+        board = self._store.catalogue.boards["this"]
+        key, mode = next(iter(board.power_modes.items()))
+        source = board.sources.get(f"{key}.bandwidth_byte_s", "")
+        word = "measured, read" if source.startswith("measured") else "assumed, not measured yet"
+        return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"
+
+    def _show_channels(self) -> None:
+        clear(self._sensors)
+        self._shown = self._store.link.channels
+        self._values = {}
+        for i, channel in enumerate(sorted(self._store.link.channels, key=lambda c: bool(c.absent))):
+            name, value, source = ElidedLabel("secondary"), ElidedLabel("secondary"), ElidedLabel("dim")
+            value.setAlignment(Qt.AlignmentFlag.AlignRight)
+            name.setText(channel.key)
+            value.setAccessibleName(channel.key)
+            value.setText("–")
+            value.setMinimumWidth(84)
+            source.setText(f"absent: {channel.absent}" if channel.absent else channel.source)
+            self._sensors.addWidget(name, 2 * i, 0)
+            self._sensors.addWidget(value, 2 * i, 1)
+            self._sensors.addWidget(source, 2 * i + 1, 0, 1, 2)
+            self._sensors.setRowMinimumHeight(2 * i + 1, 19)
+            if not channel.absent:
+                self._values[channel.key] = value
+
+    def _refresh_values(self) -> None:
+        if not self.isVisible():
+            return
+        link = self._store.link
+        state = link.text
+        if link.retry_at_s is not None:
+            state += f" Next try in {max(link.retry_at_s - time.monotonic(), 0):.0f} s."
+        set_text(self._facts["State"], state)
+        units = {channel.key: channel.unit for channel in link.channels}
+        for key, value in self._values.items():
+            latest = self._conductor.history.latest(link.channels, key)
+            set_text(value, "–" if latest is None else quantity_text(latest, units[key]))
+        set_text(self._facts["Samples"], self._samples_text())
+
+    def _samples_text(self) -> str:
+        link = self._store.link
+        if not self._values:
+            return "none"
+        t_s, _ = self._conductor.history.series(link.channels, next(iter(self._values)), _RATE_SPAN_S)
+        lost = "none lost" if link.n_lost == 0 else f"{link.n_lost} lost"
+        return f"{len(t_s) / _RATE_SPAN_S:.0f} Hz · {len(self._values)} channels · {lost}"
+
+    def follow(self, dock: Dock) -> None:
+        """Show the state in the dock's title."""
+
+        def show() -> None:
+            state = self._store.link.state
+            set_text(dock.aside, f"● {state}" if state == "attached" else f"○ {state}")
+            set_role(dock.aside, _STATE_ROLES[state])
+
+        self._store.changed.connect(lambda path: show() if path == "link" else None)
+        show()
+
+
+def _processor(board: dict[str, object]) -> str:
+    parts = [str(board.get("cpu", "not known"))]
+    if "n_threads" in board:
+        parts.append(f"{board['n_threads']} threads")
+    if board.get("virtual"):
+        parts.append("virtual")
+    return " · ".join(parts)

@@ -1,0 +1,215 @@
+"""The calibration: its parameters with intervals, how well it predicts unseen points, and what to measure next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.model.store import Store
+from app.views.format import estimate_text
+from app.views.theme import PADDING
+from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_text
+from core.spec import OperatingPoint
+
+if TYPE_CHECKING:
+    from core.calibrate import ParameterEstimate
+    from core.crosscheck import CrossCheck
+
+_PACE_MS = 150
+_NEXT_ALPHA = (0.0, 0.3, 0.6, 0.9)
+_NEXT_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
+_NEXT_WEIGHTS = ("bf16", "int8", "int4")
+
+
+class CalibrationPanel(QWidget):
+    """What measurements taught the model, in numbers and words."""
+
+    proposed = Signal(object)  # an OperatingPoint to go to and measure
+
+    def __init__(self, store: Store, calibrate: QAction, cancel: QAction) -> None:
+        super().__init__()
+        self.setObjectName("calibration")
+        self._store, self._cancel = store, cancel
+        self._next_point: OperatingPoint | None = None
+        self._parameters = QGridLayout()
+        self._error, self._coverage = label("", "secondary", wrap=True), label("", "dim", wrap=True)
+        self._published, self._next = label("", "dim", wrap=True), label("", "secondary", wrap=True)
+        self._go = QPushButton("Measure it")
+        self._go.setObjectName("calibration.next")
+        self._go.setAccessibleName("Go to the proposed point and measure it")
+        self._go.clicked.connect(lambda: self.proposed.emit(self._next_point))
+        self._calibrate = QPushButton(calibrate.text())
+        self._calibrate.setObjectName("calibrate.button")
+        self._calibrate.setAccessibleName("Calibrate now")
+        self._action = calibrate
+        self._calibrate.clicked.connect(self._press)
+        self._progress, self._step = QProgressBar(), ElidedLabel("dim")
+        self._build()
+        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
+        self._later.timeout.connect(self._refresh)
+        store.changed.connect(self._on_changed)
+        self._refresh()
+        self._refresh_activity()
+
+    def _build(self) -> None:
+        self._parameters.setHorizontalSpacing(8)
+        self._parameters.setVerticalSpacing(2)
+        self._parameters.setColumnStretch(0, 1)
+        self._progress.setRange(0, 1000)
+        self._progress.setTextVisible(False)
+        self._progress.setAccessibleName("Progress of the calibration")
+        page = QWidget()
+        page.setObjectName("page")
+        inside = QVBoxLayout(page)
+        inside.setContentsMargins(PADDING, 2, PADDING, 4)
+        inside.setSpacing(6)
+        inside.addWidget(self._error)
+        inside.addWidget(self._coverage)
+        inside.addWidget(self._published)
+        inside.addLayout(self._parameters)
+        inside.addWidget(self._next)
+        inside.addLayout(row(self._go, 1))
+        inside.addStretch(1)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(page)
+        area.setAccessibleName("Calibration")
+        foot = QVBoxLayout()
+        foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
+        foot.addWidget(self._step)
+        foot.addWidget(self._progress)
+        foot.addLayout(row(self._calibrate, 1))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(area, 1)
+        layout.addLayout(foot)
+
+    def _press(self) -> None:
+        (self._cancel if self._store.activity.kind in ("calibrate", "bandwidth") else self._action).trigger()
+
+    # ---- what the store says
+
+    def _on_changed(self, path: str) -> None:
+        if path == "calibration" or path in ("point.board", "point.model", "point.runtime", "link"):
+            self._later.start()
+        elif path == "activity":
+            self._refresh_activity()
+
+    def _refresh_activity(self) -> None:
+        activity = self._store.activity
+        running = activity.kind in ("calibrate", "bandwidth")
+        self._calibrate.setText("Cancel" if running else self._action.text())
+        self._calibrate.setAccessibleName("Cancel the calibration" if running else "Calibrate now")
+        self._progress.setVisible(running)
+        self._step.setVisible(running)
+        self._progress.setValue(round(1000 * activity.done_frac))
+        set_text(self._step, activity.text)
+
+    def _refresh(self) -> None:
+        calibration = self._store.calibration
+        clear(self._parameters)
+        for part in (self._coverage, self._published, self._next, self._go):
+            part.setVisible(False)
+        if calibration is None or self._store.not_measured_here:
+            reason = self._store.not_measured_here
+            set_text(self._error, reason or "Nothing is measured yet: predictions rest on the runtime's priors alone.")
+            return
+        self._show_check(calibration.check, calibration.published_check, int(sum(calibration.outlier)))
+        self._show_parameters(calibration.parameters)
+        self._propose()
+
+    def _show_check(self, check: CrossCheck | None, published: CrossCheck | None, n_outliers: int) -> None:
+        n = len(self._store.calibration.points) if self._store.calibration else 0
+        flagged = f" {n_outliers} flagged as outliers and kept." if n_outliers else ""
+        if check is None:
+            set_text(self._error, f"{n} points: too few to check one against the others.{flagged}")
+            return
+        set_text(
+            self._error,
+            f"Leave-one-out error of decode time: median {_percent(check.median_error_frac)}, "
+            f"p90 {_percent(check.p90_error_frac)}.{flagged}",
+        )
+        set_text(
+            self._coverage,
+            f"The 90 % interval covers {_percent(check.coverage_frac)} of {check.n} points. R² {check.r2:.4f}",
+        )
+        self._coverage.setVisible(True)
+        if published is not None:
+            set_text(
+                self._published,
+                f"The published formula, its constant fitted to the same points: median "
+                f"{_percent(published.median_error_frac)}, p90 {_percent(published.p90_error_frac)}.",
+            )
+            self._published.setVisible(True)
+
+    def _show_parameters(self, parameters: Sequence[ParameterEstimate]) -> None:
+        for i, parameter in enumerate(parameters):
+            e = parameter.estimate
+            text = estimate_text(float(e.median), float(e.q05), float(e.q95), parameter.unit)
+            name, value, interval = (
+                ElidedLabel("dim"),
+                label(f"{text.value} {text.unit}", "secondary"),
+                label("", "dim"),
+            )
+            name.setText(parameter.meaning)
+            value.setAccessibleName(parameter.meaning)
+            interval.setText(f"[{text.interval}]" if parameter.identified else "not identified")
+            interval.setToolTip(
+                f"{parameter.meaning}: {text}, {parameter.verdict}; before measuring "
+                f"{estimate_text(*_numbers(parameter), unit=parameter.unit)}"
+            )
+            for column, part in enumerate((name, value, interval)):
+                self._parameters.addWidget(part, i, column, Qt.AlignmentFlag.AlignVCenter)
+
+    def _propose(self) -> None:
+        from core.explore import next_measurement
+
+        store = self._store
+        assert store.calibration is not None
+        found = next_measurement(store.calibration, next_candidates(store), store.catalogue)
+        self._next_point = found[0] if found else None
+        sentence = f"Next: {found[1]}." if found else "No further point would narrow the predictions by more than 1 %."
+        set_text(self._next, sentence)
+        self._next.setVisible(True)
+        self._go.setVisible(found is not None)
+
+    def follow(self, dock: Dock) -> None:
+        """Show the number of points in the dock's title."""
+
+        def show() -> None:
+            calibration = self._store.calibration
+            set_text(dock.aside, f"{len(calibration.points)} points" if calibration else "")
+
+        self._store.changed.connect(lambda path: show() if path == "calibration" else None)
+        show()
+
+
+def next_candidates(store: Store) -> list[OperatingPoint]:
+    """Return the points that could be measured next: the current setting over prune rate, context and weight format."""
+    here = replace(store.point, beta=1.0, bandwidth_byte_s=None)
+    longest = store.catalogue.models[here.model].max_context_tokens
+    weights = [key for key in dict.fromkeys((here.weights, *_NEXT_WEIGHTS)) if key in store.catalogue.weight_formats]
+    return [
+        replace(here, alpha=alpha, context_tokens=tokens, weights=key)
+        for key in weights
+        for tokens in _NEXT_CONTEXT_TOKENS
+        for alpha in _NEXT_ALPHA
+        if tokens <= longest
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _numbers(parameter: ParameterEstimate) -> tuple[float, float, float]:
+    prior = parameter.prior
+    return float(prior.median), float(prior.q05), float(prior.q95)

@@ -1,0 +1,213 @@
+"""The left column: the operating point, and what to do with it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QAction, QUndoStack
+from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.model.axes import NUMERIC
+from app.model.commands import SetValue
+from app.model.store import Store
+from app.views.format import change_text, exact_text
+from app.views.slider import SliderControl
+from app.views.theme import PADDING, Theme
+from app.views.widgets import Choice, ElidedLabel, label, row, set_text
+from core.spec import OperatingPoint
+
+ABOVE = ("point.board", "point.power_mode", "point.model", "point.runtime")
+BELOW = ("point.weights", "point.kv", "point.policy", "point.layout")
+BARE_UNITS = {"point.bandwidth": "GB/s"}
+_POINT_PATHS = frozenset((*ABOVE, *BELOW, *NUMERIC))
+_DOTS_MS = 120  # measured positions under the sliders follow a drag at this pace
+
+
+class Controls(QWidget):
+    """Choices and sliders of the operating point.
+
+    Parameters
+    ----------
+    store : Store
+    stack : QUndoStack
+        Gets one command for each change.
+    theme : Theme
+    measure, pin : QAction
+        What the two buttons do.
+    """
+
+    refused = Signal(str)
+
+    def __init__(self, store: Store, stack: QUndoStack, theme: Theme, measure: QAction, pin: QAction) -> None:
+        super().__init__()
+        self.setObjectName("controls")
+        self._store, self._stack, self._theme = store, stack, theme
+        self.choices = {path: self._choice(path) for path in (*ABOVE, *BELOW)}
+        self.sliders = {path: self._slider(path) for path in NUMERIC}
+        self._names = {path: label(store.axis_range(path).label) for path in self.choices}
+        self._activity, self._progress = ElidedLabel("dim"), QProgressBar()
+        self._build(measure, pin)
+        self._later = QTimer(self, singleShot=True, interval=_DOTS_MS)
+        self._later.timeout.connect(self._refresh_marks)
+        store.changed.connect(self._on_changed)
+        self._refresh()
+        self._refresh_marks()
+        self._refresh_activity()
+
+    # ---- made once
+
+    def _choice(self, path: str) -> Choice:
+        choice = Choice(self._theme, self._store.axis_range(path).label, path)
+        choice.activated.connect(lambda i, c=choice: self._move(path, c.itemData(i), -1))
+        return choice
+
+    def _slider(self, path: str) -> SliderControl:
+        control = SliderControl(self._theme, self._store.axis_range(path), BARE_UNITS.get(path, ""))
+        control.moved.connect(self._move)
+        control.reset.connect(self._reset)
+        return control
+
+    def _grid(self, paths: tuple[str, ...]) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(10)
+        grid.setVerticalSpacing(6)
+        grid.setColumnStretch(1, 1)
+        grid.setColumnMinimumWidth(0, 72)
+        for i, path in enumerate(paths):
+            grid.addWidget(self._names[path], i, 0)
+            grid.addWidget(self.choices[path], i, 1)
+        return grid
+
+    def _build(self, measure: QAction, pin: QAction) -> None:
+        page = QWidget()
+        page.setObjectName("page")
+        inside = QVBoxLayout(page)
+        inside.setContentsMargins(PADDING, 4, PADDING, 4)
+        inside.setSpacing(9)
+        inside.addLayout(self._grid(ABOVE))
+        for control in self.sliders.values():
+            inside.addWidget(control)
+        inside.addLayout(self._grid(BELOW))
+        inside.addStretch(1)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidget(page)
+        area.setAccessibleName("Operating point")
+        self._progress.setRange(0, 1000)
+        self._progress.setTextVisible(False)
+        self._progress.setAccessibleName("Progress of what runs on the board")
+        self.measure, self.pin = _button(measure, "primary"), _button(pin, "")
+        foot = QVBoxLayout()
+        foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
+        foot.addWidget(self._activity)
+        foot.addWidget(self._progress)
+        foot.addLayout(row(self.measure, self.pin, spacing=8))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(area, 1)
+        layout.addLayout(foot)
+
+    # ---- what the user does
+
+    def _move(self, path: str, value: object, drag: int) -> None:
+        try:
+            command = SetValue(self._store, path, value, None if drag < 0 else drag)
+        except ValueError as error:
+            sentence = str(error).replace(path, self._store.axis_range(path).label)
+            if path in self.sliders:
+                self.sliders[path].field.refuse(sentence)
+            self.refused.emit(sentence)
+            return
+        self._stack.push(command)
+        if path in self.sliders:  # a value already there changes nothing in the store, but is shown as it holds
+            self._refresh_slider(path)
+
+    def _reset(self, path: str) -> None:
+        defaults = OperatingPoint()
+        value = {
+            "point.alpha": defaults.alpha,
+            "point.bandwidth": None,
+            "point.beta": defaults.beta,
+            "point.context": min(float(defaults.context_tokens), self._store.axis_range("point.context").high),
+        }[path]
+        self._move(path, value, -1)
+
+    # ---- what the store says
+
+    def _on_changed(self, path: str) -> None:
+        if path in ("prediction", "catalogue"):
+            self._refresh()
+            self._later.start()
+        elif path == "measurements":
+            self._later.start()
+        elif path == "activity":
+            self._refresh_activity()
+
+    def _refresh(self) -> None:
+        store = self._store
+        for path, choice in self.choices.items():
+            axis = store.axis_range(path)
+            choice.show_options(axis.options, store.get(path) or axis.options[0][0])
+        several = len(store.axis_range("point.power_mode").options) > 1
+        self.choices["point.power_mode"].setVisible(several)
+        self._names["point.power_mode"].setVisible(several)
+        for path in self.sliders:
+            self._refresh_slider(path)
+
+    def _refresh_slider(self, path: str) -> None:
+        control = self.sliders[path]
+        control.show_value(self._store.axis_range(path), self._store.position(path), control.dots, control.bad_from)
+        control.say(self._words(path))
+
+    def _refresh_marks(self) -> None:
+        for path, control in self.sliders.items():
+            control.dots = tuple(self._store.dots("decode_s", path).x.tolist())
+            self._refresh_slider(path)
+
+    def _words(self, path: str) -> str:
+        step = self._store.sensitivities[path]
+        own = "the board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
+        if not step.binding:
+            return f"{own}not binding here"
+        now = self._store.prediction
+        parts = []
+        if step.decode_s is not None and abs(step.decode_s) > 0:
+            parts.append(change_text(step.decode_s, "s", like=getattr(now.decode_s, "median", None)))
+        if step.top1_agreement is not None and abs(step.top1_agreement) >= 5e-5:
+            parts.append(f"top-1 {change_text(step.top1_agreement, 'frac')}")
+        per = (
+            "GB/s"
+            if path == "point.bandwidth" and step.axis.step == 1e9
+            else exact_text(step.axis.step, step.axis.unit)
+        )
+        return f"{own}{', '.join(parts)} per {per.removesuffix(' tokens')}"
+
+    def _refresh_activity(self) -> None:
+        activity = self._store.activity
+        running = activity.kind != "idle"
+        self._progress.setVisible(running)
+        self._progress.setValue(round(1000 * activity.done_frac))
+        set_text(self._activity, activity.text)
+        self._activity.setVisible(bool(activity.text))
+
+
+def _button(action: QAction, role: str) -> QPushButton:
+    """Return a button that is an action: same text, same tool tip, enabled when it is."""
+    button = QPushButton(action.text())
+    button.setObjectName(f"{action.objectName()}.button")
+    button.setAccessibleName(action.text())
+    button.setAutoDefault(False)
+    if role:
+        button.setProperty("role", role)
+
+    def follow() -> None:
+        button.setText(action.text())
+        button.setEnabled(action.isEnabled())
+        shortcut = action.shortcut().toString()
+        button.setToolTip(f"{action.toolTip()}{f' ({shortcut})' if shortcut else ''}")
+
+    action.changed.connect(follow)
+    button.clicked.connect(action.trigger)
+    follow()
+    return button

@@ -1,0 +1,319 @@
+"""One card of the curve view: a quantity's number, its measured and predicted pair, its limit, and its curve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QMouseEvent
+
+from app.model.axes import Axis
+from app.model.store import Store
+from app.views.field import QuantityField
+from app.views.format import estimate_text, exact_text, quantity_text
+from app.views.plots import DASHES, Band, Figure, Floats, Marks, Wash, line_pen
+from app.views.quantities import LATENCY, PERPLEXITY, POWER, TOP1, WORDS, Quantity
+from app.views.theme import Theme
+from app.views.widgets import Card, Choice, ElidedLabel, label, row, set_role, set_text
+from core.spec import Absent, Estimate, Output
+
+N_POINTS = 101
+
+_BARE = {"s": "ms", "W": "W", "frac": ""}
+
+
+class PointablePlot(Figure):
+    """A figure that reports where it is pointed at and pressed."""
+
+    pointed = Signal(object)  # plot position, or None
+    pressed = Signal(float, bool)  # plot position; whether it begins a drag
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Begin a drag."""
+        if event.button() is Qt.MouseButton.LeftButton:
+            self.pressed.emit(self.x_at(event.position()), True)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Go on with a drag, or point."""
+        x = self.x_at(event.position())
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self.pressed.emit(x, False)
+        self.pointed.emit(x)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """End a drag."""
+
+    def wheelEvent(self, event: object) -> None:
+        """Leave the wheel alone: the plot shows the whole range of its slider."""
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Stop pointing."""
+        super().leaveEvent(event)
+        self.pointed.emit(None)
+
+
+class CurveCard(Card):
+    """One quantity: the number now, its measured and predicted pair, its limit, and its curve."""
+
+    limited = Signal(str, object)
+
+    def __init__(self, store: Store, theme: Theme, quantities: tuple[Quantity, ...]) -> None:
+        super().__init__()
+        self._store, self._theme = store, theme
+        self.quantity = quantities[0]
+        self.setObjectName(f"curve.{self.quantity.output}")
+        self._value, self._word = label("", "value"), label("", "secondary")
+        self._aside, self._against = ElidedLabel("dim"), label("", "dim")
+        self._pair = ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
+        self._verdict = label("", "dim")
+        self._limit = QuantityField(
+            f"Limit of {self.quantity.title.lower()}",
+            self.quantity.limit,
+            self.quantity.unit,
+            _BARE[self.quantity.unit],
+            optional=True,
+        )
+        self._limit.setPlaceholderText("no limit")
+        self._limit.setFixedWidth(84)
+        self._limit.entered.connect(lambda value: self.limited.emit(self.quantity.limit, value))
+        self._limit.refused.connect(self._limit.setToolTip)
+        self._limit_word = label("limit", "dim")
+        self.plot = PointablePlot(theme, f"plot.{self.quantity.output}", self.quantity.title)
+        self._absent = ElidedLabel("dim", Qt.AlignmentFlag.AlignHCenter)
+        self._choice = self._make_choice(quantities)
+        self._layout(quantities)
+        self._make_items()
+        theme.changed.connect(self._recolor)
+
+    def _make_choice(self, quantities: tuple[Quantity, ...]) -> Choice:
+        choice = Choice(self._theme, "Accuracy shown as", "accuracy.shown")
+        choice.show_options([(q.output, q.title) for q in quantities], self.quantity.output)
+        by_name = {q.output: q for q in quantities}
+        choice.activated.connect(lambda i: self._switch(by_name[choice.itemData(i)]))
+        choice.setFixedWidth(168)
+        return choice
+
+    def _layout(self, quantities: tuple[Quantity, ...]) -> None:
+        several = len(quantities) > 1
+        head = label("Accuracy" if several else self.quantity.title, "heading")
+        self._choice.setVisible(several)
+        self.body.setSpacing(4)
+        self.body.addLayout(row(head, self._choice, self._aside, self._against))
+        self.body.setStretch(0, 0)
+        line = row(self._value, self._word, self._pair, self._limit_word, self._limit, self._verdict, spacing=7)
+        line.setStretch(2, 1)
+        self.body.addLayout(line)
+        self.body.addWidget(self.plot, 1)
+        self.body.addWidget(self._absent)
+
+    def _make_items(self) -> None:
+        plot, theme = self.plot, self._theme
+        self._wash = plot.add(Wash(theme))
+        self._band = plot.add(Band(theme))
+        self._ghost = plot.add(pg.PlotCurveItem(antialias=True))
+        self._curve = plot.add(pg.PlotCurveItem(antialias=True))
+        self._bound = plot.add(pg.InfiniteLine(angle=0))
+        self._here = plot.add(pg.InfiniteLine(angle=90))
+        self._cross = plot.add(pg.InfiniteLine(angle=90))
+        self._cross.hide()
+        self._marks = plot.add(Marks(theme))
+        self._recolor()
+
+    def _recolor(self) -> None:
+        p = self._theme.palette
+        self._ghost.setPen(line_pen(p, "dim"))
+        self._bound.setPen(line_pen(p, "bad", Qt.PenStyle.DashDotDotLine, 0.7))
+        self._here.setPen(line_pen(p, "text", Qt.PenStyle.DotLine))
+        self._cross.setPen(line_pen(p, "dim"))
+
+    def _switch(self, quantity: Quantity) -> None:
+        self.quantity = quantity
+        for part in (self._limit_word, self._limit, self._verdict):
+            part.setVisible(bool(quantity.limit))
+        self.refresh()
+        self.describe()
+
+    # ---- what the store says
+
+    def refresh(self) -> None:
+        """Show everything of the current point."""
+        store, q = self._store, self.quantity
+        axis = store.axis_range(store.axis)
+        x, prediction = store.curve(N_POINTS)
+        self._x = np.log10(x) if axis.log else x
+        self._show_axis(axis)
+        self._show_curve(getattr(prediction, q.output))
+        self._show_marks(axis)
+        self._show_ghost(axis)
+        here = store.position(store.axis)
+        self._here.setValue(np.log10(here) if axis.log else here)
+        limit = store.get(q.limit) if q.limit else None
+        self._bound.setVisible(limit is not None)
+        if limit is not None:
+            self._bound.setValue(limit)
+        self._fit()
+        self._show_texts(limit)
+
+    def _show_axis(self, axis: Axis) -> None:
+        names = [name for _, name in axis.options]
+        self.plot.bottom.describe(axis.unit, log=axis.log, names=names)
+        self.plot.left.describe(self.quantity.unit)
+        span = (float(self._x[0]), float(self._x[-1]))
+        margin = 0.5 if names else 0.01 * (span[1] - span[0])
+        view = (span[0] - margin, span[1] + margin)
+        if view != self.plot.plotItem.vb.viewRange()[0]:
+            self.plot.setXRange(*view, padding=0)
+        set_text(self._against, f"vs {axis.label}")
+
+    def _show_curve(self, output: Output) -> None:
+        present = isinstance(output, Estimate)
+        self._curve.setVisible(present)
+        self._band.setVisible(present)
+        self._absent.setVisible(not present)
+        self._y = self._low = self._high = np.full(len(self._x), np.nan)
+        if isinstance(output, Absent):
+            set_text(self._absent, f"Not predicted: {output.reason}")
+            return
+        self._y, self._low, self._high = (
+            np.broadcast_to(np.asarray(v, dtype=float), self._x.shape) for v in (output.median, output.q05, output.q95)
+        )
+        self._curve.setPen(line_pen(self._theme.palette, "accent", DASHES[output.provenance]))
+        self._curve.setData(self._x, self._y, connect="finite")
+        self._band.set_data(self._x, self._low, self._high)
+
+    def _show_marks(self, axis: Axis) -> None:
+        dots = self._store.dots(self.quantity.output)
+        x = np.log10(dots.x) if axis.log and len(dots.x) else dots.x
+        self._dots = (x, dots.median, dots.q05, dots.q95)
+        self._marks.set_data(*self._dots)
+
+    def _show_ghost(self, axis: Axis) -> None:
+        pinned = self._store.get("pinned")
+        self._ghost.setVisible(pinned is not None)
+        self._ghost_y: Floats | None = None
+        if pinned is None:
+            return
+        _, prediction = self._store.curve(N_POINTS, point=pinned)
+        output = getattr(prediction, self.quantity.output)
+        if isinstance(output, Estimate):
+            self._ghost_y = np.broadcast_to(np.asarray(output.median, dtype=float), self._x.shape)
+            self._ghost.setData(self._x, self._ghost_y, connect="finite")
+
+    def _fit(self) -> None:
+        q = self.quantity
+        self.plot.cover_y((self._low, self._high, *self._dots[1:], self._ghost_y), q.least, q.most)
+
+    def show_wash(self, start: float | None) -> None:
+        """Wash the plot red from a position on."""
+        self._wash.set_start(start)
+
+    # ---- words
+
+    def _show_texts(self, limit: float | None) -> None:
+        q, store = self.quantity, self._store
+        predicted: Output = getattr(store.prediction, q.output)
+        measured = store.measured(q.output)
+        best = measured if isinstance(measured, Estimate) else predicted
+        like = self.plot.reference
+        if isinstance(best, Estimate):
+            text = q.text(best, like)
+            set_text(self._value, text.value)
+            set_text(self._word, f"{text.unit} {WORDS[best.provenance]}".strip())
+        else:
+            set_text(self._value, "–")
+            set_text(self._word, best.reason)
+        set_text(self._pair, self._pair_text(measured, predicted, like))
+        set_text(self._aside, self._aside_text(best))
+        words, holds = q.verdict(best, limit)
+        if not self._limit.isModified():
+            self._limit.show_value(limit)
+        set_text(self._verdict, words)
+        set_role(self._verdict, "dim" if holds is None else "ok" if holds else "bad")
+
+    def _pair_text(self, measured: Output, predicted: Output, like: float) -> str:
+        if isinstance(predicted, Absent):
+            interval, value = "", f"not predicted: {predicted.reason}"
+        else:
+            text = self.quantity.text(predicted, like)
+            interval = f"[{text.interval}]" if text.interval else ""
+            value = f"{WORDS[predicted.provenance]} {text.value} {interval}"
+        if isinstance(measured, Estimate):
+            return value
+        return f"{interval}  measured – {measured.reason}".strip()
+
+    def _aside_text(self, best: Output) -> str:
+        store, q = self._store, self.quantity
+        if q is LATENCY and isinstance(best, Estimate):
+            parts = [f"{quantity_text(1 / float(best.median), '')} tokens/s"]
+            ttft = store.measured("ttft_s")
+            first = ttft if isinstance(ttft, Estimate) else store.prediction.ttft_s
+            if isinstance(first, Estimate):
+                parts.append(f"first token {quantity_text(float(first.median), 's')} {WORDS[first.provenance]}")
+            return " · ".join(parts)
+        if q is POWER and isinstance(store.prediction.energy_j_per_token, Estimate):
+            energy = store.prediction.energy_j_per_token
+            return f"{quantity_text(float(energy.median), 'J/token')} {WORDS[energy.provenance]}"
+        if q in (TOP1, PERPLEXITY):
+            return accuracy_note(store)
+        return ""
+
+    def refuse_limit(self, sentence: str) -> None:
+        """Say that a limit cannot be what was typed."""
+        self._limit.refuse(sentence)
+
+    def point_at(self, x: float | None) -> None:
+        """Show what is under the pointer; None shows the current point again."""
+        self._cross.setVisible(x is not None)
+        if x is None:
+            self._show_texts(self._store.get(self.quantity.limit) if self.quantity.limit else None)
+            return
+        self._cross.setValue(x)
+        set_text(self._pair, self.reading(x))
+        set_role(self._pair, "secondary")
+
+    def reading(self, x: float) -> str:
+        """Return prediction, nearest measurement and pinned value at a plot position, in words."""
+        q, store = self.quantity, self._store
+        axis, like = store.axis_range(store.axis), self.plot.reference
+        i = int(np.argmin(np.abs(self._x - x)))
+        at = (
+            axis.options[i][1]
+            if axis.options
+            else exact_text(10.0 ** self._x[i] if axis.log else self._x[i], axis.unit)
+        )
+        parts = [f"{at}:"]
+        if np.isfinite(self._y[i]):
+            parts.append(str(estimate_text(self._y[i], self._low[i], self._high[i], q.unit, like)))
+        dot_x, *dot = self._dots
+        near = np.flatnonzero(np.abs(dot_x - self._x[i]) < 0.02 * (self._x[-1] - self._x[0] or 1.0))
+        if len(near):
+            value, low, high = (float(part[near[0]]) for part in dot)
+            parts.append(f"measured {estimate_text(value, low, high, q.unit, like)}")
+        if self._ghost_y is not None and np.isfinite(self._ghost_y[i]):
+            parts.append(f"A {quantity_text(float(self._ghost_y[i]), q.unit)}")
+        return "  ".join(parts)
+
+    def describe(self) -> None:
+        """Say in words what the plot shows, for those who cannot see it."""
+        q, axis = self.quantity, self._store.axis_range(self._store.axis)
+        fine = np.flatnonzero(np.isfinite(self._y))
+        if not len(fine):
+            self.plot.setAccessibleDescription(self._absent.text())
+            return
+        ends = [quantity_text(float(self._y[i]), q.unit) for i in (fine[0], fine[-1])]
+        self.plot.setAccessibleDescription(
+            f"{q.title} against {axis.label}: predicted {ends[0]} at the start, {ends[1]} at the end; "
+            f"{len(self._dots[0])} measured points. Now {self._value.text()} {self._word.text()}."
+        )
+
+
+def accuracy_note(store: Store) -> str:
+    """Return what accuracy is relative to, where the model comes from a file."""
+    model = store.catalogue.models[store.point.model]
+    form = store.catalogue.weight_formats.get(model.reference_format)
+    if form is None:
+        return ""
+    return (
+        f"Relative to the model file, whose weights are {form.bits_per_weight:.0f}-bit: "
+        "formats at or above that lose nothing by construction."
+    )

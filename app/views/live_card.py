@@ -1,0 +1,212 @@
+"""One quantity against time: what was predicted when, what was measured, and the sensor's trace."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QWheelEvent
+
+from app.model.store import Store
+from app.views.format import estimate_text, number_text
+from app.views.plots import DASHES, Band, Figure, Marks, line_pen
+from app.views.quantities import WORDS, Quantity
+from app.views.theme import Theme
+from app.views.widgets import Card, ElidedLabel, label, row, set_text
+from core.spec import Estimate, Provenance
+
+Floats = NDArray[np.float64]
+
+KEPT = 20_000  # predictions kept: an hour of steady dragging
+_MERGE_S = 0.03  # predictions closer than this are one
+_COLUMNS = 1200  # at most two points of a trace for each
+
+
+def thinned(t: Floats, y: Floats, n_columns: int = _COLUMNS) -> tuple[Floats, Floats]:
+    """Return at most two points a column of the screen: the least and the largest of each, in their order."""
+    size = len(y) // n_columns
+    if size < 2:
+        return t, y
+    n = size * n_columns
+    blocks = y[:n].reshape(n_columns, size)
+    filled = np.where(np.isfinite(blocks), blocks, -np.inf), np.where(np.isfinite(blocks), blocks, np.inf)
+    first = np.arange(n_columns) * size
+    picks = np.sort(np.stack((first + filled[1].argmin(axis=1), first + filled[0].argmax(axis=1))), axis=0)
+    keep = np.concatenate((picks.T.ravel(), np.arange(n, len(y))))
+    return t[keep], y[keep]
+
+
+class Past:
+    """What was predicted when, for one quantity."""
+
+    def __init__(self) -> None:
+        self._rows: deque[tuple[float, float, float, float, Provenance]] = deque(maxlen=KEPT)
+
+    def add(self, t_s: float, output: Estimate) -> None:
+        """Append a prediction; one that follows another at once replaces it."""
+        if self._rows and t_s - self._rows[-1][0] < _MERGE_S:
+            self._rows.pop()
+        median, low, high = (float(value) for value in (output.median, output.q05, output.q95))
+        self._rows.append((t_s, median, low, high, output.provenance))
+
+    def arrays(self, until_s: float) -> Floats:
+        """Return rows (time, median, q05, q95) of shape (4, n), the last one held until `until_s`."""
+        rows = [row[:4] for row in self._rows]
+        if rows:
+            rows.append((max(until_s, rows[-1][0]), *rows[-1][1:]))
+        return np.array(rows, dtype=float).reshape(-1, 4).T
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the newest prediction comes from."""
+        return self._rows[-1][4] if self._rows else Provenance.PREDICTED
+
+
+class TimePlot(Figure):
+    """A figure over time: the wheel zooms, a drag pans, the pointer is reported."""
+
+    pointed = Signal(object)
+    zoomed = Signal(float, float)  # factor, and the plot position it is asked at
+    panned = Signal(float)  # seconds
+    double_clicked = Signal()
+
+    def __init__(self, theme: Theme, path: str, name: str) -> None:
+        super().__init__(theme, path, name)
+        self._grabbed: float | None = None
+        self.bottom.describe("s")
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Zoom the time axis."""
+        turned = event.angleDelta().y()
+        if turned:
+            self.zoomed.emit(1.2 ** (-turned / 120), self.x_at(event.position()))
+        event.accept()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take hold of the time axis."""
+        if event.button() is Qt.MouseButton.LeftButton:
+            self._grabbed = self.x_at(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Pan while held, and point."""
+        x = self.x_at(event.position())
+        if self._grabbed is not None:
+            self.panned.emit(self._grabbed - x)
+            x = self._grabbed
+        self.pointed.emit(x)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Let go."""
+        self._grabbed = None
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Ask to run again."""
+        self.double_clicked.emit()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Stop pointing."""
+        super().leaveEvent(event)
+        self.pointed.emit(None)
+
+
+class LiveCard(Card):
+    """One quantity over time."""
+
+    def __init__(self, store: Store, theme: Theme, quantity: Quantity) -> None:
+        super().__init__()
+        self.setObjectName(f"live.{quantity.output}")
+        self.quantity, self._store, self._theme = quantity, store, theme
+        self.past = Past()
+        self.plot = TimePlot(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
+        self.plot.left.describe(quantity.unit)
+        self._unit, self._now = label("", "dim"), ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
+        self.body.setSpacing(4)
+        line = row(label(quantity.title, "heading"), self._unit, self._now)
+        line.setStretch(2, 1)
+        self.body.addLayout(line)
+        self.body.addWidget(self.plot, 1)
+        self._band = self.plot.add(Band(theme))
+        self._line = self.plot.add(pg.PlotCurveItem())
+        self._trace = self.plot.add(pg.PlotCurveItem())
+        self._bound = self.plot.add(pg.InfiniteLine(angle=0))
+        self._marks = self.plot.add(Marks(theme))
+        self._cross = self.plot.add(pg.InfiniteLine(angle=90))
+        self._cross.hide()
+        self._predicted = np.empty((4, 0))
+        self._measured = np.empty((4, 0))
+        theme.changed.connect(self._recolor)
+        self._recolor()
+
+    def _recolor(self) -> None:
+        p = self._theme.palette
+        self._trace.setPen(line_pen(p, "measured"))
+        self._bound.setPen(line_pen(p, "bad", Qt.PenStyle.DashDotDotLine, 0.7))
+        self._cross.setPen(line_pen(p, "dim"))
+
+    def remember(self, t_s: float) -> None:
+        """Keep what is predicted now."""
+        output = getattr(self._store.prediction, self.quantity.output)
+        if isinstance(output, Estimate):
+            self.past.add(t_s, output)
+
+    def show_time(self, origin_s: float, now_s: float, measured: Floats, trace: tuple[Floats, Floats]) -> None:
+        """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95)."""
+        self._predicted, self._measured = self.past.arrays(now_s), measured
+        t, y, low, high = self._predicted
+        t = t - origin_s
+        self._line.setPen(line_pen(self._theme.palette, "accent", DASHES[self.past.provenance]))
+        if len(t) > 1:
+            self._line.setData(np.repeat(t, 2)[1:], np.repeat(y, 2)[:-1])
+            self._band.set_data(t, low, high, step=True)
+        self._marks.set_data(measured[0] - origin_s, *measured[1:])
+        self._trace.setData(*thinned(*trace), connect="finite")
+        limit = self._store.get(self.quantity.limit)
+        self._bound.setVisible(limit is not None)
+        if limit is not None:
+            self._bound.setValue(limit)
+        self._fit(origin_s, trace[1])
+
+    def _fit(self, origin_s: float, trace: Floats) -> None:
+        left, right = self.plot.plotItem.vb.viewRange()[0]
+        p, m = self._predicted, self._measured
+        seen = (p[0] - origin_s >= left) & (p[0] - origin_s <= right)
+        if seen.any():  # the step that reaches into the view counts too
+            seen[max(int(np.argmax(seen)) - 1, 0)] = True
+        inside = (m[0] - origin_s >= left) & (m[0] - origin_s <= right)
+        q = self.quantity
+        self.plot.cover_y((p[2][seen], p[3][seen], *(part[inside] for part in m[1:]), trace), q.least, q.most)
+
+    def show_now(self) -> None:
+        """Say what is predicted and measured now."""
+        q, store, like = self.quantity, self._store, self.plot.reference
+        parts = []
+        for output in (store.measured(q.output), getattr(store.prediction, q.output)):
+            if isinstance(output, Estimate):
+                parts.append(f"{WORDS[output.provenance]} {q.text(output, like)}")
+            else:
+                parts.append(output.reason)
+        set_text(self._now, "   ".join(parts))
+
+    def point_at(self, x: float | None) -> None:
+        """Show or hide the crosshair."""
+        self._cross.setVisible(x is not None)
+        if x is not None:
+            self._cross.setValue(x)
+
+    def reading(self, t_s: float) -> tuple[str, str]:
+        """Return what was predicted at a time, and the measurement nearest to it."""
+        p, m = self._predicted, self._measured
+        i = int(np.searchsorted(p[0], t_s, side="right")) - 1
+        predicted = self._words(p[1:, i]) if i >= 0 else "–"
+        if not m.shape[1]:
+            return predicted, "–"
+        j = int(np.argmin(np.abs(m[0] - t_s)))
+        ago = number_text(m[0, j] - t_s, 1)
+        return predicted, f"{self._words(m[1:, j])} ({ago} s)"
+
+    def _words(self, values: Floats) -> str:
+        median, low, high = values.tolist()
+        return str(estimate_text(median, low, high, self.quantity.unit))

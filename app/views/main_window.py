@@ -1,0 +1,338 @@
+"""The main window: docks around the curves and the live view, the sentence on top, the legend below, and the menus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMoveEvent, QResizeEvent, QUndoStack
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QMainWindow,
+    QMenu,
+    QMessageBox,
+    QTabBar,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.model.commands import SetPoint
+from app.model.conductor import Conductor
+from app.model.settings import Settings
+from app.model.store import Store
+from app.views.actions import Actions
+from app.views.board import BoardPanel
+from app.views.calibration import CalibrationPanel
+from app.views.controls import Controls
+from app.views.curves import Curves
+from app.views.files import Files
+from app.views.headline import Headline, Why
+from app.views.legend import Legend
+from app.views.log import LogPanel
+from app.views.numbers import NumbersPanel
+from app.views.palette import ActionList
+from app.views.theme import GAP, Theme
+from app.views.widgets import Dock, set_text
+from core.spec import OperatingPoint
+
+LAYOUT_VERSION = 1
+ABOUT = "Latency, power and accuracy of a language model on an edge board: the prediction beside the measurement."
+
+
+class MainWindow(QMainWindow):
+    """The dashboard.
+
+    Parameters
+    ----------
+    store : Store
+    stack : QUndoStack
+    conductor : Conductor
+    theme : Theme
+    settings : Settings
+        Where the window was; `layout_state` says where it is.
+    """
+
+    layout_changed = Signal()
+
+    def __init__(self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, settings: Settings) -> None:
+        super().__init__()
+        self.setObjectName("dashboard")
+        self._store, self._stack, self._conductor = store, stack, conductor
+        self._theme, self._settings = theme, settings
+        self.files = Files(store, stack, settings, self)
+        self.actions_ = Actions(self)
+        self._make_actions()
+        self.docks = self._make_docks()
+        self._make_centre()
+        self._make_foot()
+        self._make_menus()
+        self.setDockOptions(QMainWindow.DockOption.AllowNestedDocks | QMainWindow.DockOption.AllowTabbedDocks)
+        self.setMinimumSize(860, 560)
+        self.resize(1600, 1000)
+        self.reset_layout()
+        self._plain_state = self.saveState(LAYOUT_VERSION)
+        self._restore()
+        store.changed.connect(self._on_changed)
+        stack.cleanChanged.connect(self._show_preset)
+        self._show_preset()
+        self._enable()
+
+    # ---- made once
+
+    def _make_actions(self) -> None:
+        a, store, conductor = self.actions_, self._store, self._conductor
+        a.add("&File", "open", "&Open preset…", self.files.ask_open, "Ctrl+O")
+        a.add("&File", "save", "&Save preset", self.files.save, "Ctrl+S")
+        a.add("&File", "save_as", "Save preset &as…", self.files.ask_save, "Ctrl+Shift+S")
+        a.separate("&File")
+        a.add("&File", "export.json", "Export as &JSON…", self.files.export_json, "Ctrl+E")
+        a.add("&File", "export.llama", "Export for &llama-server…", self.files.export_llama_server)
+        a.separate("&File")
+        a.add("&File", "quit", "&Quit", self.close, "Ctrl+Q")
+        for key, made, keys in (
+            ("undo", self._stack.createUndoAction(self, "&Undo"), "Ctrl+Z"),
+            ("redo", self._stack.createRedoAction(self, "&Redo"), "Ctrl+Shift+Z; Ctrl+Y"),
+        ):
+            made.setShortcuts([QKeySequence(part) for part in keys.split("; ")])
+            made.setObjectName(key)
+            a.put("&Edit", key, made)
+        a.separate("&Edit")
+        a.add("&Edit", "pin", "&Pin as A", self._pin, "Ctrl+D", "Keep this point as a grey ghost to compare with")
+        a.add("&Edit", "unpin", "U&npin A", lambda: store.set("pinned", None), "Ctrl+Shift+D")
+        a.add("&View", "pause", "&Pause the live view", self._pause, "Space", "Hold the view; recording goes on")
+        a.add("&View", "curves", "Show &curves", lambda: self.tabs.setCurrentIndex(0), "Ctrl+1")
+        a.add("&View", "live", "Show &live", lambda: self.tabs.setCurrentIndex(1), "Ctrl+2")
+        a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the sentence")
+        a.separate("&View")
+        a.add_themes("&View", store.get("theme"), lambda choice: store.set("theme", choice))
+        a.separate("&View")
+        a.add("&View", "reset_layout", "&Reset layout", self.reset_layout)
+        a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
+        a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
+        a.add("&Board", "cancel", "C&ancel what runs", conductor.cancel, "Ctrl+.")
+        a.add("&Board", "reconnect", "&Reconnect now", conductor.reconnect_now, "Ctrl+R")
+        auto = a.add("&Board", "auto_measure", "Measure where a slider rests", self._toggle_auto)
+        auto.setCheckable(True)
+        auto.setChecked(store.get("auto_measure"))
+        a.add("&Help", "palette", "Command &palette…", lambda: self._list(runnable=True), "Ctrl+Shift+P")
+        a.add("&Help", "shortcuts", "Keyboard &shortcuts", lambda: self._list(runnable=False), "?; F1")
+        a.add("&Help", "about", "&About Trilemma", self._about)
+
+    def _make_docks(self) -> dict[str, Dock]:
+        a, store = self.actions_, self._store
+        self.controls = Controls(store, self._stack, self._theme, a["measure"], a["pin"])
+        board = BoardPanel(store, self._conductor, a["reconnect"])
+        calibration = CalibrationPanel(store, a["calibrate"], a["cancel"])
+        calibration.proposed.connect(self._go_and_measure)
+        numbers = NumbersPanel(store)
+        docks = {
+            "controls": Dock("dock.controls", "Operating point", self.controls),
+            "numbers": Dock("dock.numbers", "This point", numbers),
+            "board": Dock("dock.board", "Board", board),
+            "calibration": Dock("dock.calibration", "Calibration", calibration),
+            "log": Dock("dock.log", "Log", LogPanel(store)),
+        }
+        board.follow(docks["board"])
+        calibration.follow(docks["calibration"])
+        numbers.follow(docks["numbers"])
+        for dock in docks.values():
+            toggle = dock.toggleViewAction()
+            toggle.setObjectName(f"show.{dock.objectName()}")
+            toggle.setText(f"Panel: {dock.windowTitle().lower()}")
+            a.put("&View", toggle.objectName(), toggle)
+            dock.visibilityChanged.connect(self._moved)
+            dock.dockLocationChanged.connect(self._moved)
+        return docks
+
+    def _make_centre(self) -> None:
+        self.headline = Headline(self._store, self.actions_["why"])
+        self.curves = Curves(self._store, self._stack, self._theme)
+        self.live: QWidget | None = None
+        self._live_page = QWidget()
+        QVBoxLayout(self._live_page).setContentsMargins(0, 0, 0, 0)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setAccessibleName("Views")
+        self.tabs.addTab(self.curves, "Curves")
+        self.tabs.addTab(self._live_page, "Live")
+        self.tabs.currentChanged.connect(self._show_tab)
+        QTimer.singleShot(1000, self._make_live)  # after the first paint: it remembers from then on
+        centre = QWidget()
+        layout = QVBoxLayout(centre)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(GAP - 4)
+        layout.addWidget(self.headline)
+        layout.addWidget(self.tabs, 1)
+        self.setCentralWidget(centre)
+        self.setContentsMargins(GAP, 0, GAP, 0)
+
+    def _make_live(self) -> None:
+        if self.live is None:
+            from app.views.live import Live
+
+            self.live = Live(self._store, self._conductor, self._theme, self.actions_["pause"])
+            page = self._live_page.layout()
+            assert page is not None
+            page.addWidget(self.live)
+
+    def _show_tab(self, index: int) -> None:
+        if self.tabs.widget(index) is self._live_page:
+            self._make_live()
+
+    def _make_foot(self) -> None:
+        self.legend = Legend(self._theme)
+        self._preset = QLabel()
+        self._preset.setAccessibleName("Preset")
+        bar = self.statusBar()
+        bar.setSizeGripEnabled(False)
+        bar.addWidget(self.legend, 1)
+        bar.addPermanentWidget(self._preset)
+
+    def _make_menus(self) -> None:
+        self._recent = QMenu("Open &recent", self)
+        self._recent.aboutToShow.connect(self._fill_recent)
+        for title, actions in self.actions_.menus.items():
+            menu = self.menuBar().addMenu(title)
+            for action in actions:
+                if action is None:
+                    menu.addSeparator()
+                    continue
+                menu.addAction(action)
+                if action.objectName() == "open":
+                    menu.addMenu(self._recent)
+
+    # ---- layout
+
+    def reset_layout(self) -> None:
+        """Put all panels where they are at the first start."""
+        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+        for dock in self.docks.values():
+            dock.setFloating(False)
+            dock.setVisible(True)
+        d = self.docks
+        self.addDockWidget(left, d["controls"])
+        for key in ("numbers", "board", "calibration", "log"):
+            self.addDockWidget(right, d[key])
+        self.resizeDocks([d["controls"], d["numbers"]], [300, 330], Qt.Orientation.Horizontal)
+        heights = {"numbers": 190, "board": 260, "calibration": 330, "log": 120}
+        self.resizeDocks([d[key] for key in heights], list(heights.values()), Qt.Orientation.Vertical)
+
+    def layout_state(self) -> tuple[str, str]:
+        """Return the window's geometry and the docks' places, in base64 as the settings keep them."""
+        parts = (self.saveGeometry(), self.saveState(LAYOUT_VERSION))
+        geometry, docks = (bytes(part.toBase64().data()).decode("ascii") for part in parts)
+        return geometry, docks
+
+    def _restore(self) -> None:
+        if self._settings.geometry:
+            self.restoreGeometry(QByteArray.fromBase64(self._settings.geometry.encode()))
+        if self._settings.docks:
+            self.restoreState(QByteArray.fromBase64(self._settings.docks.encode()), LAYOUT_VERSION)
+        screens = [screen.availableGeometry() for screen in QGuiApplication.screens()]
+        if screens and not any(screen.intersects(self.frameGeometry()) for screen in screens):
+            self.move(screens[0].topLeft())
+
+    def _moved(self, *_: object) -> None:
+        self.layout_changed.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Tell that the layout is another."""
+        super().resizeEvent(event)
+        self.layout_changed.emit()
+
+    def moveEvent(self, event: QMoveEvent) -> None:
+        """Tell that the layout is another."""
+        super().moveEvent(event)
+        self.layout_changed.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """Keep Space for pressing the button or opening the list that has the focus; elsewhere it pauses."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            pressable = (QAbstractButton, QComboBox, QAbstractItemView, QTabBar)
+            if event.key() == Qt.Key.Key_Space and isinstance(QApplication.focusWidget(), pressable):
+                event.accept()
+                return True
+        return super().event(event)
+
+    # ---- commands
+
+    def open_preset(self, path: Path) -> None:
+        """Open a preset.
+
+        Raises
+        ------
+        FileError
+            One sentence; nothing was changed.
+        """
+        self.files.open(path)
+
+    def _fill_recent(self) -> None:
+        self._recent.clear()
+        for name in self._settings.recent:
+            action = self._recent.addAction(Path(name).name)
+            action.setToolTip(name)
+            action.triggered.connect(lambda _checked=False, n=name: self.files.try_open(Path(n)))
+        if not self._settings.recent:
+            self._recent.addAction("No preset was opened yet").setEnabled(False)
+
+    def _do(self, refused: str) -> None:
+        if refused:
+            self._store.say("warning", refused)
+            self.statusBar().showMessage(refused, 6000)
+
+    def _go_and_measure(self, point: OperatingPoint) -> None:
+        self._stack.push(SetPoint(self._store, "Go to the proposed point", point))
+        self._do(self._conductor.measure_now())
+
+    def _pin(self) -> None:
+        self._store.set("pinned", self._store.point)
+
+    def _pause(self) -> None:
+        self._store.set("paused", not self._store.get("paused"))
+
+    def _toggle_auto(self) -> None:
+        self._store.set("auto_measure", not self._store.get("auto_measure"))
+
+    def _list(self, *, runnable: bool) -> None:
+        title = "Commands" if runnable else "Keyboard shortcuts"
+        actions = [a for a in self.actions_.all() if runnable or a.shortcuts()]
+        ActionList(self, title, actions, runnable=runnable).exec()
+
+    def _about(self) -> None:
+        text = f"Trilemma {QApplication.applicationVersion()}\n\n{ABOUT}\n\nApache License 2.0"
+        QMessageBox.about(self, "About Trilemma", text)
+
+    # ---- what the store says
+
+    def _on_changed(self, path: str) -> None:
+        if path == "theme":
+            self._theme.choose(self._store.get("theme"))
+            self.actions_[f"theme.{self._store.get('theme')}"].setChecked(True)
+        elif path == "auto_measure":
+            self.actions_["auto_measure"].setChecked(self._store.get("auto_measure"))
+        elif path == "preset":
+            self._show_preset()
+        if path in ("activity", "link", "pinned", "prediction"):
+            self._enable()
+
+    def _show_preset(self, *_: object) -> None:
+        name = self._store.get("preset")
+        state = "saved" if self._stack.isClean() else "changed"
+        set_text(self._preset, f"Preset: {Path(name).name} · {state}" if name else "No preset")
+        self._preset.setToolTip(name)
+        self.setWindowTitle(f"{Path(name).stem} – Trilemma" if name else "Trilemma")
+
+    def _enable(self) -> None:
+        a, store = self.actions_, self._store
+        attached = store.link.state == "attached"
+        a["measure"].setEnabled(attached and not store.not_measurable)
+        a["measure"].setToolTip(store.not_measurable or "Run this point on the board and measure it")
+        a["calibrate"].setEnabled(attached and not store.not_measured_here)
+        a["cancel"].setEnabled(store.activity.kind != "idle")
+        a["unpin"].setEnabled(store.get("pinned") is not None)
+        a["reconnect"].setEnabled(not attached)

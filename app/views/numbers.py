@@ -1,0 +1,84 @@
+"""All outputs of the current point in one table: measured, predicted, and the difference to the pinned point."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from app.model.store import Store
+from app.views.format import change_text, quantity_text
+from app.views.quantities import ALL, WORDS, Quantity
+from app.views.theme import PADDING
+from app.views.widgets import Dock, ElidedLabel, label, set_text
+from core.spec import Estimate, Output
+
+_PACE_MS = 60
+
+
+class NumbersPanel(QWidget):
+    """One row an output."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.setObjectName("numbers")
+        self._store = store
+        grid = QGridLayout(self)
+        grid.setContentsMargins(PADDING, 2, PADDING, PADDING - 4)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(3)
+        for column, name in enumerate(("", "measured", "predicted", "vs A")):
+            head = label(name, "dim")
+            head.setAlignment(Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(head, 0, column)
+            grid.setColumnStretch(column, 3 if column == 0 else 2)
+        self._cells: dict[Quantity, list[ElidedLabel]] = {}
+        for i, quantity in enumerate(ALL, start=1):
+            grid.addWidget(label(quantity.title, "dim"), i, 0)
+            cells = [ElidedLabel("secondary", Qt.AlignmentFlag.AlignRight) for _ in range(3)]
+            for column, (cell, name) in enumerate(zip(cells, ("measured", "predicted", "against A"), strict=True), 1):
+                cell.setAccessibleName(f"{quantity.title}, {name}")
+                grid.addWidget(cell, i, column)
+            self._cells[quantity] = cells
+        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
+        self._later.timeout.connect(self.refresh)
+        store.changed.connect(self._on_changed)
+        self.refresh()
+
+    def _on_changed(self, path: str) -> None:
+        if path in ("prediction", "measurements", "pinned") and not self._later.isActive():
+            self._later.start()
+
+    def refresh(self) -> None:
+        """Show the current point."""
+        store = self._store
+        pinned = store.get("pinned")
+        ghost = store.prediction_of(pinned) if pinned is not None else None
+        for quantity, (measured, predicted, against) in self._cells.items():
+            now: Output = getattr(store.prediction, quantity.output)
+            _show(measured, quantity, store.measured(quantity.output))
+            _show(predicted, quantity, now)
+            then = getattr(ghost, quantity.output) if ghost is not None else None
+            difference = ""
+            if isinstance(now, Estimate) and isinstance(then, Estimate):
+                median = float(now.median)
+                difference = change_text(median - float(then.median), quantity.unit, like=median)
+            set_text(against, difference)
+
+    def follow(self, dock: Dock) -> None:
+        """Show what is pinned in the dock's title."""
+
+        def show() -> None:
+            set_text(dock.aside, "A pinned" if self._store.get("pinned") is not None else "")
+
+        self._store.changed.connect(lambda path: show() if path == "pinned" else None)
+        show()
+
+
+def _show(cell: ElidedLabel, quantity: Quantity, output: Output) -> None:
+    if isinstance(output, Estimate):
+        set_text(cell, quantity_text(float(output.median), quantity.unit))
+        cell.setAccessibleDescription(f"{quantity.text(output)} {WORDS[output.provenance]}")
+    else:
+        set_text(cell, "–")
+        cell.setAccessibleDescription(output.reason)
+    cell.setToolTip(cell.accessibleDescription())

@@ -1,0 +1,187 @@
+"""Small parts that panels are made of: cards, labels by role, the drop-down, and the part a dock shows as its title."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF, QWheelEvent
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QBoxLayout,
+    QComboBox,
+    QDockWidget,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.views.theme import GAP, HEADING_PX, PADDING, Theme, font
+
+
+def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
+    """Return a label; `role` is one of the style sheet's: heading, dim, secondary, value, bad, ok."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setWordWrap(wrap)
+    if role:
+        made.setProperty("role", role)
+    if role == "heading":
+        made.setFont(font(HEADING_PX, bold=True, caps=True))
+    if selectable:
+        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return made
+
+
+def set_role(widget: QWidget, role: str) -> None:
+    """Give a widget another role of the style sheet, without work when it has it already."""
+    if widget.property("role") != role:
+        widget.setProperty("role", role)
+        widget.style().unpolish(widget)
+        widget.style().polish(widget)
+
+
+def set_text(widget: QLabel, text: str) -> None:
+    """Set a label's text, without a new layout when it is the same."""
+    if widget.text() != text:
+        widget.setText(text)
+
+
+class Card(QFrame):
+    """A panel of the flat background: one hairline border, rounded; its content goes into `body`."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "card")
+        self.body = QVBoxLayout(self)
+        self.body.setContentsMargins(PADDING, PADDING - 4, PADDING, PADDING - 4)
+        self.body.setSpacing(6)
+
+
+def row(*parts: QWidget | int, spacing: int = GAP) -> QHBoxLayout:
+    """Return a horizontal layout of widgets; an integer is stretch."""
+    made = QHBoxLayout()
+    made.setSpacing(spacing)
+    made.setContentsMargins(0, 0, 0, 0)
+    fill(made, parts)
+    return made
+
+
+def fill(layout: QBoxLayout, parts: Sequence[QWidget | int]) -> None:
+    """Append widgets to a layout; an integer is stretch."""
+    for part in parts:
+        if isinstance(part, int):
+            layout.addStretch(part)
+        else:
+            layout.addWidget(part)
+
+
+def clear(layout: QLayout) -> None:
+    """Remove all widgets of a layout."""
+    while (item := layout.takeAt(0)) is not None:
+        widget = item.widget()
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()
+
+
+class ElidedLabel(QLabel):
+    """A label of one line that gives way: what does not fit is cut with an ellipsis and stands in the tool tip."""
+
+    def __init__(self, role: str = "", align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setAlignment(align | Qt.AlignmentFlag.AlignVCenter)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        set_role(self, role)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw what fits."""
+        painter, room = QPainter(self), self.contentsRect()
+        text = painter.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room.width())
+        self.setToolTip(self.text() if text != self.text() else "")
+        painter.drawText(room, self.alignment(), text)
+
+
+class Choice(QComboBox):
+    """A drop-down that draws itself: flat, a chevron, the focus visible. The wheel scrolls the panel, not the value."""
+
+    def __init__(self, theme: Theme, name: str, path: str) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setObjectName(path)
+        self.setAccessibleName(name)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self.update)
+
+    def show_options(self, options: Sequence[tuple[str, str]], current: str) -> None:
+        """Show options (key, name) with the one of key `current` chosen, telling nobody."""
+        blocked = self.blockSignals(True)
+        if [(self.itemData(i), self.itemText(i)) for i in range(self.count())] != list(options):
+            self.clear()
+            for key, name in options:
+                self.addItem(name, key)
+        self.setCurrentIndex(self.findData(current))
+        self.blockSignals(blocked)
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return a size of one line of text and its padding."""
+        return QSize(120, 28)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Let the wheel scroll what the drop-down lies in."""
+        event.ignore()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the field, the text and the chevron."""
+        p, painter = self._theme.palette, QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        edge = "accent" if self.hasFocus() else "dim" if self.underMouse() else "line"
+        painter.setPen(QPen(p.color(edge), 1))
+        painter.setBrush(p.color("raised"))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+        painter.setPen(p.color("text" if self.isEnabled() else "dim"))
+        room = self.rect().adjusted(9, 0, -24, 0)
+        text = painter.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
+        x, y = self.width() - 15.0, self.height() / 2.0 - 1.5
+        painter.setPen(QPen(p.color("dim"), 1.4))
+        painter.drawPolyline(QPolygonF([QPointF(x - 3.5, y), QPointF(x, y + 3.5), QPointF(x + 3.5, y)]))
+
+
+def scrolls(widget: QWidget) -> bool:
+    """Return whether the widget lies in an area that can be scrolled, so that the wheel is needed for that."""
+    above = widget.parentWidget()
+    while above is not None and not isinstance(above, QAbstractScrollArea):
+        above = above.parentWidget()
+    return above is not None and above.verticalScrollBar().maximum() > 0
+
+
+class Dock(QDockWidget):
+    """A dock that looks like a card: its title is the card's heading, with one short text at the right."""
+
+    def __init__(self, key: str, title: str, content: QWidget) -> None:
+        super().__init__(title)
+        self.setObjectName(key)
+        self.setAccessibleName(title)
+        head = QFrame()
+        head.setProperty("role", "card-head")
+        self.aside = label("", "dim")
+        line = QHBoxLayout(head)
+        line.setContentsMargins(PADDING, PADDING - 4, PADDING, 4)
+        fill(line, (label(title, "heading"), 1, self.aside))
+        self.setTitleBarWidget(head)
+        frame = QFrame()
+        frame.setProperty("role", "card-body")
+        inside = QVBoxLayout(frame)
+        inside.setContentsMargins(1, 0, 1, 1)
+        inside.addWidget(content)
+        self.setWidget(frame)
