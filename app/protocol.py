@@ -5,7 +5,7 @@ Both ends send *frames*, little-endian::
     magic  b"\xfeTL"    3 bytes   0xFE occurs in no UTF-8 text, so a login banner or a stray print cannot hold it
     version            u8        of this layout
     kind               u8        1 control, 2 samples
-    length             u32       of the body, at most 64 KiB (control) or 1 MiB (samples)
+    length             u32       of the body, at most 64 KiB (control) or 512 KiB (samples)
     seq                u64       control: number of the message; samples: number of the first record in the body
     body
     crc32              u32       over everything from the magic to the end of the body
@@ -49,7 +49,7 @@ MAGIC = b"\xfeTL"
 VERSION = 1
 CONTROL, SAMPLES = 1, 2
 
-MAX_BODY_BYTE = {CONTROL: 64 * 1024, SAMPLES: 1024 * 1024}
+MAX_BODY_BYTE = {CONTROL: 64 * 1024, SAMPLES: 512 * 1024}
 MAX_DEPTH = 8
 MAX_QUEUED = 64
 MAX_SKIPPED_BYTE = 1024 * 1024

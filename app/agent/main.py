@@ -50,7 +50,13 @@ class Agent:
         columns, words = total_power([c for sensor in sensors for c in sensor.channels] + absent)
         self._sampler = Sampler(sensors, absent, self._outbox, meter, columns)
         self._unavailable = board.why_no_measuring()
-        complete = partial(add_energy, meter=meter, absent="" if columns else words, covers=words)
+        complete = partial(
+            add_energy,
+            meter=meter,
+            absent="" if columns else words,
+            covers=words,
+            period_s=self._sampler.total_period_s,
+        )
         environment = worker_environment(board.n_big_cores(root))
         self._runs = Runs(WORKER_ARGV, environment, self._outbox.send, complete, self._unavailable)
 

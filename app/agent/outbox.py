@@ -8,11 +8,10 @@ import time
 from collections import deque
 from typing import Any, Mapping
 
-from app.protocol import SAMPLES, encode_control, encode_frame
+from app.protocol import MAX_BODY_BYTE, SAMPLES, encode_control, encode_frame
 
 MAX_MESSAGES = 1024
 BATCH_S = 0.02
-MAX_RECORDS_PER_FRAME = 2000
 
 
 class Outbox:
@@ -93,7 +92,7 @@ class Outbox:
                 frames.append(encode_control(self._messages.popleft(), self._n_sent))
                 self._n_sent += 1
             if self._open and self._records:
-                n = min(len(self._records), MAX_RECORDS_PER_FRAME)
+                n = min(len(self._records), MAX_BODY_BYTE[SAMPLES] // len(self._records[0]))
                 body = b"".join(self._records.popleft() for _ in range(n))
                 frames.append(encode_frame(SAMPLES, self._first_record, body))
                 self._first_record += n

@@ -12,7 +12,7 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from app.agent.channel import Channel, Gauge, Sensor, word
 from app.agent.files import KernelFile, parse_int, text, why_unreadable
@@ -229,37 +229,50 @@ def _at(entries: Sequence[tuple[int, float, int]], times: Sequence[int], t_ns: i
     return (e0 + (e1 - e0) * (t_ns - t0) / (t1 - t0), n0) if n0 == n1 else None
 
 
-def add_energy(body: dict[str, Any], meter: EnergyMeter, absent: str, covers: str) -> dict[str, Any]:
-    """Return a result with `power_w` and `energy_j_per_token`, measured over the decode windows that it carries.
+def add_energy(
+    body: dict[str, Any], meter: EnergyMeter, absent: str, covers: str, period_s: Callable[[], float]
+) -> dict[str, Any]:
+    """Return a result with `power_w` and `energy_j_per_token`, measured while the tokens were generated.
 
-    `body["windows"]` holds one ``[start_s, end_s, n_tokens]`` for each repeat, in the same monotonic clock; it is
-    taken out. Idle power is not subtracted.
+    Parameters
+    ----------
+    body
+        A measured run. Its conditions carry `decode_window_s`, start and end of the timed steps in seconds of the
+        monotonic clock, which is taken out here.
+    meter
+        What the total power has been.
+    absent
+        Why there is none; "" when there is.
+    covers
+        What the power covers, in words.
+    period_s
+        Gives how often the power sensor has a new value; 0 when not known.
+
+    Idle power is not subtracted.
     """
-    body = dict(body)
-    windows = [w for w in body.pop("windows", []) if w[1] > w[0] and w[2] > 0]
-    if not absent and not windows:
-        absent = "decode was not measured in this run"
-    energies = [] if absent else [meter.energy_j(int(w[0] * 1e9), int(w[1] * 1e9)) for w in windows]
-    whole = [(w, e) for w, e in zip(windows, energies) if e is not None]
-    if not absent and not whole:
-        absent = "the decode runs were shorter than the power sensor's reading interval, or a reading failed in each"
-    if absent:
-        body["power_w"] = body["energy_j_per_token"] = {"absent": absent}
-        return body
-    body["power_w"] = _measured([e / (w[1] - w[0]) for w, e in whole])
-    body["energy_j_per_token"] = _measured([e / w[2] for w, e in whole])
-    body["notes"] = [*body.get("notes", []), f"Power covers {covers}; idle power is included."]
-    return body
+    conditions = dict(body.get("conditions", {}))
+    window_s = conditions.pop("decode_window_s", None)
+    body = {**body, "conditions": conditions}
+    n_tokens = body.get("decode_s", {}).get("n", 0)
+    energy_j = None
+    if not absent:
+        if window_s is None or not n_tokens:
+            absent = "decode was not asked for"
+        elif window_s[1] - window_s[0] < 2 * period_s():
+            absent = f"the power sensor has a new value every {period_s():.2g} s, too slow for this run"
+        else:
+            energy_j = meter.energy_j(int(window_s[0] * 1e9), int(window_s[1] * 1e9))
+            absent = "" if energy_j is not None else "the power sensor could not be read during this run"
+    if energy_j is None:
+        return {**body, "power_w": {"absent": absent}, "energy_j_per_token": {"absent": absent}}
+    return {
+        **body,
+        "power_w": _measured(energy_j / (window_s[1] - window_s[0])),
+        "energy_j_per_token": _measured(energy_j / n_tokens),
+        "notes": [*body.get("notes", []), f"Power covers {covers}; idle power is included."],
+    }
 
 
-def _measured(values: Sequence[float]) -> dict[str, Any]:
-    ordered = sorted(values)
-
-    def quantile(frac: float) -> float:
-        at = frac * (len(ordered) - 1)
-        low = int(at)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
-
-    median, q05, q95 = (quantile(frac) for frac in (0.5, 0.05, 0.95))
-    return {"median": median, "q05": q05, "q95": q95, "n": len(ordered), "provenance": "measured"}
+def _measured(value: float) -> dict[str, Any]:
+    """Return the record of one reading; its spread is not known."""
+    return {"median": value, "q05": value, "q95": value, "n": 1, "provenance": "measured"}

@@ -104,7 +104,7 @@ class Runs:
     send
         Takes the answers; called from several threads.
     complete
-        Adds to a result what only the agent knows (power).
+        Adds to the result of a measured point what only the agent knows (power).
     unavailable
         Why nothing can be measured here; "" when it can.
     """
@@ -206,7 +206,7 @@ class Runs:
             self._send(message)
         if op not in ("progress", "result", "failed"):
             return
-        if op == "result":
+        if op == "result" and "decode_s" in message["body"]:
             message = {**message, "body": self._complete(message["body"])}  # may wait for a sensor: without the lock
         with self._lock:
             if self._running is None or message["id"] != self._running["id"]:

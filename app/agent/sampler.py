@@ -89,6 +89,10 @@ class Sampler:
         self._outbox.set_max_records(max(10, int(BUFFER_S * rate_hz)))
         self._changed.set()
 
+    def total_period_s(self) -> float:
+        """Return how often the slowest sensor of the total power has a new value; 0 when not known."""
+        return max((self._channels[i].native_period_s or 0.0 for i in self._total), default=0.0)
+
     def publish_catalogue(self) -> None:
         """Send the channels: the columns first, then the absent ones."""
         channels = [channel.message() for channel in (*self._channels, *self._absent)]

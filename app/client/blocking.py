@@ -1,0 +1,140 @@
+"""A session for commands that do one thing after another and wait for it."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from app.client.events import Catalogue, Channel, Connected, Disconnected, Event, Failed, Progress, Result
+from app.client.session import Session
+from app.client.transport import Transport
+
+ATTACH_S = 15.0
+CANCEL_S = 5.0
+PERIODS_S = 1.0  # the agent publishes the periods of its quick sensors 0.25 s after the start
+
+
+class LinkError(Exception):
+    """The board cannot be attached, or a run ended without a result; the message is one sentence.
+
+    Attributes
+    ----------
+    kind
+        "link", or that of the `Failed` event.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class AttachedBoard:
+    """An attached board, for use in a ``with`` statement.
+
+    Parameters
+    ----------
+    open_transport
+        Opens the link.
+
+    Attributes
+    ----------
+    hello
+        What the agent says of itself and the board.
+    channels
+        Its sensor channels.
+
+    Raises
+    ------
+    LinkError
+        On entry, if the agent does not answer.
+    """
+
+    def __init__(self, open_transport: Callable[[], Transport]) -> None:
+        self.hello: Mapping[str, Any] = {}
+        self.channels: tuple[Channel, ...] = ()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._session = Session(open_transport, self._events.put)
+
+    def __enter__(self) -> Self:
+        self._session.start()
+        try:
+            self._wait_for(Catalogue, ATTACH_S)
+        except BaseException:
+            self._session.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._session.stop()
+
+    def wait_for_periods(self) -> None:
+        """Wait until the catalogue carries the native periods of the quick sensors."""
+        self._wait_for(Catalogue, PERIODS_S)
+
+    def measure(
+        self,
+        point: Mapping[str, Any],
+        what: Collection[str],
+        on_progress: Callable[[float, str], None],
+        *,
+        model_file: str | None = None,
+    ) -> Mapping[str, Any]:
+        """Measure an operating point and return the result's body; Ctrl-C cancels the run on the board.
+
+        Raises
+        ------
+        LinkError
+            If it ends without a result.
+        """
+        return self._finish(self._session.measure(point, what, model_file=model_file), on_progress)
+
+    def bandwidth(self, on_progress: Callable[[float, str], None]) -> Mapping[str, Any]:
+        """Measure the memory bandwidth, as `measure` does a point."""
+        return self._finish(self._session.bandwidth(), on_progress)
+
+    def _finish(self, request_id: int, on_progress: Callable[[float, str], None]) -> Mapping[str, Any]:
+        try:
+            return self._answer(request_id, on_progress, None)
+        except KeyboardInterrupt:
+            self._session.cancel(request_id)
+            with contextlib.suppress(LinkError):  # "cancelled", as asked
+                self._answer(request_id, on_progress, CANCEL_S)
+            raise
+
+    def _answer(
+        self, request_id: int, on_progress: Callable[[float, str], None], timeout_s: float | None
+    ) -> Mapping[str, Any]:
+        while True:
+            event = self._next(timeout_s)
+            if isinstance(event, Progress) and event.request_id == request_id:
+                on_progress(event.done_frac, event.text)
+            elif isinstance(event, Result) and event.request_id == request_id:
+                return event.body
+            elif isinstance(event, Failed) and event.request_id == request_id:
+                raise LinkError(event.kind, event.reason)
+
+    def _wait_for(self, kind: type, timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            event = self._next(deadline_s - time.monotonic())
+            if isinstance(event, kind):
+                return
+            if isinstance(event, Disconnected):
+                raise LinkError("link", event.reason)
+
+    def _next(self, timeout_s: float | None) -> Event:
+        try:
+            event = self._events.get(timeout=None if timeout_s is None else max(0.0, timeout_s))
+        except queue.Empty:
+            raise LinkError("link", "the agent does not answer") from None
+        if isinstance(event, Connected):
+            self.hello = event.hello
+        elif isinstance(event, Catalogue):
+            self.channels = event.channels
+        return event
