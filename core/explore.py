@@ -34,11 +34,10 @@ def explain(prediction: Prediction) -> str:
     total = float(prediction.decode_s.median)
     parts = {name: float(part) for name, part in prediction.parts_s.items()}
     first, second = sorted(parts, key=lambda name: -parts[name])[:2]
-    bound = "Memory" if prediction.binding == "memory" else "Arithmetic"
+    name = PART_NAMES[first]
     return (
-        f"{bound} limits this point: {PART_NAMES[first]} takes {100 * parts[first] / total:.0f} % of the time "
-        f"of a token, {PART_NAMES[second]} {100 * parts[second] / total:.0f} %; "
-        f"{REMEDIES[first]} would help most."
+        f"{name[0].upper()}{name[1:]} limits this point: it takes {100 * parts[first] / total:.0f} % of the time of a "
+        f"token, {PART_NAMES[second]} {100 * parts[second] / total:.0f} %; {REMEDIES[first]} would help most."
     )
 
 

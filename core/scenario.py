@@ -219,8 +219,8 @@ def _banded(band: quality.Band) -> Estimate:
 
 def damages(point: OperatingPoint, at: Setting) -> tuple[quality.Damage, quality.Damage, quality.Damage]:
     """Return the damage done by the weight format, by the KV format and by pruning."""
-    kept = pruning.keep_count(point.context_tokens, point.alpha)
-    dropped = 1.0 - pruning.zipf_retained_mass(point.context_tokens, kept)
+    n_tokens = np.rint(point.context_tokens)  # a sweep may pass between two whole numbers
+    dropped = 1.0 - pruning.zipf_retained_mass(n_tokens, pruning.keep_count(n_tokens, point.alpha))
     return (
         quality.weights_damage(
             at.weights.bits_per_weight,

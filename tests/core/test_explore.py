@@ -20,15 +20,15 @@ def measured(*points):
 def test_explanation_names_the_largest_part_and_its_share():
     short = predict(replace(BASE, model="llama-3-8b", context_tokens=16.0), CATALOGUE)
     share = 100 * short.parts_s["weights"] / short.decode_s.median
-    assert explain(short).startswith(f"Memory limits this point: reading the weights takes {share:.0f} %")
-    long = predict(replace(BASE, model="llama-3-8b", context_tokens=8192.0, kv="fp32"), CATALOGUE)
-    assert "KV cache" in explain(long)
+    assert explain(short).startswith(f"Reading the weights limits this point: it takes {share:.0f} %")
+    long = predict(replace(BASE, context_tokens=8192.0, kv="fp32"), CATALOGUE)
+    assert explain(long).startswith("Reading the KV cache limits this point")
 
 
 def test_explanation_of_a_point_bound_by_arithmetic():
     fast = predict(replace(BASE, model="llama-3-8b", bandwidth_byte_s=1e15), CATALOGUE)
     assert fast.binding == "compute"
-    assert explain(fast).startswith("Arithmetic limits this point: arithmetic takes")
+    assert explain(fast).startswith("Arithmetic limits this point")
 
 
 def test_next_measurement_is_where_least_is_known():

@@ -1,0 +1,74 @@
+"""``trilemma predict``: latency, power and accuracy of an operating point, with intervals and where they come from."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.point import add_point_arguments, point_from
+from app.cli.taught import posterior_for
+from app.model.records import output_record, point_record
+from app.views.format import output_text, quantity_text
+from core.explore import explain
+from core.load import load_catalogue
+from core.scenario import predict
+from core.spec import Absent, Catalogue, OperatingPoint, Prediction
+
+UNITS = {
+    "decode_s": "s",
+    "ttft_s": "s",
+    "power_w": "W",
+    "energy_j_per_token": "J/token",
+    "perplexity_ratio": "1",
+    "top1_agreement": "frac",
+    "memory_byte": "byte",
+}
+"""The outputs in the order they are printed, each with its unit."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the operating point."""
+    add_point_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the prediction."""
+    catalogue = load_catalogue()
+    point = point_from(args, catalogue)
+    try:
+        prediction = predict(point, catalogue, posterior_for(point, catalogue))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(document(point, prediction))
+    else:
+        _print(point, prediction, catalogue)
+    return 0
+
+
+def document(point: OperatingPoint, prediction: Prediction) -> dict[str, Any]:
+    """Return a prediction (scalars only) as JSON values."""
+    return {
+        "point": point_record(point),
+        **{name: output_record(getattr(prediction, name)) for name in UNITS},
+        "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},
+        "binding": str(prediction.binding),
+        "limits": explain(prediction),
+        "outside": list(prediction.outside),
+    }
+
+
+def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue) -> None:
+    at = catalogue.setting(point)
+    print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
+    print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
+    pruned = f", {quantity_text(float(point.alpha), 'frac')} pruned by {point.policy}, {point.layout}"
+    print(f"{quantity_text(float(point.context_tokens), 'tokens')} of context{pruned if point.alpha else ''}")
+    print()
+    print_table([(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()])
+    if not isinstance(prediction.power_w, Absent):
+        print(f"\nPower covers: {at.board.power_rail}.")
+    print(f"\n{explain(prediction)}")
+    for sentence in prediction.outside:
+        print(f"Outside its range: {sentence}.")

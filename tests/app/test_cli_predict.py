@@ -1,0 +1,129 @@
+import json
+
+import pytest
+
+from app.cli import main
+from app.cli.taught import this_machine
+from app.model.measurements import Measurement, append_measurement, measurements_file
+from core.load import load_catalogue
+from core.scenario import predict
+from core.spec import OperatingPoint
+
+OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement")
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+
+
+def predicted(capsys, *words):
+    assert main(["predict", "--json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_output_has_its_interval_and_provenance(capsys):
+    found = predicted(capsys, "--weights", "int8", "--context", "2048")
+    for name in OUTPUTS:
+        record = found[name]
+        assert record.keys() == {"median", "q05", "q95", "provenance"}
+        assert record["q05"] <= record["median"] <= record["q95"]
+        assert record["provenance"] == "predicted"
+    assert sum(found["parts_s"].values()) == pytest.approx(found["decode_s"]["median"])
+    assert "limits this point" in found["limits"]
+
+
+def test_units_are_understood(capsys):
+    one = predicted(capsys, "--bandwidth", "25.6GB/s", "--alpha", "30%", "--context", "2k", "--beta", "1.5")
+    assert one["point"]["bandwidth_byte_s"] == 25.6e9
+    assert one["point"]["alpha"] == pytest.approx(0.3)
+    assert one["point"]["context_tokens"] == 2000.0
+    assert one["point"]["beta"] == 1.5
+    other = predicted(capsys, "--bandwidth", "51.2 GB/s", "--alpha", "0.3", "--context", "2000", "--beta", "1.5")
+    assert other["decode_s"]["median"] < one["decode_s"]["median"]
+
+
+def test_is_the_engine_s_own_prediction(capsys):
+    words = ("--board", "jetson_agx_orin_64gb", "--runtime", "llamacpp_gpu", "--model", "llama-3-8b")
+    found = predicted(capsys, *words, "--weights", "q4_k_m", "--kv", "fp16", "--alpha", "0.5", "--layout", "masked")
+    point = OperatingPoint(
+        board="jetson_agx_orin_64gb", runtime="llamacpp_gpu", model="llama-3-8b", weights="q4_k_m", kv="fp16",
+        alpha=0.5, layout="masked",
+    )  # fmt: skip
+    assert found["decode_s"]["median"] == predict(point, load_catalogue()).decode_s.median
+
+
+def test_missing_numbers_are_absent_with_the_reason(capsys):
+    catalogue = load_catalogue()
+    without = next(b.key for b in catalogue.boards.values() if b.system_energy_j_byte is None)
+    found = predicted(capsys, "--board", without, "--runtime", "llamacpp_cpu")
+    for name in ("power_w", "energy_j_per_token"):
+        assert found[name].keys() == {"absent"}
+        assert catalogue.boards[without].name in found[name]["absent"]
+
+
+def test_saved_measurements_of_this_machine_calibrate(capsys):
+    before = predicted(capsys, "--weights", "int8")["decode_s"]
+    taught = before["median"] * 1.6
+    body = {
+        "decode_s": {"median": taught, "q05": 0.99 * taught, "q95": 1.01 * taught, "n": 30, "provenance": "measured"}
+    }
+    points = [OperatingPoint(weights="int8", context_tokens=n) for n in (1024.0, 2048.0)]
+    for point in points:
+        append_measurement(measurements_file(), Measurement(point, body, "2026-01-01T00:00:00Z", this_machine()))
+    after = predicted(capsys, "--weights", "int8")["decode_s"]
+    assert after["provenance"] == "calibrated"
+    assert after["median"] == pytest.approx(taught, rel=0.1)
+    assert after["q95"] / after["q05"] < before["q95"] / before["q05"] / 1.5
+    elsewhere = predicted(capsys, "--board", "raspberry_pi_5", "--runtime", "llamacpp_cpu")
+    assert elsewhere["decode_s"]["provenance"] == "predicted"
+
+
+def test_measurements_of_another_machine_or_version_teach_nothing(capsys):
+    body = {"decode_s": {"median": 1.0, "q05": 0.9, "q95": 1.1, "n": 3, "provenance": "measured"}}
+    for point, machine in (
+        (OperatingPoint(), "another processor"),
+        (OperatingPoint(weights="a format of tomorrow"), this_machine()),
+    ):
+        append_measurement(measurements_file(), Measurement(point, body, "2026-01-01T00:00:00Z", machine))
+    assert predicted(capsys)["decode_s"]["provenance"] == "predicted"
+
+
+def test_text_says_where_numbers_come_from_and_what_limits(capsys):
+    assert main(["predict", "--context", "2048", "--alpha", "0.3"]) == 0
+    text = capsys.readouterr().out
+    for name in OUTPUTS:
+        assert f"\n{name} " in text
+    assert "predicted" in text
+    assert "limits this point" in text
+    assert "pruned by attention_mass" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--alpha", "1.0"], "0 <= alpha < 1"),
+        (["--alpha", "-0.1"], "0 <= alpha < 1"),
+        (["--alpha", "abc"], "got 'abc', expected a number"),
+        (["--context", "0"], "at least 1"),
+        (["--context", "9000"], "8192"),
+        (["--context", "12.5"], "whole number"),
+        (["--beta", "0"], "beta"),
+        (["--bandwidth", "51.2 apples"], "51.2 GB/s"),
+        (["--board", "abacus"], "raspberry_pi_5"),
+        (["--model", "hal"], "smollm2-135m"),
+        (["--mode", "ludicrous"], "default"),
+        (["--runtime", "tea"], "builtin"),
+        (["--weights", "int5"], "int8"),
+        (["--kv", "int5"], "bf16"),
+        (["--policy", "coin"], "sinks_recent"),
+        (["--layout", "heap"], "compacted"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(capsys, words, said):
+    assert main(["predict", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("trilemma predict: ")
+    assert said in captured.err
