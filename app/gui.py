@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app import VERSION
+
 HEAVY = ("torch", "pandas", "scipy")
 """What the dashboard must not import before its first painted window."""
 
@@ -109,6 +111,8 @@ class Dashboard:
         from core.load import load_catalogue
 
         self.application = QApplication.instance() or QApplication(["trilemma"])
+        self.application.setApplicationName("trilemma")
+        self.application.setApplicationVersion(VERSION)
         self.store = Store(load_catalogue())
         self.settings, notes = settings_.load_settings(settings_.settings_file())
         notes += settings_.apply(self.settings, self.store)

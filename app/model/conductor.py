@@ -46,7 +46,7 @@ from core.units import Z90
 
 if TYPE_CHECKING:
     from app.client.session import Session
-    from core.calibrate import Calibration
+    from app.model.calibration import Fit
 
 FRAME_MS = 16
 REST_MS = 250
@@ -68,7 +68,7 @@ class _Request:
 class _Calibrated:
     """What the calibration thread hands back."""
 
-    calibration: Calibration | None
+    fit: Fit | None
     reason: str = ""
 
 
@@ -93,8 +93,11 @@ class Conductor(QObject):
         self._session = make_session(self._queue.append)
         self.history = History(self._session)
         self._pending: dict[int, _Request] = {}
-        self._n_plan = 0
+        self._bandwidth_of = ""  # the machine whose bandwidth is known
+        self._data_sheet = store.catalogue  # from it the plan is the same every time, whatever was measured since
+        self._plan: set[int] = set()  # the requests of the last calibration plan, finished ones too
         self._calibrating = self._calibrate_again = False
+        self._fitting: threading.Thread | None = None
         self._frame = QTimer(self, interval=FRAME_MS)
         self._frame.timeout.connect(self._drain)
         self._rest = QTimer(self, interval=REST_MS, singleShot=True)
@@ -114,6 +117,8 @@ class Conductor(QObject):
         self._frame.stop()
         self._rest.stop()
         self._session.stop()
+        if self._fitting is not None:
+            self._fitting.join()
 
     def reconnect_now(self) -> None:
         """Try again at once instead of waiting for the countdown."""
@@ -177,21 +182,25 @@ class Conductor(QObject):
     def _on_connected(self, event: Connected) -> None:
         machine = machine_key(event.hello)
         self._store.set_link(state="attached", text="Attached.", hello=event.hello, n_lost=0, retry_at_s=None)
+        not_here = cannot(event.hello, "measure")
+        if not_here:
+            self._store.say("warning", not_here)
+        if machine != self._store.machine:
+            self._store.set_machine(machine, self._load(machine), not_here)
+        if not cannot(event.hello, "bandwidth") and self._bandwidth_of != machine:
+            self._measure_bandwidth()
+        if not not_here:
+            self._recalibrate()
+            self._measure_plan(again=False)
+
+    def _load(self, machine: str) -> list[Measurement]:
         try:
             measurements, notes = load_measurements(self._file, machine)
         except FileError as error:
             measurements, notes = [], [str(error)]
         for note in notes:
             self._store.say("warning", note)
-        not_here = cannot(event.hello, "measure")
-        self._store.set_machine(machine, measurements, not_here)
-        if not_here:
-            self._store.say("warning", not_here)
-        if not cannot(event.hello, "bandwidth"):
-            self._measure_bandwidth()
-        if not not_here:
-            self._recalibrate()
-            self._measure_plan(again=False)
+        return measurements
 
     def _on_disconnected(self, event: Disconnected) -> None:
         self._pending.clear()
@@ -218,22 +227,22 @@ class Conductor(QObject):
             if request.then and request.point == self._store.point:
                 self._measure(request.point, request.then)
         self._recalibrate()
-        self._show_idle("Measured.")
+        self._ended(event.request_id, "Measured.")
 
     def _on_failed(self, event: Failed) -> None:
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return
-        if event.kind == "failed":
-            self._store.say("error", event.reason)
-        self._show_idle(event.reason if event.kind != "superseded" else "Superseded by a newer point.")
+        if event.kind == "failed" and (not self._store.log or self._store.log[-1].text != event.reason):
+            self._store.say("error", event.reason)  # once, where a lost link ends all that waited
+        self._ended(event.request_id, event.reason, cancelled=event.kind == "cancelled")
 
     def _on_calibrated(self, event: _Calibrated) -> None:
         self._calibrating = False
         if self._calibrate_again:  # measurements arrived meanwhile: this result is of an older set
             self._recalibrate()
-        elif event.calibration is not None:
-            self._store.set_calibration(event.calibration)
+        elif event.fit is not None:
+            self._store.set_calibration(event.fit.calibration, event.fit.proposal)
         elif event.reason:
             self._store.say("warning", event.reason)
 
@@ -244,11 +253,18 @@ class Conductor(QObject):
             self._rest.start()
 
     def _rested(self) -> None:
+        """Measure what is not known of the current point; accuracy waits until the calibration plan is through."""
         store = self._store
-        if store.get("auto_measure") and not store.not_measurable and store.measurement is None:
-            self._measure(store.point, SPEED, ACCURACY)
+        if not store.get("auto_measure") or store.not_measurable:
+            return
+        accuracy = () if self._plan & self._pending.keys() or store.has_measured("top1_agreement") else ACCURACY
+        if not store.has_measured("decode_s"):
+            self._measure(store.point, SPEED, accuracy)
+        elif accuracy:
+            self._measure(store.point, accuracy)
 
     def _measure(self, point: OperatingPoint, what: Sequence[str], then: tuple[str, ...] = ()) -> None:
+        self._rest.stop()  # this is the measurement it would have started
         asked = axes.canonical(point, self._store.catalogue)
         request_id = self._session.measure(point_record(asked), what)
         self._pending[request_id] = _Request("measure", point, then)
@@ -264,12 +280,15 @@ class Conductor(QObject):
 
         store = self._store
         known = {axes.canonical(m.point, store.catalogue) for m in store.measurements}
-        plan = [axes.canonical(p, store.catalogue) for p in calibration_plan(store.catalogue)]
+        plan = [axes.canonical(p, store.catalogue) for p in calibration_plan(self._data_sheet)]
         plan = [point for point in plan if again or point not in known]
+        self._plan = set()
         for point in plan:
-            request_id = self._session.measure(point_record(point), (*SPEED, *ACCURACY), queue=True)
+            request_id = self._session.measure(point_record(point), SPEED, queue=True)
             self._pending[request_id] = _Request("calibrate", point)
-        self._n_plan = len(plan)
+            self._plan.add(request_id)
+        if not plan:
+            self._rested()
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
         time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -292,6 +311,7 @@ class Conductor(QObject):
         modes = {**board.power_modes, key: replace(mode, bandwidth_byte_s=float(record["median"]))}
         spread = math.log(record["q95"] / record["q05"]) / (2 * Z90)
         sources = {**board.sources, f"{key}.bandwidth_byte_s": "measured: read bandwidth of this machine, all threads"}
+        self._bandwidth_of = self._store.machine
         self._store.set_board(replace(board, power_modes=modes, bandwidth_log_sd=spread, sources=sources))
 
     # ---- calibration
@@ -305,27 +325,27 @@ class Conductor(QObject):
         measurements, catalogue = list(self._store.measurements), self._store.catalogue
 
         def work() -> None:
-            from core.calibrate import calibrate
-            from core.measured import measured_point
+            from app.model.calibration import fit
 
-            points = [measured_point(axes.canonical(m.point, catalogue), m.body) for m in measurements]
             try:
-                self._queue.append(_Calibrated(calibrate(points, catalogue) if points else None))
+                self._queue.append(_Calibrated(fit(measurements, catalogue)))
             except ValueError as error:
                 self._queue.append(_Calibrated(None, f"Not calibrated: {error}"))
 
-        threading.Thread(target=work, name="calibrate", daemon=True).start()
+        self._fitting = threading.Thread(target=work, name="calibrate", daemon=True)
+        self._fitting.start()
 
     # ---- what is shown of it
 
     def _show(self, request: _Request, done_frac: float, text: str) -> None:
         if request.kind == "calibrate":
-            n_left = sum(r.kind == "calibrate" for r in self._pending.values())
-            n_done = self._n_plan - n_left
-            text = f"Point {n_done + 1} of {self._n_plan}: {text}"
-            done_frac = (n_done + done_frac) / self._n_plan
+            n_done = len(self._plan - self._pending.keys())
+            text = f"Point {n_done + 1} of {len(self._plan)}: {text}"
+            done_frac = (n_done + done_frac) / len(self._plan)
         self._store.set_activity(Activity(request.kind, text, done_frac, request.point))
 
-    def _show_idle(self, text: str) -> None:
+    def _ended(self, request_id: int, text: str, *, cancelled: bool = False) -> None:
+        if not cancelled and request_id in self._plan and not self._plan & self._pending.keys():
+            self._rested()  # what had to wait for the plan
         if not self._pending:
             self._store.set_activity(Activity(text=text, done_frac=1.0))

