@@ -7,11 +7,10 @@ from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
-from app.cli.taught import posterior_for
+from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import output_record, point_record
 from app.views.format import output_text, quantity_text
 from core.explore import explain
-from core.load import load_catalogue
 from core.scenario import predict
 from core.spec import Absent, Catalogue, OperatingPoint, Prediction
 
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the prediction."""
-    catalogue = load_catalogue()
+    catalogue = catalogue_here()
     point = point_from(args, catalogue)
     try:
         prediction = predict(point, catalogue, posterior_for(point, catalogue))

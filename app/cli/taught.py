@@ -7,38 +7,60 @@ from pathlib import Path
 from app.agent import board
 from app.cli.output import UserError
 from app.model.axes import canonical, check_point
+from app.model.bandwidth import measured_here
 from app.model.calibration import NEWEST
 from app.model.files import FileError
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, load_measurements, measurements_file
 from core.calibrate import calibrate
+from core.load import load_catalogue
 from core.measured import MeasuredPoint, measured_point
 from core.spec import Catalogue, OperatingPoint, Posterior
 
 
 def this_machine() -> str:
     """Return the key under which measurements of this machine are saved, as its agent would be named."""
-    return machine_key(
-        {
-            "board": board.describe(Path("/")),
-            "can": {"torch": board.torch_version()},
-            "models": board.model_files(),
-        }
-    )
+    described = {"torch": board.torch_version()}
+    return machine_key({"board": board.describe(Path("/")), "can": described, "models": board.model_files()})
 
 
-def saved_measurements() -> tuple[list[Measurement], list[str]]:
-    """Return this machine's saved measurements, oldest first, and a sentence for each line that is not one."""
+def catalogue_here() -> Catalogue:
+    """Return the catalogue, with the memory bandwidth that was measured on this machine if it was.
+
+    Raises
+    ------
+    UserError
+        The file that keeps it cannot be read.
+    """
     try:
-        return load_measurements(measurements_file(), this_machine())
+        return measured_here(load_catalogue(), this_machine())
     except FileError as error:
         raise UserError(str(error)) from error
 
 
+def posterior_for(point: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
+    """Return what this machine's measurements teach about the point's runtime and power mode; None where nothing.
+
+    Raises
+    ------
+    UserError
+        The file of measurements cannot be read.
+    """
+    if point.board != "this":
+        return None
+    try:
+        saved, _ = load_measurements(measurements_file(), this_machine())
+    except FileError as error:
+        raise UserError(str(error)) from error
+    points = [p for p in points_of(saved, catalogue) if _same(p.point, point, catalogue)]
+    return calibrate(points, catalogue, check=False).posterior if points else None
+
+
 def points_of(measurements: list[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return what calibration needs of the newest measurements."""
+    """Return what calibration needs of the newest measurements that have a time."""
     known = [m for m in measurements if _is_known(m.point, catalogue)]
-    return [measured_point(canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
+    points = [measured_point(canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
+    return [p for p in points if p.decode_s is not None or p.ttft_s is not None]
 
 
 def _is_known(point: OperatingPoint, catalogue: Catalogue) -> bool:
@@ -49,19 +71,6 @@ def _is_known(point: OperatingPoint, catalogue: Catalogue) -> bool:
     return True
 
 
-def posterior_for(point: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
-    """Return what this machine's measurements teach about the point's runtime and power mode; None where nothing."""
-    if point.board != "this":
-        return None
-    at = catalogue.setting(point)
-    points = [
-        measured
-        for measured in points_of(saved_measurements()[0], catalogue)
-        if (measured.decode_s or measured.ttft_s) and _same(catalogue, measured.point, at.runtime.key, at.mode.key)
-    ]
-    return calibrate(points, catalogue, check=False).posterior if points else None
-
-
-def _same(catalogue: Catalogue, point: OperatingPoint, runtime: str, mode: str) -> bool:
-    there = catalogue.setting(point)
-    return (there.board.key, there.runtime.key, there.mode.key) == ("this", runtime, mode)
+def _same(one: OperatingPoint, other: OperatingPoint, catalogue: Catalogue) -> bool:
+    a, b = catalogue.setting(one), catalogue.setting(other)
+    return (a.board, a.runtime, a.mode) == (b.board, b.runtime, b.mode)

@@ -1,0 +1,55 @@
+import math
+
+import pytest
+
+from app.model.bandwidth import learned, load_bandwidth, measured_here, save_bandwidth
+from app.model.files import FileError
+from core.load import load_catalogue
+
+RECORD = {"median": 30e9, "q05": 28e9, "q95": 31e9}
+
+
+def test_is_kept_by_machine(tmp_path):
+    path = tmp_path / "bandwidth.json"
+    assert load_bandwidth(path, "one") is None
+    save_bandwidth(path, "one", {**RECORD, "n": 5, "provenance": "measured"})
+    save_bandwidth(path, "other", {**RECORD, "median": 29e9})
+    save_bandwidth(path, "one", RECORD)
+    assert load_bandwidth(path, "one") == RECORD
+    assert load_bandwidth(path, "other")["median"] == 29e9
+
+
+def test_replaces_the_prior_of_this_board(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    catalogue = load_catalogue()
+    assert measured_here(catalogue, "one") is catalogue
+    save_bandwidth(tmp_path / "bandwidth.json", "one", RECORD)
+    board = measured_here(catalogue, "one").boards["this"]
+    mode = next(iter(board.power_modes.values()))
+    assert mode.bandwidth_byte_s == 30e9
+    assert board.bandwidth_log_sd == pytest.approx(math.log(31 / 28) / 3.289707)
+    assert board.sources["default.bandwidth_byte_s"].startswith("measured")
+    assert measured_here(catalogue, "another") is catalogue
+
+
+def test_leaves_the_rest_of_the_board():
+    board = load_catalogue().boards["this"]
+    after = learned(board, RECORD)
+    assert (after.key, after.system_energy_j_byte) == (board.key, board.system_energy_j_byte)
+    assert after.power_modes["default"].compute_op_s == board.power_modes["default"].compute_op_s
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "expected a JSON document"),
+        ('{"one": 3}', "expected"),
+        ('{"one": {"median": "fast", "q05": 1, "q95": 2}}', "expected number"),
+        ('{"one": {"median": 1.0, "q05": 2.0, "q95": 3.0}}', "q05 <= median"),
+    ],
+)
+def test_a_broken_file_is_one_sentence(tmp_path, content, said):
+    path = tmp_path / "bandwidth.json"
+    path.write_text(content)
+    with pytest.raises(FileError, match=said):
+        load_bandwidth(path, "one")
