@@ -22,6 +22,7 @@ COMMANDS = {
     "calibrate": "measure a handful of points and fit the model to this board",
     "boards": "list the boards in the catalogue, with the source of each number",
     "models": "list the models in the catalogue, with the source of each number",
+    "published": "list what the two articles print, what it gives as written, and what physics says",
     "doctor": "say what this machine can run and measure, and what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output",
     "bench": "time Trilemma itself: engine, start",

@@ -1,5 +1,6 @@
 import importlib.metadata
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,23 @@ def test_an_unknown_key_is_one_sentence(capsys: pytest.CaptureFixture[str], word
     error = capsys.readouterr().err
     assert error.startswith(f"trilemma {words[0]}: {what}: got 'toaster', expected ")
     assert error.count("\n") == 1
+
+
+def test_published_lists_every_item_with_its_verdict(capsys: pytest.CaptureFixture[str]):
+    items = documents(capsys, "published")
+    assert [one["key"] for one in items] == [f"A{i:02}" for i in range(1, 18)] + [f"B{i:02}" for i in range(1, 17)]
+    assert all(one["verdict"] and one["title"] for one in items)
+    assert main(["published"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 34
+
+
+def test_published_shows_the_values_of_one_item(capsys: pytest.CaptureFixture[str]):
+    (one,) = documents(capsys, "published", "a04")
+    assert one["as_written"]["arithmetic"] == pytest.approx(661.44)
+    assert one["physical"]["harmonic_serial"] == pytest.approx(478.3691959)
+    assert main(["published", "A02"]) == 0
+    printed = capsys.readouterr().out
+    assert "RuntimeError" in printed
+    assert re.search(r"keep\(S=2048,alpha=0\.623\) +773\n", printed)
+    assert main(["published", "C1"]) == 2
+    assert capsys.readouterr().err.startswith("trilemma published: item: got 'C1', expected one of A01, ")

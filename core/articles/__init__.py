@@ -1,0 +1,31 @@
+"""Every item of the two articles: as printed, evaluated as written, as physics says, and the check it fails.
+
+The names of the values are stable: ``trilemma published A01 --json`` prints them, and each has a golden value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from core.articles import a_kernels, a_memory, a_speed, b_model, b_system
+from core.articles.item import Item, Value
+
+__all__ = ["ITEMS", "Item", "Value", "item"]
+
+ITEMS: Mapping[str, Callable[[], Item]] = dict(
+    sorted({**a_speed.ITEMS, **a_memory.ITEMS, **a_kernels.ITEMS, **b_model.ITEMS, **b_system.ITEMS}.items())
+)
+"""Each item by key, evaluated when called."""
+
+
+def item(key: str) -> Item:
+    """Return one item, its values computed.
+
+    Raises
+    ------
+    ValueError
+        No such item; the message lists them.
+    """
+    if key.upper() not in ITEMS:
+        raise ValueError(f"item: got {key!r}, expected one of {', '.join(ITEMS)}")
+    return ITEMS[key.upper()]()

@@ -1,0 +1,130 @@
+"""Which cached tokens matter: attention mass, key norm, recency, sensitivity to position; and the choice of the kept.
+
+A token's score is a weighted sum of ranks of these signs, so that none decides by its unit. Sinks and recent tokens
+always stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.units import check_range
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreWeights:
+    """Weights of the signs, each >= 0, summing to 1."""
+
+    mass: float = 0.5
+    small_norm: float = 0.25  # keys of small norm attract attention (Devoto et al., arXiv 2406.11430)
+    recency: float = 0.25
+    phase: float = 0.0
+
+    def __post_init__(self) -> None:
+        values = [getattr(self, field.name) for field in fields(self)]
+        for field, value in zip(fields(self), values, strict=True):
+            check_range(f"weight of {field.name}", value, 0.0, 1.0)
+        check_range("sum of weights", sum(values), 1.0 - 1e-9, 1.0 + 1e-9)
+
+
+def importance(
+    mass: ArrayLike, key_norm: ArrayLike, phase: ArrayLike | None = None, weights: ScoreWeights | None = None
+) -> Vector:
+    """Return the importance of each cached token, 0..1, oldest token first.
+
+    ``w_mass r(mass) + w_norm (1 - r(norm)) + w_recency r(index) + w_phase r(phase)`` with r the rank from 0 to 1.
+
+    Parameters
+    ----------
+    mass : array, shape (L,)
+        Attention mass received from recent queries.
+    key_norm : array, shape (L,)
+        Norms of the keys.
+    phase : array, shape (L,), optional
+        Sensitivity to position, as `rotary_sensitivity` bounds it; needed when its weight is not 0.
+    """
+    w = weights or ScoreWeights()
+    m, norm = np.asarray(mass, dtype=float), np.asarray(key_norm, dtype=float)
+    if m.shape != norm.shape or m.ndim != 1 or not m.size:
+        raise ValueError(f"mass {m.shape} and key_norm {norm.shape} are not one value a token")
+    score = w.mass * _rank(m) + w.small_norm * (1.0 - _rank(norm)) + w.recency * _rank(np.arange(float(m.size)))
+    if w.phase:
+        if phase is None:
+            raise ValueError(f"phase is not given, but its weight is {w.phase:g}")
+        score = score + w.phase * _rank(np.asarray(phase, dtype=float))
+    return np.asarray(score)
+
+
+def _rank(values: Vector) -> Vector:
+    """Ranks from 0 to 1; equal values share the mean of theirs."""
+    if values.size == 1:
+        return np.ones(1)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts) - 1.0
+    return np.asarray((last - (counts - 1) / 2.0)[inverse] / (values.size - 1))
+
+
+def kept_tokens(score: ArrayLike, n_keep: int, n_sinks: int = 4, n_recent: int = 32) -> NDArray[np.int64]:
+    """Return the indices of the kept tokens in their order: sinks, recent window, then the highest scores.
+
+    Where `n_keep` does not hold both, the sinks give way last. Of equal scores the more recent token stays.
+    """
+    values = np.asarray(score, dtype=float)
+    check_range("n_keep", n_keep, 1, values.size)
+    check_range("n_sinks", n_sinks, 0)
+    check_range("n_recent", n_recent, 0)
+    n_sinks = min(n_sinks, n_keep)
+    n_recent = min(n_recent, n_keep - n_sinks)
+    forced = values.copy()
+    forced[values.size - n_recent :] = np.inf
+    forced[:n_sinks] = np.inf
+    order = np.lexsort((np.arange(values.size), forced))
+    return np.sort(order[values.size - n_keep :]).astype(np.int64)
+
+
+def age_decay(n_tokens: int, length_tokens: float) -> Vector:
+    """Return ``exp(-age / length)`` of each token, oldest first, the age counted back from the newest."""
+    check_range("n_tokens", n_tokens, 1)
+    check_range("length_tokens", length_tokens, 0.0, open_low=True)
+    return np.exp(-np.arange(n_tokens - 1.0, -1.0, -1.0) / length_tokens)
+
+
+# --- rotary embedding -------------------------------------------------------------------------------------------------
+
+
+def rotary_frequencies(head_dim: int, base: float = 10_000.0) -> Vector:
+    """Return the angle per position of each pair of a rotary embedding, ``base**(-2 j / d)``, shape (d / 2,)."""
+    if head_dim < 2 or head_dim % 2:
+        raise ValueError(f"head_dim = {head_dim} is not an even number of 2 or more")
+    check_range("base", base, 1.0, open_low=True)
+    return base ** (-np.arange(0.0, head_dim, 2.0) / head_dim)
+
+
+def rotary_score_slope(query: ArrayLike, key: ArrayLike, distance: float, base: float = 10_000.0) -> float:
+    """Return the derivative of the score ``q . R(D) k`` with respect to the distance D, pairs (0, 1), (2, 3), ...
+
+    References
+    ----------
+    Trilemma quantities, A10: -0.81554 for its example at D = 5.
+    """
+    q, k, theta = _pairs(query), _pairs(key), rotary_frequencies(np.size(query), base)
+    turned = np.conj(q) * k * np.exp(1j * theta * distance)
+    return float(np.real(np.sum(1j * theta * turned)))
+
+
+def rotary_sensitivity(query: ArrayLike, key: ArrayLike, base: float = 10_000.0) -> float:
+    """Return a bound of the slope at any distance, ``sum_j theta_j |q_j| |k_j|``."""
+    q, k, theta = _pairs(query), _pairs(key), rotary_frequencies(np.size(query), base)
+    return float(np.sum(theta * np.abs(q) * np.abs(k)))
+
+
+def _pairs(vector: ArrayLike) -> NDArray[np.complex128]:
+    values = np.asarray(vector, dtype=float)
+    if values.ndim != 1 or values.size < 2 or values.size % 2:
+        raise ValueError(f"vector has shape {values.shape}, expected an even number of values")
+    return np.asarray(values[0::2] + 1j * values[1::2])

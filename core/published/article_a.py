@@ -1,0 +1,204 @@
+"""Article A, the "golden formula" of decode latency and its kernels: as printed (items A01 to A17)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.spec import Array
+
+Vector = NDArray[np.float64]
+
+# --- A01 --------------------------------------------------------------------------------------------------------------
+
+BETA = {"SVE2": 1.0, "CANN7": 1.83, "MLU370": 2.11, "J5": 1.42}
+"""Instruction-set factors relative to SVE2 (also A17)."""
+
+
+def golden_latency_ms(bandwidth_gb_s: Array, alpha: Array, beta: Array) -> Array:
+    """Return ``12.8 * (1 / BW) * (1 - alpha) * beta`` [ms], BW in GB/s."""
+    return 12.8 * (1.0 / np.asarray(bandwidth_gb_s)) * (1.0 - np.asarray(alpha)) * beta
+
+
+# --- A02 --------------------------------------------------------------------------------------------------------------
+
+
+def entropy_keep_count(n_tokens: int, threshold: float) -> int:
+    """Return how many positions the entropy fragment keeps, ``int((1 - threshold) * S)``."""
+    return int((1 - threshold) * n_tokens)
+
+
+def entropy_prune(
+    attention: NDArray[np.float64], keys: NDArray[np.float64], n_cached: int, threshold: float
+) -> NDArray[np.float64]:
+    """Prune keys by the entropy of queries as the fragment does; attention [B, H, Q, S], keys [B, H, S, D].
+
+    The entropy runs over the key axis, so it scores queries; the result has six dimensions, because the keys are
+    indexed with an index array instead of gathered.
+
+    Raises
+    ------
+    RuntimeError
+        More positions are to be kept than there are queries, as in every decode step.
+    """
+    entropy = -np.sum(attention * np.log(attention + 1e-9), axis=-1)
+    k = entropy_keep_count(n_cached, threshold)
+    if k > entropy.shape[-1]:
+        raise RuntimeError(f"selected index k = {k} out of range of {entropy.shape[-1]} queries")
+    top = np.argsort(-entropy, axis=-1, kind="stable")[..., :k]
+    return keys[:, :, top]
+
+
+# --- A03, A04 ---------------------------------------------------------------------------------------------------------
+
+MEMORY_LEVELS = {"SRAM": ((0.3, 1.2), (512.0, 1024.0)), "8-channel LPDDR5X": ((40.0, 65.0), (128.0, 208.0))}
+"""Latency range [ns] and bandwidth range [GB/s] of each level."""
+
+MIX_PRINTED_GB_S = 682.9
+
+
+def mixed_bandwidth(sram_gb_s: float, dram_gb_s: float, hit_rate: float) -> float:
+    """Return the mean of two bandwidths weighted by the hit rate [GB/s]; printed as 682.9 for (768, 176, 0.82)."""
+    return sram_gb_s * hit_rate + dram_gb_s * (1 - hit_rate)
+
+
+# --- A05 --------------------------------------------------------------------------------------------------------------
+
+R_MAX_PRINTED = ((0.6, 2.0, 2048, 0.57), (0.4, 4.5, 2048, 0.19))
+"""Mean head sparsity, position entropy, length, r_max."""
+
+
+def r_max(mean_head_sparsity: Array, position_entropy: Array, n_tokens: Array, base: float = math.e) -> Array:
+    """Return ``alpha_bar * (1 - H_pos / log L)``. The article names no base of the logarithm."""
+    return np.asarray(mean_head_sparsity) * (1.0 - np.asarray(position_entropy) / (np.log(n_tokens) / math.log(base)))
+
+
+def causal_head_sparsity(n_tokens: int) -> float:
+    """Return the head sparsity of a dense causal matrix as defined, ``1 - nnz / L**2``: half of it is the mask."""
+    return 1.0 - n_tokens * (n_tokens + 1) / 2 / n_tokens**2
+
+
+def uniform_position_entropy(n_heads: int, n_tokens: int) -> float:
+    """Return the position entropy as defined for even attention: p sums over the heads without being normalised."""
+    p = n_heads / n_tokens
+    return -n_tokens * p * math.log(p)
+
+
+# --- A06, A07 ---------------------------------------------------------------------------------------------------------
+
+
+def gemm_cycles(n: int, k: int, m: int, bandwidth: int, alu: int) -> int:
+    """Return ``max(ceil(N K M / (8 BW)), ceil(N K M / (4 ALU)))``: traffic taken proportional to the products."""
+    macs = n * k * m
+    return max(math.ceil(macs / (8 * bandwidth)), math.ceil(macs / (4 * alu)))
+
+
+CONVERT_CYCLES = 1.8
+FUSION = {"separate": (1024, 42.6), "gemm_softmax": (783, 31.2), "all": (651, 33.9)}
+"""Instructions and cycles of the three kernels apart, of two fused, of all fused."""
+
+# --- A08 --------------------------------------------------------------------------------------------------------------
+
+AXI_WIDTHS = (32.0, 64.0, 128.0, 256.0)
+GUMBEL_TEMPERATURE = 0.1
+
+
+def relaxed_width(logits: ArrayLike, noise: ArrayLike = 0.0) -> Vector:
+    """Return the relaxed AXI width; the sum over the product is missing, so a vector comes back."""
+    z = (np.asarray(logits, dtype=float) + np.asarray(noise, dtype=float)) / GUMBEL_TEMPERATURE
+    p = np.exp(z - z.max())
+    return np.asarray(p / p.sum() * np.asarray(AXI_WIDTHS))
+
+
+def access_ns(a: float, b: float, line: float, width: float, burst: float) -> float:
+    """Return ``a * line / W + b * burst``."""
+    return a * line / width + b * burst
+
+
+# --- A09 --------------------------------------------------------------------------------------------------------------
+
+FIT_R2 = (0.989, 0.991, 0.987)
+FIT_RIDGE = 1.2e-4
+
+
+def ridge_quartic(x: ArrayLike, y: ArrayLike, ridge: float = FIT_RIDGE) -> Vector:
+    """Return the coefficients of a quartic with a ridge on x as it comes, whatever its unit."""
+    design = np.vander(np.asarray(x, dtype=float), 5, increasing=True)
+    penalty = np.diag([0.0] + [ridge] * 4)
+    return np.asarray(np.linalg.solve(design.T @ design + penalty, design.T @ np.asarray(y, dtype=float)))
+
+
+# --- A10 --------------------------------------------------------------------------------------------------------------
+
+
+def token_score(key_norm: Array, phase_change: Array, index: Array) -> Array:
+    """Return ``|k| exp(-0.5 i / 64) sigmoid(phase)``; i is the absolute index, so the oldest token scores highest."""
+    decay = np.exp(-0.5 * np.asarray(index) / 64.0)
+    return np.asarray(key_norm) * decay * sigmoid(phase_change)
+
+
+def sigmoid(x: Array) -> Array:
+    """Return the logistic function."""
+    value: Array = 1.0 / (1.0 + np.exp(-np.asarray(x)))
+    return value
+
+
+def batched_token_score(key_norm: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return norm times decay of a batch [B, S]: the mean over the batch is given to every request of it."""
+    mixed = key_norm.mean(axis=0) * np.exp(-0.5 * np.arange(key_norm.shape[1]) / 64.0)
+    return np.broadcast_to(mixed, key_norm.shape)
+
+
+# --- A11 --------------------------------------------------------------------------------------------------------------
+
+BANK_LOAD_RATIO = (0.92, 0.87)
+
+
+def bank_id(address: int) -> int:
+    """Return ``(addr >> 12) & 7``."""
+    return (address >> 12) & 7
+
+
+# --- A12 --------------------------------------------------------------------------------------------------------------
+
+PRUNE_TABLE = ((60.0, 12.39, 48.2), (62.3, 12.41, 49.1), (65.0, 13.23, 54.7))
+"""Prune rate [%], perplexity, latency [ms] of Qwen2-1.5B in INT4."""
+
+RECOMPUTE = (3, 1.8, 0.15)
+"""Layers recomputed, milliseconds and perplexity of each."""
+
+
+def recompute_triggered(prune_rate: float) -> bool:
+    """Return ``rate > 0.623``."""
+    return prune_rate > 0.623
+
+
+# --- A13 to A17 -------------------------------------------------------------------------------------------------------
+
+QK_DISPATCH = {"baseline": (12.7, 0.68), "dispatch": (7.2, 0.93)}
+"""Time [us] and share of the memory bandwidth, 16 heads, 2048 tokens, head dimension 64, A100."""
+
+KV_REGION_BYTE = 262_144
+
+
+def layer_address(layer: int, offset: int, base: int = 0) -> int:
+    """Return ``base + layer * 262144 + offset`` as the text says."""
+    return base + layer * KV_REGION_BYTE + offset
+
+
+def listed_layer_address(layer: int, offset: int, base: int = 0) -> int:
+    """Return the address that the listing really reads: the layer does not enter."""
+    del layer
+    return base + offset
+
+
+PIPELINE = {"QKV": (0, 8), "O": (6, 12), "residual": (18, 3)}
+"""Start and length in cycles."""
+
+SCHEDULE_NS = {"mean": (14280.0, 9760.0), "P99 jitter": (3850.0, 890.0)}
+"""First in, first out against slack propagation [ns]."""
+
+SCHEDULE_ERROR = 0.032
+SIDECAR_MEAN_MS, EBPF_P99_MS = 12.0, 3.2
