@@ -1,0 +1,475 @@
+"""The session: with the real agent and worker as processes, and with scripted links for what real ones rarely do."""
+
+import contextlib
+import math
+import os
+import queue
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.client import link
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.clock import ClockFilter
+from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, Progress, Result, Samples
+from app.client.rings import Rings
+from app.client.session import BACKOFF_S, DETACHED, LOST, Session
+from app.client.transport import LocalTransport
+from app.protocol import SAMPLES, Decoder, ProtocolError, decode_control, encode_control, encode_frame, record_struct
+
+PATIENCE_S = 60.0
+POINT = {
+    "weights": "fp32",
+    "kv": "bf16",
+    "context_tokens": 2048,
+    "alpha": 0.0,
+    "policy": "sinks_recent",
+    "layout": "compacted",
+}
+
+
+class Attached:
+    """A started session whose events are waited for, and the process of its agent."""
+
+    def __init__(self, open_transport=None):
+        self.events = queue.Queue()
+        self.transport = None
+        self.session = Session(open_transport or self._open, self.events.put)
+
+    def _open(self):
+        self.transport = LocalTransport()
+        return self.transport
+
+    def wait(self, kind, check=lambda event: True):
+        """Return the next event of a kind; what comes before it is dropped."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            event = self.events.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            if isinstance(event, kind) and check(event):
+                return event
+
+    def ended(self, request_id):
+        return self.wait((Result, Failed), lambda event: event.request_id == request_id)
+
+    def children(self):
+        pid = self.transport.pid
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+
+
+@contextlib.contextmanager
+def attached(open_transport=None):
+    made = Attached(open_transport)
+    made.session.start()
+    try:
+        yield made
+    finally:
+        made.session.stop()
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    """One real agent for the tests that leave it as they found it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRILEMMA_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        with attached() as made:
+            hello = made.wait(Connected).hello
+            if hello["can"]["measure"] is not True:
+                pytest.skip("the extra local is not installed")
+            made.channels = made.wait(Catalogue).channels
+            yield made
+
+
+def test_samples_flow_into_rings_in_our_clock(board):
+    index = [channel.key for channel in board.channels].index("memory.available_byte")
+    board.wait(Samples)
+    t_s, y = board.session.rings.window(index, time.monotonic() - 60, time.monotonic())
+    assert len(t_s) >= 1
+    assert np.all(np.diff(t_s) > 0)
+    assert 0 <= time.monotonic() - t_s[-1] < 5
+    assert np.all((y > 1e6) & (y < 1e13))
+
+
+def test_offset_to_a_process_on_this_machine_is_zero_within_its_bound(board):
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not math.isfinite(board.session.clock.bound_s):
+        assert time.monotonic() < deadline_s
+        board.wait(Samples)
+    assert abs(board.session.clock.offset_s) <= board.session.clock.bound_s < 0.1
+
+
+def test_bad_points_fail_in_one_sentence_that_names_what_is_wrong(board):
+    for wrong, says in (
+        ({"alpha": 1.0}, "alpha"),
+        ({"context_tokens": 0}, "context"),
+        ({"weights": "int3"}, "weights"),
+    ):
+        request_id = board.session.measure({**POINT, **wrong}, ["decode"])
+        failed = board.ended(request_id)
+        assert failed.kind == "failed"
+        assert says in failed.reason
+        assert "\n" not in failed.reason
+        assert "Traceback" not in failed.reason
+
+
+def test_a_model_file_that_is_cut_fails_in_one_sentence(board, tmp_path):
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(b"GGUF\3\0\0\0\1\0\0\0")
+    for path, says in ((cut, "cut.gguf"), (tmp_path / "none.gguf", "none.gguf")):
+        failed = board.ended(board.session.measure(POINT, ["decode"], model_file=str(path)))
+        assert failed.kind == "failed"
+        assert says in failed.reason
+
+
+def test_a_newer_point_supersedes_a_running_one_and_cancel_ends_it(board):
+    old = board.session.measure(POINT, ["decode", "ttft", "quality"])
+    board.wait(Progress, lambda event: event.request_id == old)
+    new = board.session.measure({**POINT, "alpha": 0.5}, ["ttft", "quality"])
+    assert board.ended(old).kind == "superseded"
+    board.wait(Progress, lambda event: event.request_id == new)
+    board.session.cancel(new)
+    assert board.ended(new).kind == "cancelled"
+
+
+def test_a_killed_worker_fails_its_run_and_the_next_has_a_fresh_one(board):
+    first = board.session.measure(POINT, ["ttft"])
+    board.wait(Progress, lambda event: event.request_id == first)
+    (worker,) = board.children()
+    os.kill(worker, 9)
+    assert "killed (signal 9)" in board.ended(first).reason
+    second = board.session.measure(POINT, ["ttft"])
+    board.wait(Progress, lambda event: event.request_id == second)
+    assert board.children() != [worker]
+    board.session.cancel(second)
+    assert board.ended(second).kind == "cancelled"
+
+
+def test_a_killed_agent_fails_what_ran_and_the_link_comes_back_with_a_gap(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    with attached() as board:
+        able = board.wait(Connected).hello["can"]["measure"] is True
+        index = [c.key for c in board.wait(Catalogue).channels].index("memory.available_byte")
+        board.wait(Samples)
+        request_id = board.session.bandwidth()
+        if able:
+            board.wait(Progress)
+        killed_s = time.monotonic()
+        os.kill(board.transport.pid, 9)
+        if able:
+            assert board.ended(request_id) == Failed(request_id, "failed", LOST)
+        down = board.wait(Disconnected)
+        assert down.reason == "the agent ended"
+        assert 0.4 <= down.retry_in_s <= 0.6
+        board.wait(Connected)
+        board.wait(Catalogue)
+        board.wait(Samples)
+        t_s, y = board.session.rings.window(index, 0, math.inf)
+        (gap,) = np.flatnonzero(np.isnan(y))
+        assert t_s[gap] <= killed_s < t_s[gap + 1]  # samples of before are kept, a gap parts them from the new ones
+        assert gap >= 1
+        assert board.wait(Samples).n_lost == 0
+
+
+def test_stop_ends_the_agent_and_every_thread():
+    before = set(threading.enumerate())
+    with attached() as board:
+        board.wait(Connected)
+        process = board.transport._process
+    assert process.returncode == 0
+    assert set(threading.enumerate()) <= before
+
+
+def test_stop_does_not_wait_for_a_silent_agent():
+    started_s = time.monotonic()
+    with attached(lambda: LocalTransport(["/bin/sleep", "1000"])):
+        pass
+    assert time.monotonic() - started_s < 10
+
+
+class ScriptedTransport:
+    """A link whose far end the test plays: bytes put are read, messages written are kept."""
+
+    def __init__(self, *script):
+        self._incoming = queue.Queue()
+        self.sent = queue.Queue()
+        self._decoder = Decoder()
+        for data in script:
+            self.put(data)
+
+    def put(self, data):
+        self._incoming.put(encode_control(data, 0) if isinstance(data, dict) else data)
+
+    def read(self):
+        data = self._incoming.get()
+        if data == b"":
+            self._incoming.put(b"")
+        return data
+
+    def write(self, data):
+        for frame in self._decoder.feed(data):
+            self.sent.put(decode_control(frame.body))
+
+    def close(self):
+        self._incoming.put(b"")
+
+
+def hello(**more):
+    return {
+        "op": "hello",
+        "protocol": 1,
+        "agent": "9.9",
+        "t_ns": time.monotonic_ns(),
+        "board": {},
+        "can": {"measure": True},
+        "models": [],
+        **more,
+    }
+
+
+def channel(key, absent=""):
+    return {"key": key, "unit": "W", "source": "x", "native_period_s": None, "absent": absent}
+
+
+CATALOGUE = {"op": "catalogue", "channels": [channel("a"), channel("b"), channel("c", "not here")], "rate_hz": 10}
+RECORD = record_struct(2)
+
+
+def samples(first, count, t0_s=0.0):
+    body = b"".join(RECORD.pack(int((t0_s + i) * 1e9), i, -i) for i in range(first, first + count))
+    return encode_frame(SAMPLES, first, body)
+
+
+def test_lost_records_are_counted_and_drawn_as_a_gap():
+    t_s = time.monotonic()
+    script = ScriptedTransport(hello(t_ns=0), CATALOGUE, samples(0, 3), samples(7, 2), samples(9, 1))
+    with attached(lambda: script) as board:
+        got = [board.wait(Samples) for _ in range(3)]
+        assert [(event.n_new, event.n_lost) for event in got] == [(3, 0), (2, 4), (1, 4)]
+        times, y = board.session.rings.window(0, 0, math.inf)
+        assert [None if math.isnan(v) else v for v in y] == [0, 1, 2, None, 7, 8, 9]
+        assert times[0] == pytest.approx(t_s, abs=5)  # the agent's zero in our clock
+        assert board.session.rings.window(1, 0, math.inf)[1][1] == -1
+
+
+def test_a_newer_agent_is_understood_and_a_wrong_message_is_a_line_in_the_log():
+    script = ScriptedTransport(
+        hello(protocol=2, colour="blue"),
+        encode_frame(1, 0, b'{"op":"dance"}'),
+        encode_frame(1, 0, b"not json"),
+        {"op": "catalogue", "channels": [{"key": "a"}], "rate_hz": 10},
+        encode_frame(SAMPLES, 0, b"12345"),
+        {"op": "log", "level": "error", "text": "hot"},
+        CATALOGUE,
+    )
+    with attached(lambda: script) as board:
+        assert board.wait(Connected).hello["colour"] == "blue"
+        texts = [board.wait(Log).text for _ in range(5)]
+        assert [text.split(":")[0] for text in texts[:3]] == ["message from the agent ignored"] * 3
+        assert "do not fit the catalogue" in texts[3]
+        assert texts[4] == "hot"
+        assert [c.key for c in board.wait(Catalogue).channels] == ["a", "b", "c"]
+
+
+def test_answers_to_unknown_or_finished_requests_are_dropped():
+    script = ScriptedTransport(hello())
+    with attached(lambda: script) as board:
+        board.wait(Connected)
+        request_id = board.session.bandwidth()
+        for _ in range(2):
+            script.put({"op": "result", "id": request_id, "body": {}})
+        script.put({"op": "result", "id": 999, "body": {}})
+        script.put({"op": "log", "level": "info", "text": "end"})
+        assert board.wait((Result, Log)) == Result(request_id, {})
+        assert board.wait((Result, Log)) == Log("info", "end")
+
+
+def test_requests_carry_what_was_asked_and_the_rate_is_kept_across_links():
+    links = [ScriptedTransport(hello()), ScriptedTransport(hello())]
+    opened = iter(links)
+    with attached(lambda: next(opened)) as board:
+        board.wait(Connected)
+        request_id = board.session.measure(POINT, ["decode"], queue=True)
+        board.session.subscribe(50.0)
+        board.session.cancel(request_id)
+        sent = [links[0].sent.get(timeout=PATIENCE_S) for _ in range(6)]
+        asked = [message for message in sent if message["op"] != "ping"]
+        assert asked[0] == {"op": "measure", "id": request_id, "point": POINT, "what": ["decode"], "queue": True}
+        assert asked[1] == {"op": "subscribe", "rate_hz": 50.0}
+        assert asked[2] == {"op": "cancel", "id": request_id}
+        links[0].put(b"")
+        assert board.wait(Failed).reason == LOST
+        board.wait(Connected)
+        while (message := links[1].sent.get(timeout=PATIENCE_S))["op"] == "ping":
+            pass
+        assert message == {"op": "subscribe", "rate_hz": 50.0}
+
+
+def test_a_request_that_cannot_be_sent_is_the_callers_mistake():
+    session = Session(ScriptedTransport, lambda event: None)
+    with pytest.raises(ProtocolError, match="finite"):
+        session.measure({"alpha": math.nan}, ["decode"])
+
+
+def refusing():
+    raise OSError(2, "No such file or directory")
+
+
+def test_attempts_back_off_with_jitter_and_for_ever():
+    with attached(refusing) as board:
+        waits = []
+        for _ in range(8):
+            down = board.wait(Disconnected)
+            assert down.reason == "the agent cannot start: No such file or directory"
+            waits.append(down.retry_in_s)
+            board.session.reconnect_now()
+    for wait_s, nominal_s in zip(waits, [*BACKOFF_S, 8.0, 8.0, 8.0], strict=True):
+        assert 0.8 * nominal_s <= wait_s <= 1.2 * nominal_s
+    assert len(set(waits)) == len(waits)
+
+
+def test_a_request_without_a_board_fails_at_once():
+    with attached(refusing) as board:
+        while board.wait(Disconnected).retry_in_s < 1.5:
+            board.session.reconnect_now()
+        started_s = time.monotonic()
+        request_id = board.session.measure(POINT, ["decode"])
+        assert board.ended(request_id) == Failed(request_id, "failed", DETACHED)
+        assert time.monotonic() - started_s < 1.0
+
+
+def test_a_stream_that_is_no_agent_is_named():
+    with attached(lambda: ScriptedTransport(b"x" * (2 << 20))) as board:
+        assert "no Trilemma frame" in board.wait(Disconnected).reason
+    with attached(lambda: LocalTransport(["/bin/echo", "command not found"])) as board:
+        assert board.wait(Disconnected).reason == "the agent ended before it said hello"
+
+
+def test_a_login_banner_before_the_first_frame_is_skipped():
+    with attached(lambda: ScriptedTransport(b"Welcome to Ubuntu\r\n$ ", hello())) as board:
+        board.wait(Connected)
+
+
+def test_a_silent_agent_is_given_up(monkeypatch):
+    monkeypatch.setattr(link, "SILENCE_S", 0.2)
+    with attached(lambda: ScriptedTransport(hello())) as board:
+        board.wait(Connected)
+        assert "silent" in board.wait(Disconnected).reason
+
+
+def test_a_flood_of_samples_stays_in_bounded_memory():
+    rings = Rings(16)
+    size = rings._t.nbytes + rings._y.nbytes
+    block = np.zeros((5000, 16), np.float32)
+    for i in range(50):
+        rings.append(np.arange(5000.0) + 5000 * i, block)
+    assert rings._t.nbytes + rings._y.nbytes == size < 8 << 20
+    assert len(rings.window(0, 0, math.inf)[0]) == 36_000
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(0, 12) | st.none(), max_size=20), st.integers(0, 80), st.integers(0, 80))
+def test_rings_are_a_list_of_which_the_end_is_kept(blocks, low, high):
+    rings, kept = Rings(2, capacity=7), []
+    for count in blocks:
+        if count is None:
+            rings.mark_gap()
+            kept += [(kept[-1][0], None)] if kept else []
+            continue
+        t = (math.floor(kept[-1][0]) + 1 if kept else 0) + np.arange(float(count))
+        rings.append(t, np.stack([t, -t], axis=1).astype(np.float32))
+        kept += [(time, time) for time in t]
+    times, y = rings.window(0, low, high + 0.5)
+    expected = [(t, v) for t, v in kept[-7:] if low <= t <= high + 0.5]
+    assert len(times) == len(expected)
+    for got_t, got_y, (t, v) in zip(times, y, expected, strict=True):
+        assert got_t == pytest.approx(t)
+        assert math.isnan(got_y) if v is None else got_y == v
+
+
+def test_windows_are_copies_and_wrong_channels_are_refused():
+    rings = Rings(1)
+    rings.append(np.array([1.0]), np.array([[2.0]], np.float32))
+    _, y = rings.window(0, 0, 9)
+    y[:] = 5
+    assert rings.window(0, 0, 9)[1][0] == 2
+    with pytest.raises(IndexError, match="channel_index: got 1, expected 0 to 0"):
+        rings.window(1, 0, 9)
+
+
+def test_clock_error_is_inside_its_bound_whatever_the_delays():
+    dice = random.Random(3)
+    for _ in range(300):
+        offset_ns = dice.randrange(-(10**15), 10**15)
+        clock, t_ns = ClockFilter(), 10**12
+        for _ in range(30):
+            there, back = int(dice.expovariate(1e-6)), int(dice.expovariate(3e-5))  # slow up, fast down
+            t2 = t_ns + there + offset_ns
+            t3 = t2 + 20_000
+            clock.add(t_ns, t2, t3, t3 - offset_ns + back)
+            t_ns += 10**9
+        assert abs(clock.offset_s - offset_ns * 1e-9) <= clock.bound_s + 1e-9 * abs(offset_ns) * 1e-6
+
+
+def test_clock_follows_a_step_and_refuses_the_impossible():
+    clock = ClockFilter()
+    assert math.isnan(clock.offset_s)
+    clock.add(0, 1000, 1000, -5)
+    assert math.isnan(clock.offset_s)
+    for i in range(20):
+        at = i * 10**9
+        step = 5 * 10**9 if i >= 5 else 0
+        clock.add(at, at + 50 + step, at + 50 + step, at + 100)
+    assert clock.offset_s == pytest.approx(5, abs=1e-6)
+    assert clock.bound_s == pytest.approx(50e-9)
+
+
+def test_a_blocking_board_says_why_it_cannot_be_attached():
+    with pytest.raises(LinkError, match="cannot start"), AttachedBoard(refusing):
+        pass
+    with pytest.raises(LinkError, match="before it said hello"), AttachedBoard(lambda: LocalTransport(["/bin/true"])):
+        pass
+
+
+def test_a_blocking_board_returns_bodies_and_raises_failures():
+    script = ScriptedTransport(hello(), CATALOGUE)
+    with AttachedBoard(lambda: script) as board:
+        shown = []
+        for answer in (
+            {"op": "progress", "id": 1, "done_frac": 0.5, "text": "half"},
+            {"op": "result", "id": 1, "body": {"x": 1}},
+        ):
+            threading.Timer(0.05, script.put, (answer,)).start()
+        assert board.bandwidth(lambda done, text: shown.append((done, text))) == {"x": 1}
+        threading.Timer(0.05, script.put, ({"op": "failed", "id": 2, "kind": "failed", "reason": "no"},)).start()
+        with pytest.raises(LinkError, match="no") as caught:
+            board.measure(POINT, ["decode"], lambda done, text: None)
+        assert caught.value.kind == "failed"
+        threading.Timer(0.05, script.put, (b"",)).start()
+        with pytest.raises(LinkError, match="lost"):
+            board.bandwidth(lambda done, text: None)
+
+
+def test_ctrl_c_cancels_on_the_board_and_comes_through(monkeypatch):
+    script = ScriptedTransport(hello(), CATALOGUE)
+    with AttachedBoard(lambda: script) as board:
+
+        def interrupted(done, text):
+            raise KeyboardInterrupt
+
+        def answer():
+            while (message := script.sent.get(timeout=PATIENCE_S))["op"] != "cancel":
+                if message["op"] == "bandwidth":
+                    script.put({"op": "progress", "id": message["id"], "done_frac": 0.5, "text": "half"})
+            script.put({"op": "failed", "id": message["id"], "kind": "cancelled", "reason": "cancelled"})
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            board.bandwidth(interrupted)
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
