@@ -1,0 +1,255 @@
+"""Scheduling a graph of operations: slack, list schedules with shared bandwidth, and the bounds none can leave.
+
+An operation has a length, predecessors, and the share w of the memory bandwidth that it uses while it runs alone.
+Operations that run at the same time and ask for more than there is get ``w_i / sum w`` of it each, and so take
+``sum w`` times as long; those without traffic do not notice (event driven: rates change when an operation starts or ends).
+
+References
+----------
+Trilemma models, M12; quantities, A16. Graham, Bell System Tech. J. 45, 1966; upward rank of HEFT: Topcuoglu, Hariri,
+Wu, IEEE TPDS 13(3), 2002.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.units import check_range
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One node of the graph.
+
+    Attributes
+    ----------
+    length_s : Time it takes alone, >= 0 [s].
+    after : Names of the operations that must have ended.
+    memory_frac : Share of the memory bandwidth it uses while it runs alone, in [0, 1].
+    """
+
+    name: str
+    length_s: float
+    after: tuple[str, ...] = ()
+    memory_frac: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_range(f"{self.name}: length_s", self.length_s, 0.0)
+        check_range(f"{self.name}: memory_frac", self.memory_frac, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """Earliest and latest start of each operation, by name, and how far it may slip without moving the end [s]."""
+
+    earliest_s: dict[str, float]
+    latest_s: dict[str, float]
+    slack_s: dict[str, float]
+    critical_path: tuple[str, ...]
+    critical_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When and where an operation ran."""
+
+    name: str
+    worker: int
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A list schedule with what bounds it: ``lower_s <= makespan_s <= upper_s`` without shared bandwidth."""
+
+    spans: tuple[Span, ...]
+    makespan_s: float
+    lower_s: float  # max(critical path, work / workers)
+    upper_s: float  # Graham: work / workers + (1 - 1/workers) critical path
+    stretch: float  # makespan over that of the same order with unlimited bandwidth
+
+
+def in_order(operations: Sequence[Operation]) -> list[Operation]:
+    """The operations with every predecessor first, otherwise as given.
+
+    Raises
+    ------
+    ValueError
+        Two operations share a name, a predecessor does not exist, or the graph has a cycle.
+    """
+    by_name = {op.name: op for op in operations}
+    if len(by_name) < len(operations):
+        twice = next(op.name for i, op in enumerate(operations) if by_name[op.name] is not op)
+        raise ValueError(f"operation {twice!r} is there twice, expected distinct names")
+    for op in operations:
+        for name in op.after:
+            if name not in by_name:
+                raise ValueError(f"operation {op.name!r}: after {name!r} names no operation of the graph")
+    waits = {op.name: len(set(op.after)) for op in operations}
+    followers = successors(operations)
+    ready, ordered = [op.name for op in operations if not op.after], list[Operation]()
+    for name in ready:
+        ordered.append(by_name[name])
+        for follower in followers[name]:
+            waits[follower] -= 1
+            if not waits[follower]:
+                ready.append(follower)
+    if len(ordered) < len(operations):
+        stuck = next(op.name for op in operations if waits[op.name])
+        raise ValueError(f"operation {stuck!r} waits for itself through a cycle, expected a graph without one")
+    return ordered
+
+
+def successors(operations: Sequence[Operation]) -> dict[str, list[str]]:
+    """Who waits for each operation."""
+    found: dict[str, list[str]] = {op.name: [] for op in operations}
+    for op in operations:
+        for name in dict.fromkeys(op.after):
+            found[name].append(op.name)
+    return found
+
+
+def slack(operations: Sequence[Operation], deadline_s: float | None = None) -> Slack:
+    """Earliest and latest starts by forward and backward passes, and the slack between them.
+
+    Parameters
+    ----------
+    deadline_s : End that the latest starts count back from; None takes the critical path's, so that its slack is 0. A
+        deadline the graph cannot meet gives negative slack.
+    """
+    ordered, after = in_order(operations), successors(operations)
+    length = {op.name: op.length_s for op in ordered}
+    earliest: dict[str, float] = {}
+    cause: dict[str, str | None] = {}
+    for op in ordered:
+        cause[op.name] = max(op.after, key=lambda n: earliest[n] + length[n], default=None)
+        earliest[op.name] = max((earliest[n] + length[n] for n in op.after), default=0.0)
+    last: str | None = max(earliest, key=lambda n: earliest[n] + length[n], default=None)
+    critical = 0.0 if last is None else earliest[last] + length[last]
+    path = list[str]()
+    while last is not None:
+        path.append(last)
+        last = cause[last]
+    end = critical if deadline_s is None else deadline_s
+    latest: dict[str, float] = {}
+    for op in reversed(ordered):
+        latest[op.name] = min((latest[n] for n in after[op.name]), default=end) - op.length_s
+    margins = {n: latest[n] - earliest[n] for n in earliest}
+    return Slack(earliest, latest, margins, tuple(reversed(path)), critical)
+
+
+def upward_rank(operations: Sequence[Operation]) -> dict[str, float]:
+    """Length of the longest way from the start of each operation to the end of the graph [s]."""
+    ordered, after = in_order(operations), successors(operations)
+    rank: dict[str, float] = {}
+    for op in reversed(ordered):
+        rank[op.name] = op.length_s + max((rank[n] for n in after[op.name]), default=0.0)
+    return rank
+
+
+def list_schedule(
+    operations: Sequence[Operation],
+    n_workers: int,
+    *,
+    share_bandwidth: bool = True,
+    rank: Mapping[str, float] | None = None,
+) -> Schedule:
+    """Start the ready operation of highest rank on every free worker, as time goes on.
+
+    Parameters
+    ----------
+    n_workers : Equal workers, >= 1.
+    share_bandwidth : Stretch operations that ask for more bandwidth together than there is.
+    rank : Priority of each operation; None takes `upward_rank`.
+    """
+    check_range("n_workers", n_workers, 1)
+    ordered = in_order(operations)
+    ranks = upward_rank(operations) if rank is None else rank
+    spans = _run(ordered, n_workers, ranks, share_bandwidth)
+    makespan = max((s.end_s for s in spans), default=0.0)
+    critical, work = slack(operations).critical_s, math.fsum(op.length_s for op in operations)
+    free = makespan
+    if share_bandwidth:
+        free = max((s.end_s for s in _run(ordered, n_workers, ranks, share_bandwidth=False)), default=0.0)
+    return Schedule(
+        tuple(spans),
+        makespan,
+        max(critical, work / n_workers),
+        work / n_workers + (1 - 1 / n_workers) * critical,
+        makespan / free if free else 1.0,
+    )
+
+
+def _run(ordered: Sequence[Operation], n_workers: int, rank: Mapping[str, float], share_bandwidth: bool) -> list[Span]:
+    by_name, after = {op.name: op for op in ordered}, successors(ordered)
+    waits = {op.name: len(set(op.after)) for op in ordered}
+    ready = [(-rank[op.name], i, op.name) for i, op in enumerate(ordered) if not op.after]
+    heapq.heapify(ready)
+    position = {op.name: i for i, op in enumerate(ordered)}
+    free, left, started = list(range(n_workers)), dict[str, float](), dict[str, tuple[int, float]]()
+    now, spans = 0.0, list[Span]()
+    while ready or left:
+        while ready and free:
+            name = heapq.heappop(ready)[2]
+            started[name] = heapq.heappop(free), now
+            left[name] = by_name[name].length_s
+        wanted = math.fsum(by_name[n].memory_frac for n in left) if share_bandwidth else 0.0
+        pace = {n: 1 / max(1.0, wanted) if by_name[n].memory_frac else 1.0 for n in left}
+        step = min(left[n] / pace[n] for n in left)
+        ending = [n for n in left if left[n] / pace[n] <= step * (1 + 1e-12)]
+        now += step
+        for n in left:
+            left[n] -= step * pace[n]
+        for name in ending:
+            del left[name]
+            worker, start = started[name]
+            spans.append(Span(name, worker, start, now))
+            heapq.heappush(free, worker)
+            for follower in after[name]:
+                waits[follower] -= 1
+                if not waits[follower]:
+                    heapq.heappush(ready, (-rank[follower], position[follower], follower))
+    return spans
+
+
+def contended_length_s(length_s: float, gamma: float, load_frac: float) -> float:
+    """The article's estimate under load, ``T (1 + gamma u)`` [s]; gamma in [0.1, 0.9], u in [0, 1]."""
+    check_range("length_s", length_s, 0.0)
+    check_range("gamma", gamma, 0.1, 0.9)
+    check_range("load_frac", load_frac, 0.0, 1.0)
+    return length_s * (1 + gamma * load_frac)
+
+
+# --- lengths by formula -----------------------------------------------------------------------------------------------
+
+
+def memory_length_s(byte: float, bandwidth_byte_s: float) -> float:
+    """Time to move bytes at a bandwidth [s]."""
+    check_range("byte", byte, 0.0)
+    check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
+    return byte / bandwidth_byte_s
+
+
+def compute_length_s(flop: float, compute_op_s: float) -> float:
+    """Time to compute at a rate [s]."""
+    check_range("flop", flop, 0.0)
+    check_range("compute_op_s", compute_op_s, 0.0, open_low=True)
+    return flop / compute_op_s
+
+
+def roofline_length_s(byte: float, flop: float, bandwidth_byte_s: float, compute_op_s: float) -> float:
+    """The longer of moving and computing [s]."""
+    return max(memory_length_s(byte, bandwidth_byte_s), compute_length_s(flop, compute_op_s))
+
+
+FORMULAS: dict[str, Callable[..., float]] = {
+    "memory": memory_length_s,
+    "compute": compute_length_s,
+    "roofline": roofline_length_s,
+    "contended": contended_length_s,
+}
+"""Formulas that a schedule file can name for the length of an operation, with their arguments by name."""
