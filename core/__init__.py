@@ -50,8 +50,8 @@ T_steady       temperature with leakage                          power.steady_te
 W_0            Lambert's W                                       power.lambert_w0                   M6
 =============  ================================================  =================================  ======
 
-Above them: `parameters` (what measurements teach, and its priors), `scenario` (an operating point to its prediction),
-`measured`, `robust`, `calibrate`, `crosscheck` (measurements to a posterior, and how far to trust it), `design` and
-`explore` (what to measure next, what limits a point), `load` and `gguf_header` (resources and model files), `spec` and
-`units` (the vocabulary).
+Above them: `parameters` (what measurements teach, and its priors), `accuracy` (damages put together), `scenario` (an
+operating point to its prediction), `measured`, `robust`, `calibrate`, `crosscheck` (measurements to a posterior, and
+how far to trust it), `design` and `explore` (what to measure next, what limits a point), `load` and `gguf_header`
+(resources and model files), `spec` and `units` (the vocabulary).
 """

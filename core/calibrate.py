@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core import robust
 from core.crosscheck import CrossCheck, leave_one_out, published_shape
 from core.design import choose
-from core.measured import DECODE, TTFT, MeasuredPoint, Rows
+from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
 from core.parameters import Physical, extended, physical_parameters, prior, ratio_names
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
 from core.units import Z90
@@ -108,9 +108,11 @@ def calibrate(
     before = prior(_same_board(points, catalogue, at or OperatingPoint()))
     for measured in points:
         before = extended(before, ratio_names(catalogue.setting(measured.point)))
-    rows = Rows.of(points, catalogue, before)
-    fitted = rows.fit(before)
-    posterior = _posterior(before, fitted, rows)
+    rows, timed = Rows.of(points, catalogue, before), before
+    fitted = rows.fit(timed)
+    judged = AccuracyRows.of(points, catalogue)
+    before = extended(before, dict(zip(judged.names, judged.prior_sd, strict=True)))
+    posterior = _posterior(before, fitted, rows, judged)
     residual = [np.full(len(points), np.nan) for _ in (DECODE, TTFT)]
     outlier = np.zeros(len(points), dtype=bool)
     spread = np.sqrt(np.square(fitted.scale[rows.observed.kind]) + np.square(rows.observed.noise_sd))
@@ -118,13 +120,15 @@ def calibrate(
         of_kind = rows.observed.kind == kind
         residual[kind][rows.owner[of_kind]] = fitted.residual[of_kind]
         outlier[rows.owner[of_kind]] |= (np.abs(fitted.residual) > OUTLIER_SCALES * spread)[of_kind]
-    checks = leave_one_out(rows, before, fitted.mean) if check else {}
+    checks = leave_one_out(rows, timed, fitted.mean) if check else {}
     return Calibration(
         tuple(points),
         posterior,
         tuple(
             _described(which, before, posterior)
-            for which in physical_parameters([m.point for m in points], with_ttft=posterior.n_ttft > 0)
+            for which in physical_parameters(
+                [m.point for m in points], with_ttft=posterior.n_ttft > 0, with_accuracy=posterior.n_quality > 0
+            )
         ),
         residual[DECODE],
         residual[TTFT],
@@ -179,16 +183,25 @@ def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: Opera
     return settings[0]
 
 
-def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows) -> Posterior:
+def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: AccuracyRows) -> Posterior:
+    """Put what the times and what the accuracy taught together; they have no parameter in common."""
+    accuracy = judged.fit(before)
+    cov = before.log_cov.copy()
+    n = len(fitted.mean)
+    cov[:n, :n], cov[n:, n:] = fitted.cov, accuracy.cov
     decode_sd, ttft_sd = fitted.scale * robust.NORMAL_SD_PER_SCALE
+    damage_sd, top1_sd = accuracy.scale * robust.NORMAL_SD_PER_SCALE
     return replace(
         before,
-        log_mean=fitted.mean,
-        log_cov=fitted.cov,
+        log_mean=np.concatenate([fitted.mean, accuracy.mean]),
+        log_cov=cov,
         decode_log_sd=float(decode_sd),
         ttft_log_sd=float(ttft_sd),
+        damage_log_sd=float(damage_sd),
+        top1_log_sd=float(top1_sd),
         n_decode=int(np.sum(rows.observed.kind == DECODE)),
         n_ttft=int(np.sum(rows.observed.kind == TTFT)),
+        n_quality=len(judged.observed.value),
     )
 
 

@@ -1,4 +1,7 @@
-"""Measured times as arrays, and the model of them that a fit needs: predictions in logarithms with their Jacobian."""
+"""Measured points as arrays, and the model of them that a fit needs: predictions in logarithms with their Jacobian.
+
+Times and accuracy have no parameter in common, so they are two sets of rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import latency, robust
+from core import accuracy, latency, quality, robust
 from core.parameters import loadings
 from core.scenario import decode_costs, prefill_costs
 from core.spec import Catalogue, OperatingPoint, Posterior
@@ -17,7 +20,8 @@ from core.units import Z90, check_range
 
 Floats = NDArray[np.float64]
 
-DECODE, TTFT = 0, 1  # kinds of observation
+DECODE, TTFT = 0, 1  # kinds of observed times
+KL, TOP1 = 0, 1  # kinds of observed accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +37,40 @@ class MeasuredPoint:
     log_sd: float = 0.0
     ttft_s: float | None = None
     ttft_log_sd: float = 0.0
+    mean_kl: float | None = None  # mean Kullback-Leibler divergence from the reference [nat]
+    kl_log_sd: float = 0.0
+    top1_agreement: float | None = None
+    n_scored: int = 0  # tokens that the agreement is a share of
 
     def __post_init__(self) -> None:
         for name in ("decode_s", "ttft_s"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), 0.0, np.inf, open_low=True, open_high=True)
-        check_range("log_sd", self.log_sd, 0.0, open_high=True)
-        check_range("ttft_log_sd", self.ttft_log_sd, 0.0, open_high=True)
+        for name in ("log_sd", "ttft_log_sd", "kl_log_sd"):
+            check_range(name, getattr(self, name), 0.0, open_high=True)
+        if self.mean_kl is not None:
+            check_range("mean_kl", self.mean_kl, 0.0, open_high=True)
+        if self.top1_agreement is not None:
+            check_range("top1_agreement", self.top1_agreement, 0.0, 1.0)
+            check_range("n_scored", self.n_scored, 1)
 
 
 def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPoint:
     """Take what calibration needs from the result of a measured run, ``{output: {median, q05, q95, n, ...}}``."""
     decode_s, log_sd = _value(body.get("decode_s"))
     ttft_s, ttft_log_sd = _value(body.get("ttft_s"))
-    return MeasuredPoint(point, decode_s, log_sd, ttft_s, ttft_log_sd)
+    mean_kl, kl_log_sd = _divergence(body.get("mean_kl"))
+    agreement = body.get("top1_agreement") or {}
+    top1, n_scored = (float(agreement["median"]), int(agreement.get("n", 1))) if "median" in agreement else (None, 0)
+    return MeasuredPoint(point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored)
+
+
+def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
+    """Return a recorded mean with its log-sd, from the interval of the mean."""
+    if not record or "median" not in record:
+        return None, 0.0
+    mean, above = float(record["median"]), float(record["q95"]) - float(record["median"])
+    return mean, above / (Z90 * mean) if mean > 0.0 else 0.0
 
 
 def _value(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
@@ -139,3 +163,61 @@ class Rows:
 def _stack(kind: Any, costs: list[Any]) -> Any:
     """Turn scalar records into one record of arrays."""
     return kind(*(np.array([getattr(c, f.name) for c in costs], dtype=float) for f in fields(kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyRows:
+    """The observed accuracy as arrays: a row per measured divergence and per measured agreement, both in logarithms."""
+
+    names: tuple[str, ...]
+    prior_sd: Floats  # (p,)
+    observed: robust.Observed
+    medians: tuple[Floats, Floats, Floats]  # damages before measurements, (n,) each
+    log_mass: Floats  # (n,)
+    loading: Floats  # (5, n, p)
+
+    @classmethod
+    def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> AccuracyRows:
+        """Lay out what was measured; what equals the reference exactly has no logarithm and says nothing."""
+        damaged = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.setting(m.point)).medians))]
+        found = [(m, KL, np.log(m.mean_kl), m.kl_log_sd) for m in damaged if m.mean_kl]
+        for m in damaged:
+            if m.top1_agreement is not None and m.mean_kl != 0.0:
+                n_differing = (1.0 - m.top1_agreement) * m.n_scored + 0.5
+                log_share = np.log(-np.log1p(-n_differing / (m.n_scored + 1.0)))
+                found.append((m, TOP1, log_share, 1.0 / np.sqrt(n_differing)))
+        settings = [catalogue.setting(m.point) for m, *_ in found]
+        prior_sd: dict[str, float] = {}
+        for (m, *_), at in zip(found, settings, strict=True):
+            prior_sd |= accuracy.ratios(m.point, at)
+        causes = [accuracy.causes(m.point, at) for (m, *_), at in zip(found, settings, strict=True)]
+        medians = np.array([c.medians for c in causes], dtype=float).reshape(len(found), 3)
+        loading = [[[float(n == own) for n in prior_sd] for own in accuracy.names(m.point)] for m, *_ in found]
+        return cls(
+            tuple(prior_sd),
+            np.array(list(prior_sd.values())),
+            robust.Observed(
+                np.array([value for _, _, value, _ in found], dtype=float),
+                np.array([sd for _, _, _, sd in found], dtype=float),
+                np.array([kind for _, kind, _, _ in found], dtype=np.intp),
+            ),
+            (medians[:, 0], medians[:, 1], medians[:, 2]),
+            np.array([c.log_mass for c in causes], dtype=float),
+            np.array(loading).reshape(len(found), 5, len(prior_sd)).transpose(1, 0, 2),
+        )
+
+    def model(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the predicted logarithms and their Jacobian."""
+        own = self.loading @ theta
+        log_d, gradient = accuracy.log_damage(self.medians, self.log_mass, own)
+        is_top1 = self.observed.kind == TOP1
+        predicted = np.where(is_top1, accuracy.log_disagreement(log_d) + own[4], np.log(quality.KL_PER_DAMAGE) + log_d)
+        per_damage = np.where(is_top1, quality.TOP1_POWER, 1.0)
+        slopes = np.array([*(per_damage * g for g in gradient), is_top1.astype(float)])
+        return predicted, np.sum(slopes[:, :, None] * self.loading, axis=0)
+
+    def fit(self, before: Posterior) -> robust.Fit:
+        """Return the posterior of the accuracy parameters about their priors."""
+        scale = np.array([before.damage_log_sd, before.top1_log_sd]) / robust.NORMAL_SD_PER_SCALE
+        prior = robust.Prior(np.zeros(len(self.names)), np.diag(np.square(self.prior_sd)), scale)
+        return robust.fit(self.model, self.observed, prior)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.latency import PARAMETERS
-from core.spec import OperatingPoint, Posterior, Setting
+from core.spec import Array, OperatingPoint, Posterior, Setting
 
 MODEL_LOG_SD = 0.12  # between models on one board: kernel coverage of an architecture (Trilemma models, M10)
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
@@ -111,8 +112,10 @@ class Physical:
         return np.array([float(name in self.names) for name in posterior.names])
 
 
-def physical_parameters(points: Sequence[OperatingPoint], *, with_ttft: bool) -> tuple[Physical, ...]:
-    """Return the parameters that the times of these points depend on."""
+def physical_parameters(
+    points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False
+) -> tuple[Physical, ...]:
+    """Return the parameters that these points depend on."""
     weights, caches, models = (
         sorted({getattr(point, field) for point in points}) for field in ("weights", "kv", "model")
     )
@@ -131,6 +134,28 @@ def physical_parameters(points: Sequence[OperatingPoint], *, with_ttft: bool) ->
             Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of the compute rate, {w} prompts")
             for w in weights
         ]
+    if with_accuracy:
+        policies = sorted({point.policy for point in points if point.alpha > 0.0})
+        found += [
+            Physical(f"damage.{p}", (f"damage.{p}",), f"damage by pruning, {p}, over its prior") for p in policies
+        ]
     if len(models) > 1:
         found += [Physical(f"model.{m}", (f"model.{m}",), f"factor of {m} on the decode time") for m in models]
     return tuple(found)
+
+
+def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the quadratic form of a gradient, given as one array per parameter, with a covariance."""
+    total: Any = 0.0
+    for i, slope in enumerate(gradient):
+        inner: Any = cov[i, i] * slope
+        for j in range(i):
+            if cov[i, j] != 0.0:
+                inner = inner + 2.0 * cov[i, j] * gradient[j]
+        total = total + inner * slope
+    return np.asarray(total)
+
+
+def plain(value: Any) -> Array:
+    """Return a float for what has no dimensions, and an array as it is."""
+    return value if np.ndim(value) else float(value)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import latency, power, pruning, quality, traffic
-from core.parameters import extended, loadings, prior, ratio_names
+from core import accuracy, latency, power, traffic
+from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names
 from core.spec import (
     Absent,
     Array,
@@ -97,7 +97,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.mode.key,
     ):
         posterior = prior(at)
-    known = _Known.of(extended(posterior, ratio_names(at)), point)
+    known = _Known.of(extended(posterior, ratio_names(at) | accuracy.ratios(point, at)), point)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
     n = int(np.prod(shape))
@@ -142,25 +142,9 @@ class _Known:
         return cls(posterior, latency.LatencyParameters(*medians[:6]), medians[6], rows @ posterior.log_cov @ rows.T)
 
 
-def _variance(gradient: tuple[Array, ...], cov: NDArray[np.float64]) -> Array:
-    """Return the quadratic form of a gradient, given as one array per parameter, with a covariance."""
-    total: Any = 0.0
-    for i, a in enumerate(gradient):
-        inner: Any = cov[i, i] * a
-        for j in range(i):
-            if cov[i, j] != 0.0:
-                inner = inner + 2.0 * cov[i, j] * gradient[j]
-        total = total + inner * a
-    return np.asarray(total)
-
-
 def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
     factor = np.exp(Z90 * np.asarray(log_sd))
-    return Estimate(_plain(median), _plain(median / factor), _plain(median * factor), provenance)
-
-
-def _plain(value: Any) -> Array:
-    return value if np.ndim(value) else float(value)
+    return Estimate(plain(median), plain(median / factor), plain(median * factor), provenance)
 
 
 def _origin(n_points: int) -> Provenance:
@@ -171,11 +155,11 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
     parts = latency.decode_parts(costs, known.parameters)
-    variance = _variance((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
+    variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
     log_sd = np.sqrt(variance + known.posterior.decode_log_sd**2)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(at, costs, decode_s, log_sd)
-    perplexity_ratio, top1_agreement = _accuracy(point, at)
+    perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
     held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, 1.0 - np.asarray(_saved(point, at)))
     return Prediction(
         decode_s=decode_s,
@@ -206,39 +190,11 @@ def _energy(at: Setting, costs: latency.DecodeCosts, decode_s: Estimate, log_sd:
     )
 
 
-def _accuracy(point: OperatingPoint, at: Setting) -> tuple[Output, Output]:
-    """Return perplexity relative to the reference without pruning, and agreement of the most likely token with it."""
-    damage = quality.added(*damages(point, at))
-    ratio, agreement = quality.perplexity_ratio(damage), quality.top1_agreement(quality.mean_kl(damage))
-    return _banded(ratio), _banded(agreement)
-
-
-def _banded(band: quality.Band) -> Estimate:
-    return Estimate(_plain(band.median), _plain(band.q05), _plain(band.q95), Provenance.PREDICTED)
-
-
-def damages(point: OperatingPoint, at: Setting) -> tuple[quality.Damage, quality.Damage, quality.Damage]:
-    """Return the damage done by the weight format, by the KV format and by pruning."""
-    n_tokens = np.rint(point.context_tokens)  # a sweep may pass between two whole numbers
-    dropped = 1.0 - pruning.zipf_retained_mass(n_tokens, pruning.keep_count(n_tokens, point.alpha))
-    return (
-        quality.weights_damage(
-            at.weights.bits_per_weight,
-            importance_matrix=at.weights.importance_matrix,
-            scale=at.model.damage_scale,
-            scale_log_sd=at.model.damage_scale_log_sd,
-            reference_bits=at.reference.bits_per_weight if at.reference else quality.LOSSLESS_BIT,
-        ),
-        quality.kv_damage(at.kv.bits_per_value),
-        quality.pruning_damage(dropped, point.policy),
-    )
-
-
 def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}, and none was measured")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    var = _variance(latency.prefill_log_gradient(parts), known.log_cov[:6, :6]) + known.posterior.ttft_log_sd**2
+    var = quadratic(latency.prefill_log_gradient(parts), known.log_cov[:6, :6]) + known.posterior.ttft_log_sd**2
     return _estimate(parts.total, np.sqrt(var), _origin(known.posterior.n_ttft))
 
 
@@ -246,7 +202,7 @@ def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
     excess = np.maximum(parts.compute - parts.memory, 0.0)
     shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token)
     names = ("weights", "kv", "unpack", "compute", "layers", "token")
-    return {name: _plain(share * factor) for name, share in zip(names, shares, strict=True)}
+    return {name: plain(share * factor) for name, share in zip(names, shares, strict=True)}
 
 
 def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:

@@ -1,0 +1,180 @@
+"""``trilemma calibrate``: measure a handful of points of this machine, fit the model to them, say how good it is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.progress import ProgressLine
+from app.cli.taught import points_of
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.transport import LocalTransport
+from app.model.axes import canonical
+from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
+from app.model.calibration import candidates
+from app.model.files import FileError
+from app.model.machine import cannot, machine_key
+from app.model.measurements import Measurement, append_measurement, load_measurements, measurements_file
+from app.model.records import point_record
+from app.views.format import estimate_text, quantity_text
+from core.calibrate import Calibration, calibrate, calibration_plan
+from core.crosscheck import CrossCheck
+from core.explore import next_measurement
+from core.load import load_catalogue
+from core.spec import Catalogue, Estimate, OperatingPoint
+
+GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0, 0.3, 0.6, 0.9))
+"""Weight formats, contexts and prune rates of ``--grid``."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what to measure and what to fit."""
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--grid", action="store_true", help="measure 64 points (formats x contexts x alpha), in minutes")
+    what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
+    parser.add_argument("--fresh", action="store_true", help="fit only what is measured now, not what was before")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, fit and report."""
+    if args.fresh and args.fit_only:
+        raise UserError("--fresh fits what is measured now: expected it without --fit-only")
+    try:
+        with AttachedBoard(LocalTransport) as board:
+            machine = machine_key(board.hello)
+            new = [] if args.fit_only else _measure(board, machine, grid=args.grid)
+        catalogue = measured_here(load_catalogue(), machine)
+        saved = new if args.fresh else load_measurements(measurements_file(), machine)[0]
+        calibration = _fit(saved, catalogue)
+    except (LinkError, FileError) as error:
+        raise UserError(str(error)) from error
+    proposal = next_measurement(calibration, candidates(), catalogue)
+    if args.json:
+        print_json(document(calibration, proposal))
+    else:
+        _print(calibration, proposal)
+    return 0
+
+
+def _measure(board: AttachedBoard, machine: str, *, grid: bool) -> list[Measurement]:
+    """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there."""
+    for what in ("bandwidth", "measure"):
+        if reason := cannot(board.hello, what):
+            raise UserError(reason.rstrip("."))
+    with ProgressLine() as line:
+        record = board.bandwidth(line.show).get("read_byte_s", {})
+        if "median" in record:
+            save_bandwidth(bandwidth_file(), machine, record)
+        catalogue = measured_here(load_catalogue(), machine)
+        plan = _grid() if grid else calibration_plan(catalogue)
+        done = []
+        for number, point in enumerate(plan, 1):
+
+            def show(done_frac: float, text: str, number: int = number) -> None:
+                line.show((number - 1 + done_frac) / len(plan), f"point {number} of {len(plan)}: {text}")
+
+            asked = canonical(point, catalogue)
+            body = board.measure(point_record(asked), ("decode", "ttft"), show)
+            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
+            done.append(Measurement(asked, body, time_utc, machine))
+            append_measurement(measurements_file(), done[-1])
+    return done
+
+
+def _grid() -> list[OperatingPoint]:
+    plain = OperatingPoint()
+    return [replace(plain, weights=w, context_tokens=n, alpha=alpha) for w, n, alpha in product(*GRID)]
+
+
+def _fit(measurements: list[Measurement], catalogue: Catalogue) -> Calibration:
+    points = [p for p in points_of(measurements, catalogue) if p.point.board == "this" and p.point.runtime == "builtin"]
+    if not points:
+        raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
+    return calibrate(points, catalogue)
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def document(calibration: Calibration, proposal: tuple[OperatingPoint, str] | None) -> dict[str, Any]:
+    """Return a calibration as JSON values."""
+    points = [
+        {
+            "point": point_record(measured.point),
+            "decode_s": measured.decode_s,
+            "ttft_s": measured.ttft_s,
+            "decode_log_residual": None if measured.decode_s is None else float(residual),
+            "outlier": bool(outlier),
+        }
+        for measured, residual, outlier in zip(
+            calibration.points, calibration.decode_log_residual, calibration.outlier, strict=True
+        )
+    ]
+    return {
+        "bandwidth_byte_s": calibration.posterior.bandwidth_byte_s,
+        "parameters": {
+            p.key: {**_record(p.estimate), "unit": p.unit, "prior": _record(p.prior), "verdict": p.verdict}
+            for p in calibration.parameters
+        },
+        "condition_number": calibration.condition_number,
+        "leave_one_out": _check(calibration.check),
+        "leave_one_out_ttft": _check(calibration.ttft_check),
+        "published_formula_fitted": _check(calibration.published_check),
+        "next": None if proposal is None else {"point": point_record(proposal[0]), "why": proposal[1]},
+        "points": points,
+    }
+
+
+def _record(estimate: Estimate) -> dict[str, Any]:
+    bounds = {name: float(getattr(estimate, name)) for name in ("median", "q05", "q95")}
+    return {**bounds, "provenance": estimate.provenance.value}
+
+
+def _check(check: CrossCheck | None) -> dict[str, Any]:
+    if check is None:
+        return {"absent": "fewer than three measured points"}
+    return {
+        "n": check.n,
+        "median_error_frac": check.median_error_frac,
+        "p90_error_frac": check.p90_error_frac,
+        "coverage_frac": check.coverage_frac,
+        "r2": check.r2,
+    }
+
+
+def _print(calibration: Calibration, proposal: tuple[OperatingPoint, str] | None) -> None:
+    n_flagged = int(calibration.outlier.sum())
+    print(
+        f"{len(calibration.points)} measured points, {n_flagged} flagged as outliers; "
+        f"bandwidth {quantity_text(calibration.posterior.bandwidth_byte_s, 'byte/s')}\n"
+    )
+    rows = [("PARAMETER", "NOW", "BEFORE", "")]
+    rows += [(p.meaning, _text(p.estimate, p.unit), _text(p.prior, p.unit), p.verdict) for p in calibration.parameters]
+    print_table(rows)
+    print("\nEach point predicted from all others (leave one out):")
+    print_table(
+        [
+            ("", "MEDIAN ERROR", "90 % UNDER", "IN 90 % INTERVAL", "POINTS", "R2"),
+            *_check_rows("decode time", calibration.check),
+            *_check_rows("time to first token", calibration.ttft_check),
+            *_check_rows("published formula, its constant fitted", calibration.published_check),
+        ]
+    )
+    if proposal is not None:
+        print(f"\nNext: {proposal[1]}.")
+
+
+def _text(estimate: Estimate, unit: str) -> str:
+    return str(estimate_text(float(estimate.median), float(estimate.q05), float(estimate.q95), unit))
+
+
+def _check_rows(name: str, check: CrossCheck | None) -> Sequence[tuple[str, ...]]:
+    if check is None:
+        return []
+    shares = (check.median_error_frac, check.p90_error_frac, check.coverage_frac)
+    return [(name, *(quantity_text(share, "frac") for share in shares), str(check.n), f"{check.r2:.4f}")]
