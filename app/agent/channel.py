@@ -49,6 +49,10 @@ class Sensor(Protocol):
     def channels(self) -> Sequence[Channel]:
         """The columns, in the order of the values that `read` returns."""
 
+    @property
+    def interval_ns(self) -> int:
+        """The shortest time between reads that can give a new value."""
+
     def read(self, t_ns: int) -> Sequence[float]:
         """Return one value a channel, NaN where it cannot be read now. Never raises."""
 
@@ -58,6 +62,8 @@ class Gauge:
 
     A value outside `valid` is what a driver says when it has none (-256 degC of a powered-off block): NaN.
     """
+
+    interval_ns = 0
 
     def __init__(
         self, channel: Channel, file: KernelFile, scale: float, valid: tuple[float, float] = (-math.inf, math.inf)

@@ -49,11 +49,12 @@ class Outbox:
         """Queue one sample record."""
         with self._changed:
             self._records.append(record)
+            if len(self._records) == 1:  # the writer waits for the first of a batch; waking it for each would cost more
+                self._changed.notify()
             while len(self._records) > self._max_records:
                 self._records.popleft()
                 self._first_record += 1
                 self.n_dropped += 1
-            self._changed.notify()
 
     def set_max_records(self, max_records: int) -> None:
         """Change how many records wait for a stalled reader."""

@@ -21,13 +21,14 @@ MAX_POWER_W = 10e3
 """No board or CPU package draws more: a counter that says so was reset, not wrapped."""
 
 _STUCK_S = 1.0  # a counter that stands still so long is not counting (virtual machines show such)
-_SHORTEST_S = 0.02  # RAPL counts in steps of 1 ms: shorter intervals would be 5 % wrong
 _ENTRY_NS = 20_000_000  # the meter keeps at most 50 entries a second
 _RAPL_RULE = 'SUBSYSTEM=="powercap", KERNEL=="intel-rapl:*", RUN+="/bin/chmod a+r %S%p/energy_uj"'
 
 
 class EnergyCounter:
     """Mean power between reads of a counter of microjoules that wraps at `max_range_uj` (0: unknown, a wrap is NaN)."""
+
+    interval_ns = 20_000_000  # RAPL counts in steps of 1 ms: a shorter interval would be more than 5 % wrong
 
     def __init__(self, channel: Channel, file: KernelFile, max_range_uj: int) -> None:
         self.channels = (channel,)
@@ -49,9 +50,9 @@ class EnergyCounter:
         return (self._power_w,)
 
     def _advance(self, t_ns: int, count: int, last_ns: int, last_count: int) -> None:
-        duration_s = (t_ns - last_ns) * 1e-9
-        if duration_s < _SHORTEST_S:
+        if t_ns - last_ns < self.interval_ns:
             return
+        duration_s = (t_ns - last_ns) * 1e-9
         if count == last_count:
             if duration_s > _STUCK_S:
                 self._power_w = math.nan
@@ -69,6 +70,8 @@ class Battery:
 
     Many drivers give no sign, so the sign is taken from the status; a flow whose direction is not stated is NaN.
     """
+
+    interval_ns = 100_000_000
 
     def __init__(self, folder: Path, key: str) -> None:
         has_power = (folder / "power_now").exists()

@@ -21,6 +21,8 @@ VALID_TEMP_C = (-55.0, 200.0)
 class CpuTimes:
     """Shares of the time that all processors were busy, and that the host gave to other guests, since the last read."""
 
+    interval_ns = 50_000_000  # 5 ticks
+
     def __init__(self, file: KernelFile) -> None:
         self.file = file
         source = str(file.path)
@@ -57,6 +59,8 @@ def _cpu_times(data: bytes | None) -> tuple[int, int, int] | None:
 class MemoryAvailable:
     """Memory that new programs could take without swapping."""
 
+    interval_ns = 20_000_000
+
     def __init__(self, file: KernelFile) -> None:
         self.file = file
         self.channels = (Channel("memory.available_byte", "byte", str(file.path)),)
@@ -69,6 +73,8 @@ class MemoryAvailable:
 
 class Load:
     """Mean number of runnable tasks over the last minute."""
+
+    interval_ns = 1_000_000_000  # the kernel renews it every 5 s
 
     def __init__(self, file: KernelFile) -> None:
         self.file = file
