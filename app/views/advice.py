@@ -5,13 +5,12 @@ Every figure in a sentence is a prediction of the same engine that draws the cur
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from functools import cache
 
 from app.model.store import Store
 from app.views.format import change_text, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
-from core.pruning import r_max_zipf
 from core.spec import Absent, Estimate, OperatingPoint, Prediction
 
 PARTS = {
@@ -22,7 +21,9 @@ PARTS = {
     "layers": "per-layer cost",
     "token": "cost per token",
 }
-DROPPED_MASS = 0.02
+OURS = ("fp32", "bf16", "fp16", "int8", "int4")
+"""The formats that are not GGUF types: a proposal stays within the family of the current format."""
+
 WORTH_FRAC = 0.01  # a change that saves less than this share is not proposed
 CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
 
@@ -35,21 +36,8 @@ class Change:
     point: OperatingPoint
     prediction: Prediction
     saved_s: float
+    asked: bool  # whether it changes what was asked for, such as the context, so that it is listed but not proposed
     lost_agreement: float | None  # share of tokens, positive where it costs; None where not predicted
-
-
-@cache
-def r_max(n_tokens: int) -> float:
-    """Return the prune rate beyond which more than 2 % of the attention mass is dropped, under Zipf's law."""
-    return r_max_zipf(n_tokens, DROPPED_MASS)
-
-
-def r_max_text(n_tokens: int) -> str:
-    """Return in words what the red part of the prune rate means."""
-    return (
-        f"Beyond r_max {number_text(r_max(n_tokens), 2)} pruning drops more than 2 % of the attention mass, "
-        f"if the mass falls by rank as Zipf's law with exponent 1.2 (an assumption, not measured)."
-    )
 
 
 def changes(store: Store) -> list[Change]:
@@ -66,7 +54,8 @@ def changes(store: Store) -> list[Change]:
         lost = None
         if isinstance(base.top1_agreement, Estimate) and isinstance(there.top1_agreement, Estimate):
             lost = float(base.top1_agreement.median) - float(there.top1_agreement.median)
-        found.append(Change(text, point, there, saved, lost))
+        asked = point.context_tokens != here.context_tokens
+        found.append(Change(text, point, there, saved, asked, lost))
     return sorted(found, key=lambda change: -change.saved_s)
 
 
@@ -80,11 +69,8 @@ def _steps(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint
     smaller = _smaller_weights(store, here)
     if smaller:
         steps.append((f"{smaller} weights", replace(here, weights=smaller)))
-    kv = store.catalogue.kv_formats
-    bits = kv[here.kv].bits_per_value
-    below = [key for key in kv if kv[key].bits_per_value < 0.95 * bits]
-    if below:
-        key = max(below, key=lambda k: kv[k].bits_per_value)
+    key = _smaller_kv(store, here)
+    if key:
         steps.append((f"an {key} KV cache" if key[0] in "aei" else f"a {key} KV cache", replace(here, kv=key)))
     if here.context_tokens >= 128:
         half = float(round(float(here.context_tokens) / 2))
@@ -95,10 +81,30 @@ def _steps(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint
 def _smaller_weights(store: Store, here: OperatingPoint) -> str:
     """Return the key of the next smaller weight format of the same family, or "" where there is none."""
     formats = store.catalogue.weight_formats
-    ours = ("fp32", "bf16", "fp16", "int8", "int4")
-    family = [k for k in formats if (k in ours) == (here.weights in ours)]
+    family = [k for k in formats if (k in OURS) == (here.weights in OURS)]
     below = [k for k in family if formats[k].bits_per_weight < 0.95 * formats[here.weights].bits_per_weight]
     return max(below, key=lambda k: formats[k].bits_per_weight) if below else ""
+
+
+def _smaller_kv(store: Store, here: OperatingPoint) -> str:
+    """Return the key of the next smaller KV format of the same family, or "" where there is none."""
+    formats = store.catalogue.kv_formats
+    family = [k for k in formats if (k in OURS) == (here.kv in OURS)]
+    below = [k for k in family if formats[k].bits_per_value < 0.95 * formats[here.kv].bits_per_value]
+    return max(below, key=lambda k: formats[k].bits_per_value) if below else ""
+
+
+def accuracy_note(store: Store) -> str:
+    """Return what accuracy is relative to, where the model comes from a file."""
+    model = store.catalogue.models[store.point.model]
+    form = store.catalogue.weight_formats.get(model.reference_format)
+    if form is None:
+        return ""
+    bits = int(form.bits_per_weight - 0.5)  # without its scales: 4 of 5.0 or 4.5, 8 of 8.5
+    return (
+        f"Relative to the model file, whose weights are {bits}-bit ({form.name.removeprefix('GGUF ')}): "
+        "formats at or above lose nothing by construction."
+    )
 
 
 def shares(prediction: Prediction) -> list[tuple[str, float, float]]:
@@ -133,7 +139,12 @@ def sentence(store: Store) -> str:
         if share >= 0.01
     )
     parts = [*missed(store), f"Decode is <b>{bound(prediction)}</b>: {evidence}."]
-    return " ".join([*parts, proposal(store)])
+    return _unbroken(" ".join([*parts, proposal(store)]))
+
+
+def _unbroken(text: str) -> str:
+    """Return the text with numbers tied to their units, so that no line ends between them."""
+    return re.sub(r"(?<=\d) (?=%|[a-zµ]?s\b|tokens|[mk]?W)", "\u00a0", text)
 
 
 def missed(store: Store) -> list[str]:
@@ -159,7 +170,7 @@ def proposal(store: Store) -> str:
     """Return what to change, with what it saves and costs: the best one, then the second."""
     base = store.prediction.decode_s
     assert isinstance(base, Estimate)
-    worth = [c for c in changes(store) if c.saved_s > WORTH_FRAC * float(base.median)]
+    worth = [c for c in changes(store) if not c.asked and c.saved_s > WORTH_FRAC * float(base.median)]
     limit = store.limits.latency_s
     needed = limit is not None and float(base.median) > limit
     cheap = [c for c in worth if c.lost_agreement is None or c.lost_agreement <= CHEAP_AGREEMENT]

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 from app.model.conductor import Conductor
 from app.model.store import Store
 from app.views.format import quantity_text
+from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text
 
@@ -28,11 +29,11 @@ class BoardPanel(QWidget):
         super().__init__()
         self.setObjectName("board")
         self._store, self._conductor = store, conductor
-        self._facts: dict[str, QLabel] = {name: ElidedLabel("secondary") for name in _FACTS}
+        self._facts: dict[str, QLabel | ElidedLabel] = {name: ElidedLabel("secondary") for name in _FACTS}
         self._facts["State"] = label("", "secondary", wrap=True)
         self._values: dict[str, ElidedLabel] = {}
         self._shown: Sequence[object] = ()
-        self._reconnect = QPushButton(reconnect.text())
+        self._reconnect = QPushButton(plain(reconnect))
         self._reconnect.setObjectName("reconnect.button")
         self._reconnect.setAccessibleName("Reconnect the board now")
         self._reconnect.clicked.connect(reconnect.trigger)
@@ -111,8 +112,8 @@ class BoardPanel(QWidget):
         self._shown = self._store.link.channels
         self._values = {}
         for i, channel in enumerate(sorted(self._store.link.channels, key=lambda c: bool(c.absent))):
-            name, value, source = ElidedLabel("secondary"), ElidedLabel("secondary"), ElidedLabel("dim")
-            value.setAlignment(Qt.AlignmentFlag.AlignRight)
+            name, source = ElidedLabel("secondary"), ElidedLabel("dim")
+            value = ElidedLabel("secondary", Qt.AlignmentFlag.AlignRight)
             name.setText(channel.key)
             value.setAccessibleName(channel.key)
             value.setText("–")

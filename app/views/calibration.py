@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -11,7 +10,8 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.model.store import Store
-from app.views.format import estimate_text
+from app.views.format import estimate_text, number_text
+from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_text
 from core.spec import OperatingPoint
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from core.crosscheck import CrossCheck
 
 _PACE_MS = 150
-_NEXT_ALPHA = (0.0, 0.3, 0.6, 0.9)
-_NEXT_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
-_NEXT_WEIGHTS = ("bf16", "int8", "int4")
 
 
 class CalibrationPanel(QWidget):
@@ -43,7 +40,7 @@ class CalibrationPanel(QWidget):
         self._go.setObjectName("calibration.next")
         self._go.setAccessibleName("Go to the proposed point and measure it")
         self._go.clicked.connect(lambda: self.proposed.emit(self._next_point))
-        self._calibrate = QPushButton(calibrate.text())
+        self._calibrate = QPushButton(plain(calibrate))
         self._calibrate.setObjectName("calibrate.button")
         self._calibrate.setAccessibleName("Calibrate now")
         self._action = calibrate
@@ -83,6 +80,7 @@ class CalibrationPanel(QWidget):
         area.setAccessibleName("Calibration")
         foot = QVBoxLayout()
         foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
+        foot.setSpacing(6)
         foot.addWidget(self._step)
         foot.addWidget(self._progress)
         foot.addLayout(row(self._calibrate, 1))
@@ -106,7 +104,7 @@ class CalibrationPanel(QWidget):
     def _refresh_activity(self) -> None:
         activity = self._store.activity
         running = activity.kind in ("calibrate", "bandwidth")
-        self._calibrate.setText("Cancel" if running else self._action.text())
+        self._calibrate.setText("Cancel" if running else plain(self._action))
         self._calibrate.setAccessibleName("Cancel the calibration" if running else "Calibrate now")
         self._progress.setVisible(running)
         self._step.setVisible(running)
@@ -139,7 +137,8 @@ class CalibrationPanel(QWidget):
         )
         set_text(
             self._coverage,
-            f"The 90 % interval covers {_percent(check.coverage_frac)} of {check.n} points. R² {check.r2:.4f}",
+            f"The 90 % interval covers {_percent(check.coverage_frac)} of {check.n} points. "
+            f"R²\u00a0{number_text(check.r2, 4)}",
         )
         self._coverage.setVisible(True)
         if published is not None:
@@ -159,7 +158,8 @@ class CalibrationPanel(QWidget):
                 label(f"{text.value} {text.unit}", "secondary"),
                 label("", "dim"),
             )
-            name.setText(parameter.meaning)
+            name.setText(_short(parameter.key))
+            name.setToolTip(parameter.meaning)
             value.setAccessibleName(parameter.meaning)
             interval.setText(f"[{text.interval}]" if parameter.identified else "not identified")
             interval.setToolTip(
@@ -170,11 +170,7 @@ class CalibrationPanel(QWidget):
                 self._parameters.addWidget(part, i, column, Qt.AlignmentFlag.AlignVCenter)
 
     def _propose(self) -> None:
-        from core.explore import next_measurement
-
-        store = self._store
-        assert store.calibration is not None
-        found = next_measurement(store.calibration, next_candidates(store), store.catalogue)
+        found = self._store.proposal
         self._next_point = found[0] if found else None
         sentence = f"Next: {found[1]}." if found else "No further point would narrow the predictions by more than 1 %."
         set_text(self._next, sentence)
@@ -192,18 +188,19 @@ class CalibrationPanel(QWidget):
         show()
 
 
-def next_candidates(store: Store) -> list[OperatingPoint]:
-    """Return the points that could be measured next: the current setting over prune rate, context and weight format."""
-    here = replace(store.point, beta=1.0, bandwidth_byte_s=None)
-    longest = store.catalogue.models[here.model].max_context_tokens
-    weights = [key for key in dict.fromkeys((here.weights, *_NEXT_WEIGHTS)) if key in store.catalogue.weight_formats]
-    return [
-        replace(here, alpha=alpha, context_tokens=tokens, weights=key)
-        for key in weights
-        for tokens in _NEXT_CONTEXT_TOKENS
-        for alpha in _NEXT_ALPHA
-        if tokens <= longest
-    ]
+_SHORT = {"rho": "unpacking ρ", "t_layer_s": "per layer", "t_token_s": "per token"}
+_SHORT_OF = {
+    "eta": "bandwidth, {}",
+    "kappa": "KV cost κ, {}",
+    "eta_compute": "prompt rate, {}",
+    "model": "factor of {}",
+}
+
+
+def _short(key: str) -> str:
+    """Return a parameter's name for the narrow column; its meaning stands in the tool tip."""
+    kind, _, of = key.partition(".")
+    return _SHORT_OF[kind].format(of) if kind in _SHORT_OF and of else _SHORT.get(key, key)
 
 
 def _percent(share: float) -> str:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QUndoStack
 from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.model.axes import NUMERIC
 from app.model.commands import SetValue
+from app.model.outlook import Mark
 from app.model.store import Store
-from app.views.format import change_text, exact_text
+from app.views.field import QuantityField
+from app.views.format import change_text, exact_text, number_text
+from app.views.palette import plain
+from app.views.quantities import LATENCY, POWER, TOP1, Quantity
 from app.views.slider import SliderControl
 from app.views.theme import PADDING, Theme
 from app.views.widgets import Choice, ElidedLabel, label, row, set_text
 from core.spec import OperatingPoint
+
+LIMITS = (LATENCY, POWER, TOP1)
+_LIMIT_NAMES = {LATENCY: "Latency at most", POWER: "Power at most", TOP1: "Top-1 at least"}
+_LIMIT_UNITS = {LATENCY: "ms", POWER: "W", TOP1: ""}
+NAMES = {"point.layout": "Kept tokens"}
+"""Shorter names than the axis has, for the column."""
 
 ABOVE = ("point.board", "point.power_mode", "point.model", "point.runtime")
 BELOW = ("point.weights", "point.kv", "point.policy", "point.layout")
@@ -43,7 +53,9 @@ class Controls(QWidget):
         self._store, self._stack, self._theme = store, stack, theme
         self.choices = {path: self._choice(path) for path in (*ABOVE, *BELOW)}
         self.sliders = {path: self._slider(path) for path in NUMERIC}
-        self._names = {path: label(store.axis_range(path).label) for path in self.choices}
+        self._names = {path: label(NAMES.get(path, store.axis_range(path).label)) for path in self.choices}
+        self.limits = {quantity: self._limit(quantity) for quantity in LIMITS}
+        self._limit_words = label("", "bad", wrap=True)
         self._activity, self._progress = ElidedLabel("dim"), QProgressBar()
         self._build(measure, pin)
         self._later = QTimer(self, singleShot=True, interval=_DOTS_MS)
@@ -52,6 +64,8 @@ class Controls(QWidget):
         self._refresh()
         self._refresh_marks()
         self._refresh_activity()
+        self._refresh_limits()
+        self._limit_words.hide()
 
     # ---- made once
 
@@ -65,6 +79,25 @@ class Controls(QWidget):
         control.moved.connect(self._move)
         control.reset.connect(self._reset)
         return control
+
+    def _limit(self, quantity: Quantity) -> QuantityField:
+        field = QuantityField(
+            _LIMIT_NAMES[quantity], quantity.limit, quantity.unit, _LIMIT_UNITS[quantity], optional=True
+        )
+        field.setPlaceholderText("no limit")
+        field.setFixedWidth(112)
+        field.entered.connect(lambda value: self._set_limit(quantity, value))
+        field.refused.connect(self._refused_limit)
+        return field
+
+    def _limit_grid(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setVerticalSpacing(6)
+        for i, (quantity, field) in enumerate(self.limits.items()):
+            grid.addWidget(label(_LIMIT_NAMES[quantity]), i, 0)
+            grid.addWidget(field, i, 1, Qt.AlignmentFlag.AlignRight)
+        grid.addWidget(self._limit_words, len(self.limits), 0, 1, 2)
+        return grid
 
     def _grid(self, paths: tuple[str, ...]) -> QGridLayout:
         grid = QGridLayout()
@@ -87,10 +120,14 @@ class Controls(QWidget):
         for control in self.sliders.values():
             inside.addWidget(control)
         inside.addLayout(self._grid(BELOW))
+        inside.addSpacing(6)
+        inside.addWidget(label("Limits", "heading"))
+        inside.addLayout(self._limit_grid())
         inside.addStretch(1)
         area = QScrollArea()
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(page)
         area.setAccessibleName("Operating point")
         self._progress.setRange(0, 1000)
@@ -99,6 +136,7 @@ class Controls(QWidget):
         self.measure, self.pin = _button(measure, "primary"), _button(pin, "")
         foot = QVBoxLayout()
         foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
+        foot.setSpacing(6)
         foot.addWidget(self._activity)
         foot.addWidget(self._progress)
         foot.addLayout(row(self.measure, self.pin, spacing=8))
@@ -123,6 +161,20 @@ class Controls(QWidget):
         if path in self.sliders:  # a value already there changes nothing in the store, but is shown as it holds
             self._refresh_slider(path)
 
+    def _set_limit(self, quantity: Quantity, value: object) -> None:
+        try:
+            self._stack.push(SetValue(self._store, quantity.limit, value))
+        except ValueError as error:
+            self.limits[quantity].refuse(str(error).replace(quantity.limit, _LIMIT_NAMES[quantity]))
+
+    def _refused_limit(self, sentence: str) -> None:
+        set_text(self._limit_words, sentence)
+        self._limit_words.setVisible(bool(sentence))
+
+    def _refresh_limits(self) -> None:
+        for quantity, field in self.limits.items():
+            field.show_value(self._store.get(quantity.limit))
+
     def _reset(self, path: str) -> None:
         defaults = OperatingPoint()
         value = {
@@ -143,6 +195,9 @@ class Controls(QWidget):
             self._later.start()
         elif path == "activity":
             self._refresh_activity()
+        elif path.startswith("limits."):
+            self._refresh_limits()
+            self._refresh_slider("point.alpha")
 
     def _refresh(self) -> None:
         store = self._store
@@ -156,8 +211,9 @@ class Controls(QWidget):
             self._refresh_slider(path)
 
     def _refresh_slider(self, path: str) -> None:
-        control = self.sliders[path]
-        control.show_value(self._store.axis_range(path), self._store.position(path), control.dots, control.bad_from)
+        control, mark = self.sliders[path], self._store.r_max if path == "point.alpha" else Mark(None, "")
+        control.show_value(self._store.axis_range(path), self._store.position(path), control.dots, mark.alpha)
+        control.line.setToolTip(mark.text)
         control.say(self._words(path))
 
     def _refresh_marks(self) -> None:
@@ -181,6 +237,9 @@ class Controls(QWidget):
             if path == "point.bandwidth" and step.axis.step == 1e9
             else exact_text(step.axis.step, step.axis.unit)
         )
+        mark = self._store.r_max.alpha
+        if path == "point.alpha" and mark is not None and self._store.point.alpha > mark:
+            own, parts = f"beyond r_max {number_text(mark, 2)} · ", parts[:1]
         return f"{own}{', '.join(parts)} per {per.removesuffix(' tokens')}"
 
     def _refresh_activity(self) -> None:
@@ -194,15 +253,15 @@ class Controls(QWidget):
 
 def _button(action: QAction, role: str) -> QPushButton:
     """Return a button that is an action: same text, same tool tip, enabled when it is."""
-    button = QPushButton(action.text())
+    button = QPushButton(plain(action))
     button.setObjectName(f"{action.objectName()}.button")
-    button.setAccessibleName(action.text())
+    button.setAccessibleName(plain(action))
     button.setAutoDefault(False)
     if role:
         button.setProperty("role", role)
 
     def follow() -> None:
-        button.setText(action.text())
+        button.setText(plain(action))
         button.setEnabled(action.isEnabled())
         shortcut = action.shortcut().toString()
         button.setToolTip(f"{action.toolTip()}{f' ({shortcut})' if shortcut else ''}")

@@ -9,17 +9,15 @@ from PySide6.QtGui import QMouseEvent
 
 from app.model.axes import Axis
 from app.model.store import Store
-from app.views.field import QuantityField
+from app.views.advice import accuracy_note
 from app.views.format import estimate_text, exact_text, quantity_text
 from app.views.plots import DASHES, Band, Figure, Floats, Marks, Wash, line_pen
-from app.views.quantities import LATENCY, PERPLEXITY, POWER, TOP1, WORDS, Quantity
+from app.views.quantities import LATENCY, POWER, WORDS, Quantity
 from app.views.theme import Theme
-from app.views.widgets import Card, Choice, ElidedLabel, label, row, set_role, set_text
+from app.views.widgets import BigNumber, Card, Choice, ElidedLabel, label, row, set_role, set_text
 from core.spec import Absent, Estimate, Output
 
 N_POINTS = 101
-
-_BARE = {"s": "ms", "W": "W", "frac": ""}
 
 
 class PointablePlot(Figure):
@@ -55,32 +53,20 @@ class PointablePlot(Figure):
 class CurveCard(Card):
     """One quantity: the number now, its measured and predicted pair, its limit, and its curve."""
 
-    limited = Signal(str, object)
-
     def __init__(self, store: Store, theme: Theme, quantities: tuple[Quantity, ...]) -> None:
         super().__init__()
         self._store, self._theme = store, theme
         self.quantity = quantities[0]
         self.setObjectName(f"curve.{self.quantity.output}")
-        self._value, self._word = label("", "value"), label("", "secondary")
+        self._number = BigNumber()
+        self._number.setAccessibleName(self.quantity.title)
         self._aside, self._against = ElidedLabel("dim"), label("", "dim")
         self._pair = ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
         self._verdict = label("", "dim")
-        self._limit = QuantityField(
-            f"Limit of {self.quantity.title.lower()}",
-            self.quantity.limit,
-            self.quantity.unit,
-            _BARE[self.quantity.unit],
-            optional=True,
-        )
-        self._limit.setPlaceholderText("no limit")
-        self._limit.setFixedWidth(84)
-        self._limit.entered.connect(lambda value: self.limited.emit(self.quantity.limit, value))
-        self._limit.refused.connect(self._limit.setToolTip)
-        self._limit_word = label("limit", "dim")
         self.plot = PointablePlot(theme, f"plot.{self.quantity.output}", self.quantity.title)
         self._absent = ElidedLabel("dim", Qt.AlignmentFlag.AlignHCenter)
         self._choice = self._make_choice(quantities)
+        self._note: ElidedLabel | None = None
         self._layout(quantities)
         self._make_items()
         theme.changed.connect(self._recolor)
@@ -98,13 +84,18 @@ class CurveCard(Card):
         head = label("Accuracy" if several else self.quantity.title, "heading")
         self._choice.setVisible(several)
         self.body.setSpacing(4)
-        self.body.addLayout(row(head, self._choice, self._aside, self._against))
-        self.body.setStretch(0, 0)
-        line = row(self._value, self._word, self._pair, self._limit_word, self._limit, self._verdict, spacing=7)
-        line.setStretch(2, 1)
+        top = row(head, self._choice, self._aside, self._against)
+        top.setStretch(2, 1)
+        self.body.addLayout(top)
+        line = row(self._number, self._pair, self._verdict, spacing=7)
+        line.setStretch(0, 2)
+        line.setStretch(1, 3)
         self.body.addLayout(line)
         self.body.addWidget(self.plot, 1)
         self.body.addWidget(self._absent)
+        if several:
+            self._note = ElidedLabel("dim")
+            self.body.addWidget(self._note)
 
     def _make_items(self) -> None:
         plot, theme = self.plot, self._theme
@@ -128,8 +119,6 @@ class CurveCard(Card):
 
     def _switch(self, quantity: Quantity) -> None:
         self.quantity = quantity
-        for part in (self._limit_word, self._limit, self._verdict):
-            part.setVisible(bool(quantity.limit))
         self.refresh()
         self.describe()
 
@@ -151,6 +140,7 @@ class CurveCard(Card):
         self._bound.setVisible(limit is not None)
         if limit is not None:
             self._bound.setValue(limit)
+        self._wash.set_start(store.r_max.alpha if axis.path == "point.alpha" else None)
         self._fit()
         self._show_texts(limit)
 
@@ -203,10 +193,6 @@ class CurveCard(Card):
         q = self.quantity
         self.plot.cover_y((self._low, self._high, *self._dots[1:], self._ghost_y), q.least, q.most)
 
-    def show_wash(self, start: float | None) -> None:
-        """Wash the plot red from a position on."""
-        self._wash.set_start(start)
-
     # ---- words
 
     def _show_texts(self, limit: float | None) -> None:
@@ -217,17 +203,16 @@ class CurveCard(Card):
         like = self.plot.reference
         if isinstance(best, Estimate):
             text = q.text(best, like)
-            set_text(self._value, text.value)
-            set_text(self._word, f"{text.unit} {WORDS[best.provenance]}".strip())
+            self._number.show_value(text.value, f"{text.unit} {WORDS[best.provenance]}".strip())
         else:
-            set_text(self._value, "–")
-            set_text(self._word, best.reason)
+            self._number.show_value("–", best.reason)
         set_text(self._pair, self._pair_text(measured, predicted, like))
         set_text(self._aside, self._aside_text(best))
+        if self._note is not None:
+            set_text(self._note, accuracy_note(store))
         words, holds = q.verdict(best, limit)
-        if not self._limit.isModified():
-            self._limit.show_value(limit)
-        set_text(self._verdict, words)
+        set_text(self._verdict, f"limit {exact_text(limit, q.unit)} {words}" if limit is not None else "")
+        self._verdict.setVisible(bool(self._verdict.text()))
         set_role(self._verdict, "dim" if holds is None else "ok" if holds else "bad")
 
     def _pair_text(self, measured: Output, predicted: Output, like: float) -> str:
@@ -253,13 +238,7 @@ class CurveCard(Card):
         if q is POWER and isinstance(store.prediction.energy_j_per_token, Estimate):
             energy = store.prediction.energy_j_per_token
             return f"{quantity_text(float(energy.median), 'J/token')} {WORDS[energy.provenance]}"
-        if q in (TOP1, PERPLEXITY):
-            return accuracy_note(store)
         return ""
-
-    def refuse_limit(self, sentence: str) -> None:
-        """Say that a limit cannot be what was typed."""
-        self._limit.refuse(sentence)
 
     def point_at(self, x: float | None) -> None:
         """Show what is under the pointer; None shows the current point again."""
@@ -303,17 +282,5 @@ class CurveCard(Card):
         ends = [quantity_text(float(self._y[i]), q.unit) for i in (fine[0], fine[-1])]
         self.plot.setAccessibleDescription(
             f"{q.title} against {axis.label}: predicted {ends[0]} at the start, {ends[1]} at the end; "
-            f"{len(self._dots[0])} measured points. Now {self._value.text()} {self._word.text()}."
+            f"{len(self._dots[0])} measured points. Now {self._number.text()}."
         )
-
-
-def accuracy_note(store: Store) -> str:
-    """Return what accuracy is relative to, where the model comes from a file."""
-    model = store.catalogue.models[store.point.model]
-    form = store.catalogue.weight_formats.get(model.reference_format)
-    if form is None:
-        return ""
-    return (
-        f"Relative to the model file, whose weights are {form.bits_per_weight:.0f}-bit: "
-        "formats at or above that lose nothing by construction."
-    )

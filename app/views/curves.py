@@ -33,13 +33,12 @@ class Curves(QWidget):
         self._drag = next(self._drags)
         self.cards = [CurveCard(store, theme, q) for q in ((LATENCY,), (POWER,), (TOP1, PERPLEXITY))]
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setContentsMargins(0, 6, 0, 0)
         layout.setSpacing(GAP)
         for card in self.cards:
             layout.addWidget(card, 1)
             card.plot.pointed.connect(self._pointed)
             card.plot.pressed.connect(self._pressed)
-            card.limited.connect(self._limited)
         self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
         self._slow.timeout.connect(self._describe)
         store.changed.connect(self._on_changed)
@@ -77,10 +76,3 @@ class Curves(QWidget):
             value = axis.options[min(max(round(x), 0), len(axis.options) - 1)][0]
         if value != store.get(axis.path):
             self._stack.push(SetValue(store, axis.path, value, self._drag))
-
-    def _limited(self, path: str, value: object) -> None:
-        try:
-            self._stack.push(SetValue(self._store, path, value))
-        except ValueError as error:
-            sender = next(card for card in self.cards if card.quantity.limit == path)
-            sender.refuse_limit(str(error))

@@ -44,7 +44,7 @@ class QuantityField(QLineEdit):
     def show_value(self, value: float | None) -> None:
         """Show a value in SI; None is an empty field. What is being typed is replaced."""
         self._value = value
-        text = "" if value is None else exact_text(value, self.unit)
+        text = "" if value is None else exact_text(value, self.unit, 2 if self.unit == "1" else 0)
         if text != self.text():
             self.setText(text)
         self._mark("")

@@ -2,7 +2,7 @@
 
 The only place where prefixes are added for display. Free of Qt, so the command line prints and reads the same texts.
 Units are the ones that names and files carry: ``s``, ``byte``, ``byte/s``, ``W``, ``J/token``, ``Hz``, ``op/s``,
-``degC``, ``frac`` (shown in percent), ``tokens`` or ``token``, ``1`` or nothing (a plain ratio).
+``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio).
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ _UNITS = {
     "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _DECIMAL | _BINARY, "2048 or 2k"),
     "1": _Unit("", {"": 1.0}, {"": 1.0, "%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
 }
-_UNITS["token"] = _UNITS["tokens"]
-_UNITS[""] = _UNITS["1"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +114,18 @@ def quantity_text(value: float, unit: str, n_digits: int = 3) -> str:
         return DASH
     shown = display_unit(unit, value)
     scaled = value / shown.factor
-    whole = unit in ("token", "tokens")
+    whole = unit == "tokens"
     decimals = 0 if whole else max(significant_decimals(scaled, n_digits), 0)
     return _joined(number_text(scaled, decimals), shown.text)
 
 
-def exact_text(value: float, unit: str) -> str:
-    """Return a number a person entered, with all digits it needs (at most six) and no more: ``51.2 GB/s``, ``0.3``."""
+def exact_text(value: float, unit: str, least_decimals: int = 0) -> str:
+    """Return a number a person entered, with the digits it needs (at most four) and no more: ``51.2 GB/s``, ``0.3``."""
     shown = display_unit(unit, value)
     scaled = value / shown.factor
-    most = max(significant_decimals(scaled, 6), 0)
+    most = max(significant_decimals(scaled, 4), 0)
     decimals = next((n for n in range(most) if math.isclose(round(scaled, n), scaled, rel_tol=1e-6)), most)
-    return _joined(number_text(scaled, decimals), shown.text)
+    return _joined(number_text(scaled, max(decimals, least_decimals)), shown.text)
 
 
 def change_text(value: float, unit: str, like: float | None = None) -> str:

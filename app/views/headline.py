@@ -12,12 +12,13 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPushButto
 from app.model.axes import NUMERIC
 from app.model.store import Store
 from app.views import advice
-from app.views.format import change_text, exact_text, quantity_text
+from app.views.format import change_text, exact_text, number_text, quantity_text
+from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Card, label, set_text
 from core.spec import Estimate
 
-_PACE_MS = 60  # the sentence follows a drag at this pace
+_PACE_MS = 150  # the sentence follows a drag at this pace
 
 
 class Headline(Card):
@@ -30,9 +31,9 @@ class Headline(Card):
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setTextFormat(Qt.TextFormat.RichText)
         self.sentence.setAccessibleName("What limits this operating point")
-        self.sentence.setMinimumHeight(36)
+        self.sentence.setMinimumHeight(50)  # three lines: the plots below must not jump
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
-        button = QPushButton(why.text())
+        button = QPushButton(plain(why))
         button.setObjectName("why.button")
         button.setAccessibleName("Why: the numbers behind the sentence")
         button.clicked.connect(why.trigger)
@@ -105,7 +106,7 @@ def why_html(store: Store) -> str:
         _table(("change", "latency", "difference", "top-1 agreement"), steps),
         "<h4>What each slider does</h4>",
         _table(("slider", "step", "latency", "power", "top-1 agreement"), _sensitivity_rows(store, now)),
-        f"<p>{escape(advice.r_max_text(int(store.point.context_tokens)))}</p>",
+        f"<p>{escape(_mark_text(store))}</p>",
         *(f"<p>Outside what the model is valid for: {escape(text)}</p>" for text in prediction.outside),
     ]
     return "".join(blocks)
@@ -128,6 +129,12 @@ def _sensitivity_rows(store: Store, now: float) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _mark_text(store: Store) -> str:
+    mark = store.r_max
+    at = "" if mark.alpha is None else f" (α {number_text(mark.alpha, 2)})"
+    return f"{mark.text}{at}."
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -66,7 +66,7 @@ class Live(QWidget):
         line = row(self._state, self._pause, self._live, spacing=8)
         line.setStretch(0, 1)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setContentsMargins(0, 6, 0, 0)
         layout.setSpacing(GAP)
         layout.addLayout(line)
         for card in self.cards:
@@ -202,7 +202,8 @@ class Live(QWidget):
 
     def _show_state(self) -> None:
         ago = time.monotonic() - self._origin_s
-        text = "Live" if self._following else f"Held {quantity_text(ago, 's')} ago; recording goes on."
+        held = f"Held {quantity_text(ago, 's', 2)} ago; recording goes on. "
+        text = f"{'' if self._following else held}Time in seconds before the right edge; wheel zooms, drag pans."
         set_text(self._state, text)
         self._pause.setText("Pause" if self._following else "Run")
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 
 from app.model.store import Store
-from app.views.format import estimate_text, number_text
+from app.views.format import display_unit, estimate_text, number_text
 from app.views.plots import DASHES, Band, Figure, Marks, line_pen
 from app.views.quantities import WORDS, Quantity
 from app.views.theme import Theme
@@ -168,6 +168,7 @@ class LiveCard(Card):
         if limit is not None:
             self._bound.setValue(limit)
         self._fit(origin_s, trace[1])
+        set_text(self._unit, display_unit(self.quantity.unit, self.plot.reference).text)
 
     def _fit(self, origin_s: float, trace: Floats) -> None:
         left, right = self.plot.plotItem.vb.viewRange()[0]

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
     QComboBox,
-    QLabel,
     QMainWindow,
     QMenu,
     QMessageBox,
@@ -37,7 +36,7 @@ from app.views.log import LogPanel
 from app.views.numbers import NumbersPanel
 from app.views.palette import ActionList
 from app.views.theme import GAP, Theme
-from app.views.widgets import Dock, set_text
+from app.views.widgets import Dock, label, set_text
 from core.spec import OperatingPoint
 
 LAYOUT_VERSION = 1
@@ -81,6 +80,7 @@ class MainWindow(QMainWindow):
         stack.cleanChanged.connect(self._show_preset)
         self._show_preset()
         self._enable()
+        self.controls.sliders["point.alpha"].line.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # ---- made once
 
@@ -186,7 +186,7 @@ class MainWindow(QMainWindow):
 
     def _make_foot(self) -> None:
         self.legend = Legend(self._theme)
-        self._preset = QLabel()
+        self._preset = label("", "dim")
         self._preset.setAccessibleName("Preset")
         bar = self.statusBar()
         bar.setSizeGripEnabled(False)

@@ -12,7 +12,7 @@ from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, label, set_text
 from core.spec import Estimate, Output
 
-_PACE_MS = 60
+_PACE_MS = 100
 
 
 class NumbersPanel(QWidget):
@@ -30,15 +30,16 @@ class NumbersPanel(QWidget):
             head = label(name, "dim")
             head.setAlignment(Qt.AlignmentFlag.AlignRight)
             grid.addWidget(head, 0, column)
-            grid.setColumnStretch(column, 3 if column == 0 else 2)
+            grid.setColumnStretch(column, 0 if column == 0 else 1)
         self._cells: dict[Quantity, list[ElidedLabel]] = {}
         for i, quantity in enumerate(ALL, start=1):
-            grid.addWidget(label(quantity.title, "dim"), i, 0)
+            grid.addWidget(label(quantity.short, "dim"), i, 0)
             cells = [ElidedLabel("secondary", Qt.AlignmentFlag.AlignRight) for _ in range(3)]
             for column, (cell, name) in enumerate(zip(cells, ("measured", "predicted", "against A"), strict=True), 1):
                 cell.setAccessibleName(f"{quantity.title}, {name}")
                 grid.addWidget(cell, i, column)
             self._cells[quantity] = cells
+        grid.setRowStretch(len(ALL) + 1, 1)
         self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
         self._later.timeout.connect(self.refresh)
         store.changed.connect(self._on_changed)
@@ -61,7 +62,7 @@ class NumbersPanel(QWidget):
             difference = ""
             if isinstance(now, Estimate) and isinstance(then, Estimate):
                 median = float(now.median)
-                difference = change_text(median - float(then.median), quantity.unit, like=median)
+                difference = change_text(median - float(then.median), quantity.unit.removesuffix("/token"), like=median)
             set_text(against, difference)
 
     def follow(self, dock: Dock) -> None:
@@ -76,7 +77,7 @@ class NumbersPanel(QWidget):
 
 def _show(cell: ElidedLabel, quantity: Quantity, output: Output) -> None:
     if isinstance(output, Estimate):
-        set_text(cell, quantity_text(float(output.median), quantity.unit))
+        set_text(cell, quantity_text(float(output.median), quantity.unit.removesuffix("/token")))
         cell.setAccessibleDescription(f"{quantity.text(output)} {WORDS[output.provenance]}")
     else:
         set_text(cell, "–")

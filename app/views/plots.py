@@ -53,7 +53,7 @@ def nice_ticks(low: float, high: float, n_wanted: int) -> list[float]:
         return []
     rough = (high - low) / max(n_wanted, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough * 0.999)
+    step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough * 0.75)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 12) if step > 1e-9 else i * step for i in range(first, last + 1)]
 
@@ -75,7 +75,7 @@ class TickAxis(pg.AxisItem):  # type: ignore[misc]
         self._theme = theme
         self.unit, self.log = "", False
         self.names: Sequence[str] = ()
-        self.setStyle(tickFont=font(HEADING_PX), autoReduceTextSpace=False, hideOverlappingLabels=True)
+        self.setStyle(tickFont=font(HEADING_PX), autoReduceTextSpace=False, hideOverlappingLabels=False)
         self.enableAutoSIPrefix(False)
         if orientation == "left":
             self.setWidth(AXIS_WIDTH)
@@ -99,12 +99,12 @@ class TickAxis(pg.AxisItem):  # type: ignore[misc]
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
         """Return the positions of ticks, pyqtgraph's way: one level of (spacing, positions)."""
         low, high = sorted((minVal, maxVal))
-        room = 90.0 if self.orientation in ("bottom", "top") else 40.0
-        n = min(max(int(size / room), 2), 8)
+        room = 90.0 if self.orientation in ("bottom", "top") else 36.0
+        n = min(max(int(size / room), 2), 5)
         if self.names:
             return [(1.0, [float(i) for i in range(len(self.names)) if low <= i <= high])]
         if self.log:
-            ticks = [math.log10(value) for value in log_ticks(10.0**low, 10.0**high, self.unit == "token")]
+            ticks = [math.log10(value) for value in log_ticks(10.0**low, 10.0**high, self.unit == "tokens")]
             return [(1.0, ticks[:: math.ceil(len(ticks) / (n + 1))] if ticks else [])]
         factor = display_unit(self.unit, max(abs(low), abs(high))).factor
         return [(1.0, [tick * factor for tick in nice_ticks(low / factor, high / factor, n)])]
@@ -164,10 +164,11 @@ class Band(_Item):
         self._strips = []
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             part = slice(int(start), int(end))
-            points = np.column_stack(
-                (np.concatenate((x[part], x[part][::-1])), np.concatenate((low[part], high[part][::-1])))
-            )
-            self._strips.append(QPolygonF([QPointF(a, b) for a, b in points.tolist()]))
+            strip = pg.functions.create_qpolygonf(2 * (int(end) - int(start)))
+            points = pg.functions.ndarray_from_qpolygonf(strip)
+            points[:, 0] = np.concatenate((x[part], x[part][::-1]))
+            points[:, 1] = np.concatenate((low[part], high[part][::-1]))
+            self._strips.append(strip)
         self.update()
 
     def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
@@ -273,23 +274,24 @@ def line_pen(palette: Palette, color: str, style: Qt.PenStyle = Qt.PenStyle.Soli
 
 
 class Figure(pg.PlotWidget):  # type: ignore[misc]
-    """One plot: transparent, axes left and bottom, no menu, no grid, no buttons."""
+    """One plot: on the colour of its card, axes left and bottom, no menu, no grid, no buttons."""
 
     def __init__(self, theme: Theme, path: str, name: str) -> None:
         self.left, self.bottom = TickAxis(theme, "left"), TickAxis(theme, "bottom")
-        super().__init__(background=None, axisItems={"left": self.left, "bottom": self.bottom})
+        super().__init__(background=theme.palette.panel, axisItems={"left": self.left, "bottom": self.bottom})
         self._theme = theme
         self.setObjectName(path)
         self.setAccessibleName(name)
         self.setMenuEnabled(False)
         self.hideButtons()
-        self.plotItem.layout.setContentsMargins(0, 0, 0, 0)
+        self.plotItem.layout.setContentsMargins(0, 7, 7, 0)  # room for half a tick label
         box = self.plotItem.vb
         box.disableAutoRange()
         box.setDefaultPadding(0.0)
         self.setFrameShape(self.Shape.NoFrame)
         self.setMinimumHeight(90)
         self._y_range = (0.0, 1.0)
+        theme.changed.connect(lambda: self.setBackground(theme.palette.panel))
 
     @property
     def reference(self) -> float:

@@ -24,6 +24,7 @@ class Quantity:
 
     output: str  # field of core.spec.Prediction
     title: str
+    short: str
     unit: str
     limit: str = ""
     at_most: bool = True  # the limit is an upper one
@@ -35,7 +36,7 @@ class Quantity:
         return estimate_text(float(output.median), float(output.q05), float(output.q95), self.unit, like=like)
 
     def verdict(self, output: Output, limit: float | None) -> tuple[str, bool | None]:
-        """Return whether a limit holds, in words with a sign, and whether the median holds it (None: nothing to say).
+        """Return whether a limit holds: in words with a sign, and by the median alone (None: nothing to say).
 
         A limit inside the 90 % interval is held or missed only likely.
         """
@@ -52,13 +53,15 @@ class Quantity:
         return ("✗ likely missed" if holds(float(better)) else "✗ missed"), False
 
 
-LATENCY = Quantity("decode_s", "Latency per token", "s", "limits.latency", least=0.0)
-POWER = Quantity("power_w", "Power", "W", "limits.power", least=0.0)
-TOP1 = Quantity("top1_agreement", "Top-1 agreement", "frac", "limits.accuracy", at_most=False, least=0.0, most=1.0)
-PERPLEXITY = Quantity("perplexity_ratio", "Perplexity ratio", "1", least=0.0)
-TTFT = Quantity("ttft_s", "First token", "s", least=0.0)
-ENERGY = Quantity("energy_j_per_token", "Energy per token", "J/token", least=0.0)
-MEMORY = Quantity("memory_byte", "Memory", "byte", least=0.0)
+LATENCY = Quantity("decode_s", "Latency per token", "Latency", "s", "limits.latency", least=0.0)
+POWER = Quantity("power_w", "Power", "Power", "W", "limits.power", least=0.0)
+TOP1 = Quantity(
+    "top1_agreement", "Top-1 agreement", "Top-1", "frac", "limits.accuracy", at_most=False, least=0.0, most=1.0
+)
+PERPLEXITY = Quantity("perplexity_ratio", "Perplexity ratio", "Perplexity ×", "1", least=0.0)
+TTFT = Quantity("ttft_s", "First token", "First token", "s", least=0.0)
+ENERGY = Quantity("energy_j_per_token", "Energy per token", "Energy", "J/token", least=0.0)
+MEMORY = Quantity("memory_byte", "Memory", "Memory", "byte", least=0.0)
 
 ALL = (LATENCY, TTFT, POWER, ENERGY, TOP1, PERPLEXITY, MEMORY)
 """In the order of tables."""

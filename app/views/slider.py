@@ -17,7 +17,7 @@ from app.model.axes import Axis
 from app.views.field import QuantityField
 from app.views.format import exact_text
 from app.views.theme import Theme
-from app.views.widgets import label, row, scrolls, set_role, set_text
+from app.views.widgets import ElidedLabel, label, row, scrolls, set_text
 
 _PLACES = 1000  # the resolution that accessibility tools see
 _MARGIN = 8.0  # room for half the handle and its focus ring
@@ -34,7 +34,7 @@ _KEYS = {
 
 def step_size(axis: Axis, value: float) -> float:
     """Return the step at a value: 1, 2 or 5 times a power of ten near 1 % of the axis, a power of two for tokens."""
-    if axis.unit == "token":
+    if axis.unit == "tokens":
         return math.ldexp(1.0, max(math.floor(math.log2(max(value, 1.0))) - 5, 0))
     wanted = 0.015 * value if axis.log else 0.01 * (axis.high - axis.low)
     power = math.pow(10.0, math.floor(math.log10(wanted)))
@@ -237,19 +237,19 @@ class SliderControl(QWidget):
         self.path = axis.path
         self.setObjectName(axis.path)
         self.setAccessibleName(axis.label)
-        self._words = ("", "dim")
         self.dots: tuple[float, ...] = ()
-        self.bad_from: float | None = None
         self.field = QuantityField(axis.label, f"{axis.path}.field", axis.unit, bare)
         self.field.setFixedWidth(112)
         self.line = SliderLine(theme, axis, axis.label)
-        self.words = label("", "dim", wrap=True)
+        self.words, self.wrong = ElidedLabel("dim"), label("", "bad", wrap=True)
+        self.wrong.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addLayout(row(label(axis.label), 1, self.field))
         layout.addWidget(self.line)
         layout.addWidget(self.words)
+        layout.addWidget(self.wrong)
         self.field.entered.connect(lambda value: self.moved.emit(self.path, value, -1))
         self.field.stepped.connect(self.line.step)
         self.field.refused.connect(self._refused)
@@ -263,12 +263,9 @@ class SliderControl(QWidget):
 
     def say(self, words: str) -> None:
         """Show a line of words below: what a step does, or that it does not matter."""
-        self._words = (words, "dim")
-        if not self.field.property("wrong"):
-            set_text(self.words, words)
-            set_role(self.words, "dim")
+        set_text(self.words, words)
 
     def _refused(self, sentence: str) -> None:
-        words, role = (sentence, "bad") if sentence else self._words
-        set_text(self.words, words)
-        set_role(self.words, role)
+        set_text(self.wrong, sentence)
+        self.wrong.setVisible(bool(sentence))
+        self.words.setVisible(not sentence)

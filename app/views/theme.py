@@ -169,7 +169,6 @@ def style_sheet(p: Palette) -> str:
         "body": BODY_PX,
         "secondary": SECONDARY_PX,
         "heading": HEADING_PX,
-        "value": VALUE_PX,
         "radius": RADIUS,
     }
     return _SHEET.substitute({f.name: getattr(p, f.name) for f in fields(p)} | sizes)
@@ -188,12 +187,12 @@ QFrame[role="card-head"] { background: $panel; border: 1px solid $line; border-b
 QFrame[role="card-body"] { background: $panel; border: 1px solid $line; border-top: none;
     border-bottom-left-radius: ${radius}px; border-bottom-right-radius: ${radius}px; }
 QLabel { background: transparent; }
+QWidget[role="dim"], QWidget[role="bad"], QWidget[role="ok"], QWidget[role="secondary"]
+    { font-size: ${secondary}px; }
+QWidget[role="dim"] { color: $dim; }
+QWidget[role="bad"] { color: $bad; }
+QWidget[role="ok"] { color: $ok; }
 QLabel[role="heading"] { color: $dim; font-size: ${heading}px; font-weight: 600; }
-QLabel[role="dim"] { color: $dim; font-size: ${secondary}px; }
-QLabel[role="secondary"] { font-size: ${secondary}px; }
-QLabel[role="value"] { font-size: ${value}px; font-weight: 600; }
-QLabel[role="bad"] { color: $bad; font-size: ${secondary}px; }
-QLabel[role="ok"] { color: $ok; font-size: ${secondary}px; }
 
 QPushButton { background: $raised; border: 1px solid $line; border-radius: 5px; padding: 5px 12px; }
 QPushButton:hover { border-color: $dim; }

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.views.theme import GAP, HEADING_PX, PADDING, Theme, font
+from app.views.theme import GAP, HEADING_PX, PADDING, SECONDARY_PX, VALUE_PX, Theme, font
 
 
 def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
@@ -45,7 +45,7 @@ def set_role(widget: QWidget, role: str) -> None:
         widget.style().polish(widget)
 
 
-def set_text(widget: QLabel, text: str) -> None:
+def set_text(widget: QLabel | ElidedLabel, text: str) -> None:
     """Set a label's text, without a new layout when it is the same."""
     if widget.text() != text:
         widget.setText(text)
@@ -89,22 +89,80 @@ def clear(layout: QLayout) -> None:
             widget.deleteLater()
 
 
-class ElidedLabel(QLabel):
-    """A label of one line that gives way: what does not fit is cut with an ellipsis and stands in the tool tip."""
+class ElidedLabel(QWidget):
+    """A line of text that gives way: what does not fit is cut with an ellipsis and stands in the tool tip.
+
+    A new text repaints this widget and nothing else, where a QLabel would lay out the panel anew.
+    """
 
     def __init__(self, role: str = "", align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
         super().__init__()
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setAlignment(align | Qt.AlignmentFlag.AlignVCenter)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._text, self._cut = "", False
+        self._align = align | Qt.AlignmentFlag.AlignVCenter
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         set_role(self, role)
 
+    def text(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def setText(self, text: str) -> None:
+        """Show another text."""
+        if text != self._text:
+            self._text = text
+            self.setAccessibleDescription(text)
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return the height of a line; the width is what is given."""
+        return QSize(24, self.fontMetrics().height() + 1)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the height of a line."""
+        return self.sizeHint()
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw what fits."""
+        """Draw what fits, in the colour and font of the role."""
         painter, room = QPainter(self), self.contentsRect()
-        text = painter.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room.width())
-        self.setToolTip(self.text() if text != self.text() else "")
-        painter.drawText(room, self.alignment(), text)
+        text = painter.fontMetrics().elidedText(self._text, Qt.TextElideMode.ElideRight, room.width())
+        if self._cut != (text != self._text):
+            self._cut = not self._cut
+            self.setToolTip(self._text if self._cut else "")
+        painter.setPen(self.palette().windowText().color())
+        painter.drawText(room, self._align, text)
+
+
+class BigNumber(QWidget):
+    """A value in large type, its unit and provenance after it in small type. Repaints alone, as `ElidedLabel`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value = self._word = ""
+        self.setFixedHeight(32)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def show_value(self, value: str, word: str) -> None:
+        """Show a value and what follows it."""
+        if (value, word) != (self._value, self._word):
+            self._value, self._word = value, word
+            self.setAccessibleDescription(self.text())
+            self.update()
+
+    def text(self) -> str:
+        """Return value and word as one text."""
+        return f"{self._value} {self._word}"
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw both on one base line."""
+        painter = QPainter(self)
+        painter.setPen(self.palette().windowText().color())
+        painter.setFont(font(VALUE_PX, bold=True))
+        base = round((self.height() + painter.fontMetrics().capHeight()) / 2)
+        painter.drawText(0, base, self._value)
+        x = painter.fontMetrics().horizontalAdvance(self._value) + 8
+        painter.setFont(font(SECONDARY_PX))
+        word = painter.fontMetrics().elidedText(self._word, Qt.TextElideMode.ElideRight, self.width() - x)
+        painter.drawText(x, base, word)
 
 
 class Choice(QComboBox):
@@ -113,6 +171,7 @@ class Choice(QComboBox):
     def __init__(self, theme: Theme, name: str, path: str) -> None:
         super().__init__()
         self._theme = theme
+        self._shown: tuple[tuple[tuple[str, str], ...], str] = ((), "")
         self.setObjectName(path)
         self.setAccessibleName(name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -123,12 +182,16 @@ class Choice(QComboBox):
 
     def show_options(self, options: Sequence[tuple[str, str]], current: str) -> None:
         """Show options (key, name) with the one of key `current` chosen, telling nobody."""
+        if (tuple(options), current) == self._shown:
+            return
         blocked = self.blockSignals(True)
-        if [(self.itemData(i), self.itemText(i)) for i in range(self.count())] != list(options):
+        if tuple(options) != self._shown[0]:
             self.clear()
             for key, name in options:
                 self.addItem(name, key)
+        self._shown = (tuple(options), current)
         self.setCurrentIndex(self.findData(current))
+        self.setToolTip(self.currentText())
         self.blockSignals(blocked)
         self.update()
 

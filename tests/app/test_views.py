@@ -1,0 +1,411 @@
+"""The panels against a store: what they show, what they push, and that provenance survives without colour."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QAction, QMouseEvent, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.model.axes import axis_of
+from app.model.commands import undo_stack
+from app.model.measurements import Measurement
+from app.model.store import Store
+from app.views import advice
+from app.views.controls import Controls
+from app.views.curve_card import accuracy_note
+from app.views.curves import Curves
+from app.views.headline import why_html
+from app.views.legend import ENTRIES
+from app.views.live_card import Past, thinned
+from app.views.numbers import NumbersPanel
+from app.views.plots import DASHES, log_ticks, nice_ticks
+from app.views.quantities import LATENCY, TOP1, WORDS
+from app.views.slider import at_fraction, fraction, snapped, step_size, stepped
+from app.views.theme import Theme
+from core.load import load_catalogue
+from core.spec import Absent, Estimate, OperatingPoint, Provenance
+
+CATALOGUE = load_catalogue()
+
+
+@pytest.fixture
+def store(qapp):
+    made = Store(CATALOGUE)
+    made.set_machine("this test", [], "")
+    made.set("point.context", 1024.0)
+    made.set("point.alpha", 0.3)
+    return made
+
+
+@pytest.fixture
+def theme(qapp):
+    return Theme("dark")
+
+
+@pytest.fixture
+def stack(qapp):
+    return undo_stack()
+
+
+@pytest.fixture
+def controls(qtbot, store, stack, theme):
+    made = Controls(store, stack, theme, QAction("&Measure this point"), QAction("&Pin as A"))
+    qtbot.addWidget(made)
+    made.resize(300, 900)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+@pytest.fixture
+def curves(qtbot, store, stack, theme):
+    made = Curves(store, stack, theme)
+    qtbot.addWidget(made)
+    made.resize(900, 800)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def measured(store, **outputs):
+    body = {
+        name: {"median": v, "q05": v * 0.95, "q95": v * 1.05, "n": 9, "provenance": "measured"}
+        for name, v in outputs.items()
+    }
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", store.machine))
+
+
+# ---- the slider's arithmetic
+
+
+def test_steps_are_one_two_or_five_and_powers_of_two_for_tokens():
+    point = OperatingPoint()
+    alpha, bandwidth, context = (axis_of(f"point.{n}", point, CATALOGUE) for n in ("alpha", "bandwidth", "context"))
+    assert step_size(alpha, 0.5) == pytest.approx(0.005)
+    leading = float(f"{step_size(bandwidth, bandwidth.high):e}".partition("e")[0])
+    assert leading in (1.0, 2.0, 5.0)
+    assert step_size(context, 2048.0) == 64.0
+    assert stepped(context, 2048.0, 1) == 2112.0
+    assert stepped(context, 2100.0, -1) == 2048.0
+    assert stepped(alpha, alpha.high, 5) == alpha.high
+    assert snapped(alpha, 0.3012) == pytest.approx(0.3)
+
+
+def test_fraction_and_value_are_inverse_on_linear_and_logarithmic_axes():
+    for name in ("alpha", "bandwidth", "beta", "context"):
+        axis = axis_of(f"point.{name}", OperatingPoint(), CATALOGUE)
+        for share in (0.0, 0.25, 1.0):
+            assert fraction(axis, at_fraction(axis, share)) == pytest.approx(share)
+
+
+def test_ticks_are_round_and_few():
+    assert nice_ticks(0.0, 1.0, 5) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert nice_ticks(5.2, 12.9, 4) == [6.0, 8.0, 10.0, 12.0]
+    assert nice_ticks(1.0, 1.0, 4) == []
+    assert log_ticks(64.0, 8192.0, True) == [2.0**i for i in range(6, 14)]
+    assert log_ticks(1e9, 2e10, False) == [1e9, 2e9, 5e9, 1e10, 2e10]
+
+
+# ---- controls
+
+
+def drag(line, *xs):
+    def event(kind, x, button):
+        at = QPointF(x, 9)
+        return QMouseEvent(kind, at, line.mapToGlobal(at), button, Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0))
+
+    line.mousePressEvent(event(QEvent.Type.MouseButtonPress, xs[0], Qt.MouseButton.LeftButton))
+    for x in xs[1:]:
+        line.mouseMoveEvent(event(QEvent.Type.MouseMove, x, Qt.MouseButton.NoButton))
+    return lambda: line.mouseReleaseEvent(event(QEvent.Type.MouseButtonRelease, xs[-1], Qt.MouseButton.LeftButton))
+
+
+def test_a_drag_is_one_step_of_undo(controls, store, stack):
+    release = drag(controls.sliders["point.alpha"].line, 40, 80, 120, 150)
+    release()
+    assert store.point.alpha > 0.3
+    assert stack.count() == 1
+    stack.undo()
+    assert store.point.alpha == 0.3
+    assert controls.sliders["point.alpha"].field.text() == "0.30"
+
+
+def test_escape_takes_a_drag_back(controls, store):
+    line = controls.sliders["point.alpha"].line
+    drag(line, 150, 200)
+    assert store.point.alpha != 0.3
+    QTest.keyClick(line, Qt.Key.Key_Escape)
+    assert store.point.alpha == pytest.approx(0.3)
+
+
+def test_a_double_click_resets(controls, store):
+    store.set("point.bandwidth", 5e9)
+    QTest.mouseDClick(controls.sliders["point.bandwidth"].line, Qt.MouseButton.LeftButton)
+    assert store.point.bandwidth_byte_s is None
+    assert "the board's own" in controls.sliders["point.bandwidth"].words.text()
+
+
+@pytest.mark.parametrize(("key", "moves"), [(Qt.Key.Key_Right, 1), (Qt.Key.Key_Down, -1), (Qt.Key.Key_PageUp, 1)])
+def test_keys_step(controls, store, key, moves):
+    QTest.keyClick(controls.sliders["point.alpha"].line, key)
+    assert np.sign(store.point.alpha - 0.3) == moves
+
+
+def test_the_wheel_steps_a_field(controls, store):
+    field = controls.sliders["point.alpha"].field
+    at = QPointF(5, 5)
+    event = QWheelEvent(
+        at,
+        field.mapToGlobal(at),
+        QPoint(0, 0),
+        QPoint(0, 120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier(0),
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    field.wheelEvent(event)
+    assert store.point.alpha > 0.3
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "value"),
+    [
+        ("point.alpha", "45 %", 0.45),
+        ("point.bandwidth", "51.2", 51.2e9),
+        ("point.bandwidth", "800 MB/s", 0.8e9),
+        ("point.context", "2 048", 2048.0),
+        ("point.beta", "1,5", 1.5),
+    ],
+)
+def test_a_field_reads_units(controls, store, path, typed, value):
+    type_into(controls.sliders[path].field, typed)
+    assert store.get(path) == pytest.approx(value)
+
+
+def type_into(field, text):
+    field.setFocus()
+    field.selectAll()
+    QTest.keyClicks(field, text)
+    QTest.keyClick(field, Qt.Key.Key_Return)
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "says"),
+    [
+        ("point.alpha", "abc", "expected a number"),
+        ("point.alpha", "1.0", "0 <= alpha < 1"),
+        ("point.context", "0", "at least 1 token"),
+        ("point.context", "9000000", "the longest"),
+    ],
+)
+def test_a_wrong_entry_is_one_sentence_and_changes_nothing(controls, store, path, typed, says):
+    control, before = controls.sliders[path], store.point
+    type_into(control.field, typed)
+    assert store.point == before
+    assert says in control.wrong.text()
+    assert control.wrong.isVisible()
+    assert path not in control.wrong.text()
+    QTest.keyClick(control.field, Qt.Key.Key_Escape)
+    assert not control.wrong.isVisible()
+
+
+def test_dots_and_the_red_part_of_the_slider(controls, store, qtbot):
+    measured(store, decode_s=0.01)
+    line = controls.sliders["point.alpha"].line
+    qtbot.waitUntil(lambda: tuple(line._dots) == (0.3,))
+    assert line._bad_from == pytest.approx(store.r_max.alpha)
+
+
+def test_what_does_not_matter_is_said(controls, store):
+    words = {path: controls.sliders[path].words.text() for path in controls.sliders}
+    for path, step in store.sensitivities.items():
+        assert ("not binding here" in words[path]) == (not step.binding)
+    assert "ms" in words["point.alpha"]
+
+
+def test_limits_are_typed_with_units_and_can_be_emptied(controls, store, stack):
+    field = controls.limits[LATENCY]
+    type_into(field, "10")
+    assert store.limits.latency_s == pytest.approx(0.010)
+    type_into(controls.limits[TOP1], "97")
+    assert store.limits.top1_agreement == pytest.approx(0.97)
+    field.setFocus()
+    field.clear()
+    QTest.keyClick(field, Qt.Key.Key_Backspace)
+    field.setModified(True)
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    assert store.limits.latency_s is None
+
+
+# ---- curves
+
+
+def test_a_prediction_is_dashed_and_a_calibration_solid():
+    patterns = [DASHES[p] for p in (Provenance.CALIBRATED, Provenance.PREDICTED, Provenance.AS_PUBLISHED)]
+    assert len(set(patterns)) == 3
+    assert set(WORDS) == set(Provenance)
+    assert {kind for kind, _ in ENTRIES} >= {p.value for p in Provenance}
+
+
+def test_the_curve_is_the_store_s_and_its_dash_its_provenance(curves, store):
+    x, prediction = store.curve(101)
+    card = curves.cards[0]
+    shown_x, shown_y = card._curve.getData()
+    assert shown_x == pytest.approx(x)
+    assert shown_y == pytest.approx(prediction.decode_s.median)
+    assert card._curve.opts["pen"].style() == DASHES[prediction.decode_s.provenance]
+    assert card._curve.opts["pen"].width() == 1
+
+
+def test_measured_dots_stand_beside_the_curve_and_make_the_big_number(curves, store):
+    measured(store, decode_s=0.0123)
+    card = curves.cards[0]
+    assert card._dots[1] == pytest.approx([0.0123])
+    assert card._number.text().endswith("ms measured")
+    assert "predicted" in card._pair.text()
+
+
+def test_absent_is_words(curves, store):
+    body = {"power_w": {"absent": "no power sensor on this machine"}}
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", store.machine))
+    assert "measured – no power sensor on this machine" in curves.cards[1]._pair.text()
+
+
+def test_limits_get_a_sign_and_a_word(curves, store):
+    store.set("limits.latency", 1e-6)
+    assert curves.cards[0]._verdict.text() == "limit 1 µs ✗ missed"
+    store.set("limits.latency", 100.0)
+    assert curves.cards[0]._verdict.text() == "limit 100 s ✓ holds"
+    estimate = Estimate(0.010, 0.009, 0.011, Provenance.CALIBRATED)
+    assert LATENCY.verdict(estimate, 0.0105) == ("✓ likely", True)
+    assert LATENCY.verdict(estimate, 0.0095) == ("✗ likely missed", False)
+    assert TOP1.verdict(Estimate(0.98, 0.97, 0.99, Provenance.MEASURED), 0.96) == ("✓ holds", True)
+    assert LATENCY.verdict(Absent("none"), 1.0) == ("", None)
+
+
+def test_a_press_in_a_plot_moves_the_slider_of_its_axis(curves, store, stack):
+    curves.cards[0].plot.pressed.emit(0.6, True)
+    curves.cards[0].plot.pressed.emit(0.7, False)
+    assert store.point.alpha == pytest.approx(0.7)
+    assert stack.count() == 1
+
+
+def test_a_categorical_axis_has_names(curves, store):
+    store.set("point.weights", "int8")
+    assert store.axis == "point.weights"
+    card = curves.cards[0]
+    assert card.plot.bottom.names == [name for _, name in store.axis_range("point.weights").options]
+    assert card.plot.bottom.tickStrings([0.0], 1.0, 1.0)[0] == card.plot.bottom.names[0]
+
+
+def test_pinning_keeps_a_ghost(curves, store):
+    store.set("pinned", store.point)
+    store.set("point.context", 4096.0)
+    card = curves.cards[0]
+    assert card._ghost.isVisible()
+    _, pinned = store.curve(101, point=store.get("pinned"))
+    assert card._ghost_y == pytest.approx(pinned.decode_s.median)
+
+
+def test_the_pointer_reads_prediction_and_measurement(curves, store):
+    measured(store, decode_s=0.0123)
+    curves.cards[0].plot.pointed.emit(0.3)
+    assert "measured 12.3" in curves.cards[0]._pair.text()
+    assert curves.cards[2]._cross.isVisible()
+    curves.cards[0].plot.pointed.emit(None)
+    assert not curves.cards[2]._cross.isVisible()
+
+
+def test_the_left_axes_line_up(curves):
+    assert len({card.plot.left.width() for card in curves.cards}) == 1
+
+
+def test_plots_describe_themselves(curves, qtbot):
+    qtbot.waitUntil(lambda: "against" in curves.cards[0].plot.accessibleDescription())
+    assert "measured points" in curves.cards[0].plot.accessibleDescription()
+
+
+def test_accuracy_says_what_it_is_relative_to(curves, store):
+    assert "4-bit" in accuracy_note(store)
+    assert curves.cards[2]._note.text() == accuracy_note(store)
+
+
+def test_accuracy_can_be_the_perplexity_ratio(curves, store):
+    card = curves.cards[2]
+    card._choice.activated.emit(1)
+    assert card.quantity.output == "perplexity_ratio"
+    assert not card._verdict.isVisible()
+
+
+# ---- words
+
+
+def test_the_sentence_adds_up_and_names_what_it_proposes(store):
+    assert sum(share for _, _, share in advice.shares(store.prediction)) == pytest.approx(1.0)
+    text = advice.sentence(store)
+    assert "bound" in text
+    assert "saves <b>" in text
+    change = advice.changes(store)[0]
+    there = store.prediction_of(change.point)
+    assert change.saved_s == pytest.approx(store.prediction.decode_s.median - there.decode_s.median)
+    assert replace(change.point, context_tokens=1.0, alpha=0.0, weights="", kv="") == replace(
+        store.point, context_tokens=1.0, alpha=0.0, weights="", kv=""
+    )
+
+
+def test_a_missed_limit_comes_first(store):
+    store.set("limits.latency", 1e-4)
+    assert advice.sentence(store).startswith("Latency per token misses its limit")
+
+
+def test_why_shows_parts_changes_and_the_mark(store):
+    html = why_html(store)
+    for words in ("Where the time goes", "What one change would do", "What each slider does", "r_max"):
+        assert words in html
+
+
+def test_the_table_compares_with_the_pinned_point(qtbot, store):
+    panel = NumbersPanel(store)
+    qtbot.addWidget(panel)
+    store.set("pinned", store.point)
+    store.set("point.alpha", 0.9)
+    panel.refresh()
+    assert panel._cells[LATENCY][2].text().startswith("−")
+    assert panel._cells[LATENCY][0].text() == "–"
+    assert panel._cells[LATENCY][0].accessibleDescription() == store.measured("decode_s").reason
+
+
+# ---- over time
+
+
+def test_thinning_keeps_every_extreme():
+    rng = np.random.default_rng(1)
+    t, y = np.arange(100_000.0), rng.normal(size=100_000)
+    y[12_345], y[50_000] = 9.0, np.nan
+    thin_t, thin_y = thinned(t, y)
+    assert len(thin_t) <= 2 * 1200 + 1200
+    assert np.all(np.diff(thin_t) >= 0)
+    assert np.nanmax(thin_y) == 9.0
+    assert np.nanmin(thin_y) == np.nanmin(y)
+
+
+def test_the_past_holds_the_last_value_until_now_and_merges_what_follows_at_once():
+    past = Past()
+    past.add(1.0, Estimate(2.0, 1.0, 3.0, Provenance.PREDICTED))
+    past.add(1.01, Estimate(2.5, 1.0, 3.0, Provenance.CALIBRATED))
+    rows = past.arrays(5.0)
+    assert rows[0].tolist() == [1.01, 5.0]
+    assert rows[1].tolist() == [2.5, 2.5]
+    assert past.provenance is Provenance.CALIBRATED
+
+
+def test_a_theme_repaints_everything(qtbot, curves, theme):
+    before = curves.cards[0].plot.backgroundBrush().color().name()
+    theme.choose("light")
+    QApplication.processEvents()
+    assert curves.cards[0].plot.backgroundBrush().color().name() != before
+    theme.choose("dark")
