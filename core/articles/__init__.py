@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from core.articles import a_kernels, a_memory, a_speed, b_model, b_system
+from core.articles import a_kernels, a_memory, a_speed, b_model, b_network, b_system
 from core.articles.item import Item, Value
 
 __all__ = ["ITEMS", "Item", "Value", "item"]
 
 ITEMS: Mapping[str, Callable[[], Item]] = dict(
-    sorted({**a_speed.ITEMS, **a_memory.ITEMS, **a_kernels.ITEMS, **b_model.ITEMS, **b_system.ITEMS}.items())
+    sorted(
+        {
+            **a_speed.ITEMS,
+            **a_memory.ITEMS,
+            **a_kernels.ITEMS,
+            **b_model.ITEMS,
+            **b_system.ITEMS,
+            **b_network.ITEMS,
+        }.items()
+    )
 )
 """Each item by key, evaluated when called."""
 
