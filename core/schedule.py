@@ -2,7 +2,8 @@
 
 An operation has a length, predecessors, and the share w of the memory bandwidth that it uses while it runs alone.
 Operations that run at the same time and ask for more than there is get ``w_i / sum w`` of it each, and so take
-``sum w`` times as long; those without traffic do not notice (event driven: rates change when an operation starts or ends).
+``sum w`` times as long; those without traffic do not notice. Rates change when an operation starts or ends (event
+driven).
 
 References
 ----------

@@ -99,14 +99,19 @@ def respond(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: ArrayLik
     -------
     (m, n) rises [K].
     """
+    m = modes(ladder)
+    return np.asarray((m.node_share @ _mode_states(m, power_w, step_s, start_k)[:, 1:]).T)
+
+
+def _mode_states(m: Modes, power_w: ArrayLike, step_s: float, start_k: ArrayLike) -> Floats:
+    """State of each mode at the start and at the end of each step, (n, m + 1) [K]."""
     check_range("step_s", step_s, 0.0, open_low=True)
-    power, m = np.asarray(power_w, float), modes(ladder)
-    start = np.linalg.solve(m.node_share, np.broadcast_to(np.asarray(start_k, float), m.tau_s.shape))
-    states = [
-        lag(gain * power, step_s / tau, first)
-        for gain, tau, first in zip(m.resistance_k_w, m.tau_s, start, strict=True)
-    ]
-    return np.asarray(np.stack(states, axis=-1) @ m.node_share.T)
+    power = np.asarray(power_w, float)
+    states = np.empty((m.tau_s.size, power.size + 1))
+    states[:, 0] = np.linalg.solve(m.node_share, np.broadcast_to(np.asarray(start_k, float), m.tau_s.shape))
+    for state, gain, tau in zip(states, m.resistance_k_w, m.tau_s, strict=True):
+        state[1:] = lag(gain * power, step_s / tau, float(state[0]))
+    return states
 
 
 def lag(target: ArrayLike, step_over_tau: float, start: float = 0.0) -> Floats:
@@ -132,14 +137,12 @@ def balance_error_j(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: 
     The heat given off is the exact integral of the last node's rise over its resistance, mode by mode.
     """
     power, m = np.asarray(power_w, float), modes(ladder)
-    rises = np.vstack(
-        [np.broadcast_to(np.asarray(start_k, float), m.tau_s.shape), respond(ladder, power, step_s, start_k)]
-    )
-    stored = float(np.asarray(ladder.capacity_j_k) @ (rises[-1] - rises[0]))
-    state = np.linalg.solve(m.node_share, rises.T)  # (modes, steps + 1)
-    settled = m.resistance_k_w[:, None] * power
-    integral = settled * step_s + (state[:, :-1] - settled) * (m.tau_s * -np.expm1(-step_s / m.tau_s))[:, None]
-    released = float((m.node_share[-1] @ integral).sum()) / ladder.resistance_k_w[-1]
+    state = _mode_states(m, power, step_s, start_k)
+    stored = float(np.asarray(ladder.capacity_j_k) @ m.node_share @ (state[:, -1] - state[:, 0]))
+    share = m.tau_s * -np.expm1(-step_s / m.tau_s)  # how long a step shows what each mode starts with
+    settled = m.resistance_k_w * power.sum()
+    integral = settled * step_s + state[:, :-1].sum(axis=1) * share - settled * share
+    released = float(m.node_share[-1] @ integral) / ladder.resistance_k_w[-1]
     return float(power.sum() * step_s - stored - released)
 
 
