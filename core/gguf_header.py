@@ -84,6 +84,12 @@ class Header:
     tensors: tuple[Tensor, ...]
 
 
+def readable(text: str, longest: int = 240) -> str:
+    """Return text out of a file as one line that a terminal can show: no control characters, and not endless."""
+    line = "".join(c if c.isprintable() else "?" for c in text[: longest + 1])
+    return line if len(line) <= longest else line[:longest] + "..."
+
+
 class _Cursor:
     """Reads little-endian values off a file and never asks for more than is left of it."""
 
@@ -91,7 +97,9 @@ class _Cursor:
         self.file, self.name, self.size_byte, self.at = file, name, size_byte, 0
 
     def fail(self, got: str, expected: str, at: int | None = None) -> NoReturn:
-        raise ValueError(f"{self.name}: byte {self.at if at is None else at}: got {got}, expected {expected}")
+        raise ValueError(
+            f"{self.name}: byte {self.at if at is None else at}: got {readable(got)}, expected {readable(expected)}"
+        )
 
     def left(self) -> int:
         return self.size_byte - self.at

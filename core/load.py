@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
-from core.gguf_header import Header, read_header
+from core.gguf_header import Header, read_header, readable
 from core.spec import Board, Catalogue, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
 
 _KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "beta")
@@ -283,6 +283,8 @@ _FILE_TYPE = {
 }
 """``general.file_type`` of a GGUF file -> key of the weight format."""
 
+_LONGEST_ARCHITECTURE = 64
+
 
 def model_from_gguf(path: Path | str) -> ModelShape:
     """Describe a model by its GGUF file: the shape, and the exact bytes that one decoded token reads.
@@ -304,8 +306,8 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     path = Path(path)
     header = read_header(path)
     arch = header.metadata.get("general.architecture")
-    if not isinstance(arch, str):
-        raise ValueError(f"{path.name}: general.architecture: got {arch!r}, expected a text")
+    if not isinstance(arch, str) or not 1 <= len(arch) <= _LONGEST_ARCHITECTURE or not arch.isprintable():
+        raise ValueError(f"{path.name}: general.architecture: got {readable(repr(arch))}, expected a short text")
     get = functools.partial(_whole, path.name, header)
     n_heads = get(f"{arch}.attention.head_count")
     hidden = get(f"{arch}.embedding_length")
@@ -316,7 +318,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     mix = Counter(tensor.type_name for tensor in header.tensors)
     return ModelShape(
         key=path.stem.lower(),
-        name=name if isinstance(name, str) else path.stem,
+        name=readable(name, 120) if isinstance(name, str) else path.stem,
         n_layers=get(f"{arch}.block_count"),
         hidden_size=hidden,
         n_heads=n_heads,
@@ -344,7 +346,7 @@ def _whole(name: str, header: Header, key: str, default: int | None = None) -> i
     if isinstance(value, list) and value and all(item == value[0] for item in value):
         value = value[0]  # one figure for each layer, all equal
     if isinstance(value, bool) or not isinstance(value, int) or not (1 <= value <= 1 << 32 or value == default):
-        got = "figures that differ from layer to layer" if isinstance(value, list) else repr(value)
+        got = "figures that differ from layer to layer" if isinstance(value, list) else readable(repr(value))
         raise ValueError(f"{name}: {key}: got {got}, expected a whole number from 1 to {1 << 32}")
     return value
 

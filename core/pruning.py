@@ -234,7 +234,7 @@ def r_max_entropy_bound(entropy_nat: Array, n_tokens: Array, dropped_mass: Array
     check_range("entropy_nat", entropy_nat, 0.0)
     check_range("n_tokens", n_tokens, 1.0)
     check_range("dropped_mass", dropped_mass, 0.0, 1.0, open_low=True)
-    share: Array = -np.expm1(np.minimum(np.asarray(entropy_nat) / dropped_mass - np.log(n_tokens), 0.0))
+    share: Array = 0.0 - np.expm1(np.minimum(np.asarray(entropy_nat) / dropped_mass - np.log(n_tokens), 0.0))
     return share
 
 
@@ -247,7 +247,7 @@ def r_max_effective_support(entropy_nat: Array, n_tokens: Array) -> Array:
     """
     check_range("entropy_nat", entropy_nat, 0.0)
     check_range("n_tokens", n_tokens, 1.0)
-    share: Array = -np.expm1(np.minimum(np.asarray(entropy_nat) - np.log(n_tokens), 0.0))
+    share: Array = 0.0 - np.expm1(np.minimum(np.asarray(entropy_nat) - np.log(n_tokens), 0.0))
     return share
 
 

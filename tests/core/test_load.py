@@ -235,7 +235,7 @@ def test_what_is_no_file_gets_one_sentence(tmp_path: Path):
 def test_a_file_without_a_language_model_gets_one_sentence(tmp_path: Path):
     path = tmp_path / "x.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
-    with pytest.raises(ValueError, match=re.escape("x.gguf: general.architecture: got None, expected a text")):
+    with pytest.raises(ValueError, match=re.escape("x.gguf: general.architecture: got None, expected a short text")):
         model_from_gguf(path)
     with pytest.raises(ValueError, match=r"llama.block_count: got None, expected a whole number|got no layers"):
         model_from_gguf(write_model(tmp_path / "y.gguf", n_layers=0))
