@@ -29,6 +29,7 @@ class BoardPanel(QWidget):
         super().__init__()
         self.setObjectName("board")
         self._store, self._conductor = store, conductor
+        self._dock: Dock | None = None
         self._facts: dict[str, QLabel | ElidedLabel] = {name: ElidedLabel("secondary") for name in _FACTS}
         self._facts["State"] = label("", "secondary", wrap=True)
         self._values: dict[str, ElidedLabel] = {}
@@ -80,6 +81,8 @@ class BoardPanel(QWidget):
     # ---- what the store says
 
     def _on_changed(self, path: str) -> None:
+        if path == "link":
+            self._show_aside()
         if path in ("link", "catalogue"):
             self._refresh()
 
@@ -150,14 +153,14 @@ class BoardPanel(QWidget):
 
     def follow(self, dock: Dock) -> None:
         """Show the state in the dock's title."""
+        self._dock = dock
+        self._show_aside()
 
-        def show() -> None:
+    def _show_aside(self) -> None:
+        if self._dock is not None:
             state = self._store.link.state
-            set_text(dock.aside, f"● {state}" if state == "attached" else f"○ {state}")
-            set_role(dock.aside, _STATE_ROLES[state])
-
-        self._store.changed.connect(lambda path: show() if path == "link" else None)
-        show()
+            set_text(self._dock.aside, f"● {state}" if state == "attached" else f"○ {state}")
+            set_role(self._dock.aside, _STATE_ROLES[state])
 
 
 def _processor(board: dict[str, object]) -> str:

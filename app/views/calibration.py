@@ -32,6 +32,7 @@ class CalibrationPanel(QWidget):
         super().__init__()
         self.setObjectName("calibration")
         self._store, self._cancel = store, cancel
+        self._dock: Dock | None = None
         self._next_point: OperatingPoint | None = None
         self._parameters = QGridLayout()
         self._error, self._coverage = label("", "secondary", wrap=True), label("", "dim", wrap=True)
@@ -98,6 +99,7 @@ class CalibrationPanel(QWidget):
     def _on_changed(self, path: str) -> None:
         if path == "calibration" or path in ("point.board", "point.model", "point.runtime", "link"):
             self._later.start()
+            self._show_aside()
         elif path == "activity":
             self._refresh_activity()
 
@@ -179,13 +181,13 @@ class CalibrationPanel(QWidget):
 
     def follow(self, dock: Dock) -> None:
         """Show the number of points in the dock's title."""
+        self._dock = dock
+        self._show_aside()
 
-        def show() -> None:
+    def _show_aside(self) -> None:
+        if self._dock is not None:
             calibration = self._store.calibration
-            set_text(dock.aside, f"{len(calibration.points)} points" if calibration else "")
-
-        self._store.changed.connect(lambda path: show() if path == "calibration" else None)
-        show()
+            set_text(self._dock.aside, f"{len(calibration.points)} points" if calibration else "")
 
 
 _SHORT = {"rho": "unpacking ρ", "t_layer_s": "per layer", "t_token_s": "per token"}

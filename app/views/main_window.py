@@ -77,7 +77,8 @@ class MainWindow(QMainWindow):
         self._plain_state = self.saveState(LAYOUT_VERSION)
         self._restore()
         store.changed.connect(self._on_changed)
-        stack.cleanChanged.connect(self._show_preset)
+        self._clean = stack.isClean()
+        stack.cleanChanged.connect(self._on_clean)
         self._show_preset()
         self._enable()
         self.controls.sliders["point.alpha"].line.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -317,12 +318,16 @@ class MainWindow(QMainWindow):
             self.actions_["auto_measure"].setChecked(self._store.get("auto_measure"))
         elif path == "preset":
             self._show_preset()
-        if path in ("activity", "link", "pinned", "prediction"):
+        if path in ("activity", "link", "measurements", "pinned", "prediction"):
             self._enable()
 
-    def _show_preset(self, *_: object) -> None:
+    def _on_clean(self, clean: bool) -> None:
+        self._clean = clean
+        self._show_preset()
+
+    def _show_preset(self) -> None:
         name = self._store.get("preset")
-        state = "saved" if self._stack.isClean() else "changed"
+        state = "saved" if self._clean else "changed"
         set_text(self._preset, f"Preset: {Path(name).name} · {state}" if name else "No preset")
         self._preset.setToolTip(name)
         self.setWindowTitle(f"{Path(name).stem} – Trilemma" if name else "Trilemma")

@@ -22,6 +22,7 @@ class NumbersPanel(QWidget):
         super().__init__()
         self.setObjectName("numbers")
         self._store = store
+        self._dock: Dock | None = None
         grid = QGridLayout(self)
         grid.setContentsMargins(PADDING, 2, PADDING, PADDING - 4)
         grid.setHorizontalSpacing(8)
@@ -48,6 +49,8 @@ class NumbersPanel(QWidget):
     def _on_changed(self, path: str) -> None:
         if path in ("prediction", "measurements", "pinned") and not self._later.isActive():
             self._later.start()
+        if path == "pinned":
+            self._show_aside()
 
     def refresh(self) -> None:
         """Show the current point."""
@@ -67,12 +70,12 @@ class NumbersPanel(QWidget):
 
     def follow(self, dock: Dock) -> None:
         """Show what is pinned in the dock's title."""
+        self._dock = dock
+        self._show_aside()
 
-        def show() -> None:
-            set_text(dock.aside, "A pinned" if self._store.get("pinned") is not None else "")
-
-        self._store.changed.connect(lambda path: show() if path == "pinned" else None)
-        show()
+    def _show_aside(self) -> None:
+        if self._dock is not None:
+            set_text(self._dock.aside, "A pinned" if self._store.get("pinned") is not None else "")
 
 
 def _show(cell: ElidedLabel, quantity: Quantity, output: Output) -> None:

@@ -291,7 +291,10 @@ class Figure(pg.PlotWidget):  # type: ignore[misc]
         self.setFrameShape(self.Shape.NoFrame)
         self.setMinimumHeight(90)
         self._y_range = (0.0, 1.0)
-        theme.changed.connect(lambda: self.setBackground(theme.palette.panel))
+        theme.changed.connect(self._repaint)
+
+    def _repaint(self) -> None:
+        self.setBackground(self._theme.palette.panel)
 
     @property
     def reference(self) -> float:

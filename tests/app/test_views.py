@@ -40,7 +40,7 @@ def store(qapp):
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def theme(qapp):
     return Theme("dark")
 
