@@ -7,86 +7,16 @@ without a source are each refused as ``file: key: got X, expected Y``.
 from __future__ import annotations
 
 import functools
-import math
-import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn
 
 from core.gguf_header import Header, read_header, readable
 from core.spec import Board, Catalogue, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
+from core.toml_table import Table, parse, resource_tables
 
 _KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "beta")
-_DEFAULT_SOURCE = "default"  # the source of all numbers of a table that its `sources` do not name
-
-
-class _Table:
-    """One TOML table whose keys are taken one by one; `close` refuses what is left and numbers without a source."""
-
-    def __init__(self, where: str, data: Mapping[str, Any]) -> None:
-        self.where, self.left, self.numbers = where, dict(data), list[str]()
-
-    def fail(self, key: str, got: object, expected: str) -> NoReturn:
-        raise ValueError(f"{self.where}: {key}: got {got!r}, expected {expected}")
-
-    def take(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = None) -> Any:
-        value = self.left.pop(key, default)
-        if value is None:
-            raise ValueError(f"{self.where}: {key}: got nothing, expected {expected}")
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            self.fail(key, value, expected)
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        return str(self.take(key, str, "a text", default))
-
-    def flag(self, key: str, default: bool | None = None) -> bool:
-        return bool(self.take(key, bool, "true or false", default))
-
-    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        """A number with ``low <= value <= high``; without a default it must be there, and it must have a source."""
-        expected = f"a number from {low:g} to {high:g}"
-        if key in self.left:
-            self.numbers.append(key)
-        value = float(self.take(key, (int, float), expected, default))
-        if not (math.isfinite(value) and low <= value <= high):
-            self.fail(key, value, expected)
-        return value
-
-    def optional(self, key: str, low: float, high: float) -> float | None:
-        return self.number(key, low, high) if key in self.left else None
-
-    def integer(self, key: str, low: int, high: int) -> int:
-        expected = f"a whole number from {low} to {high}"
-        value = self.take(key, int, expected)
-        if not low <= value <= high:
-            self.fail(key, value, expected)
-        self.numbers.append(key)
-        return int(value)
-
-    def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Table:
-        return _Table(f"{self.where}: {key}", self.take(key, dict, "a table", default))
-
-    def tables(self) -> Iterator[tuple[str, _Table]]:
-        """All that is left, which must be tables."""
-        for key in list(self.left):
-            yield key, self.table(key)
-
-    def close(self) -> dict[str, str]:
-        """Refuse unknown keys; return the source of each number taken."""
-        given = self.table("sources", {})
-        sources = {key: given.text(key) for key in list(given.left)}
-        default = sources.pop(_DEFAULT_SOURCE, "")
-        for key in self.left:
-            self.fail(key, self.left[key], "no such key")
-        for key in sources.keys() - set(self.numbers) - {"tied_embeddings", "weight_byte_by_format"}:
-            given.fail(key, sources[key], "the name of a number of this table")
-        for key in self.numbers:
-            if not sources.setdefault(key, default):
-                raise ValueError(f"{self.where}: {key}: got no source, expected one in [sources]")
-        return sources
 
 
 @functools.cache
@@ -99,36 +29,21 @@ def load_catalogue() -> Catalogue:
         ``file: key: got X, expected Y`` for the first thing that is wrong in a file.
     """
     root = files("resources")
-    formats = _Table("formats.toml", _parse("formats.toml", root.joinpath("formats.toml").read_text("utf-8")))
+    formats = Table("formats.toml", parse("formats.toml", root.joinpath("formats.toml").read_text("utf-8")))
     weights = {key: _weight_format(key, table) for key, table in formats.table("weights").tables()}
     kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
     formats.close()
-    boards = {key: _board(key, table) for key, table in _files("boards")}
+    boards = {key: _board(key, table) for key, table in resource_tables("boards")}
     boards = {"this": boards["this"], **boards}
-    models = {key: _model(key, table) for key, table in _files("models")}
-    runtimes = {key: _runtime(key, table) for key, table in _files("runtimes")}
+    models = {key: _model(key, table) for key, table in resource_tables("models")}
+    runtimes = {key: _runtime(key, table) for key, table in resource_tables("runtimes")}
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
             raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
     return Catalogue(boards, models, runtimes, weights, kv)
 
 
-def _parse(name: str, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{name}: got text that is not TOML ({error}), expected TOML") from None
-
-
-def _files(folder: str) -> Iterator[tuple[str, _Table]]:
-    entries = sorted(files("resources").joinpath(folder).iterdir(), key=lambda entry: entry.name)
-    for entry in entries:
-        if entry.name.endswith(".toml"):
-            where = f"{folder}/{entry.name}"
-            yield entry.name.removesuffix(".toml"), _Table(where, _parse(where, entry.read_text("utf-8")))
-
-
-def _weight_format(key: str, table: _Table) -> WeightFormat:
+def _weight_format(key: str, table: Table) -> WeightFormat:
     made = WeightFormat(
         key=key,
         name=table.text("name"),
@@ -143,7 +58,7 @@ def _weight_format(key: str, table: _Table) -> WeightFormat:
     return made
 
 
-def _kv_format(key: str, table: _Table) -> KvFormat:
+def _kv_format(key: str, table: Table) -> KvFormat:
     bits = table.number("bits_per_value", 1.0, 32.0)
     made = KvFormat(key=key, name=table.text("name"), bits_per_value=bits, source=table.text("source"))
     table.numbers.clear()
@@ -151,7 +66,7 @@ def _kv_format(key: str, table: _Table) -> KvFormat:
     return made
 
 
-def _board(key: str, table: _Table) -> Board:
+def _board(key: str, table: Table) -> Board:
     unit = table.text("unit")
     if unit not in ("cpu", "gpu", "npu"):
         table.fail("unit", unit, "cpu, gpu or npu")
@@ -184,7 +99,7 @@ def _board(key: str, table: _Table) -> Board:
     return made
 
 
-def _model(key: str, table: _Table) -> ModelShape:
+def _model(key: str, table: Table) -> ModelShape:
     n = {name: table.integer(name, 1, 10_000_000) for name in _SHAPE}
     if n["n_heads"] % n["n_kv_heads"]:
         table.fail("n_kv_heads", n["n_kv_heads"], f"a divisor of n_heads {n['n_heads']}")
@@ -234,7 +149,7 @@ def _dense_body_params(n: Mapping[str, int]) -> float:
     return float(n["n_layers"] * (attention + 3 * n["hidden_size"] * n["intermediate_size"]))
 
 
-def _runtime(key: str, table: _Table) -> Runtime:
+def _runtime(key: str, table: Table) -> Runtime:
     knobs = table.take("knobs", list, "a list of operating-point fields")
     for knob in knobs:
         if knob not in _KNOBS:

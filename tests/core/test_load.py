@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core import load
 from core.gguf_header import BLOCK_LAYOUT, read_header
 from core.load import load_catalogue, model_from_gguf
+from core.toml_table import Table, parse
 
 SENTENCE = re.compile(r".+: .*(got|cannot be read).*expected .+", re.DOTALL)
 
@@ -92,7 +93,7 @@ bandwidth_byte_s = "sheet"
 
 
 def board(text: str):
-    return load._board("a", load._Table("boards/a.toml", load._parse("boards/a.toml", text)))
+    return load._board("a", Table("boards/a.toml", parse("boards/a.toml", text)))
 
 
 def test_a_good_board_is_read():
