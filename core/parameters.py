@@ -123,7 +123,7 @@ def physical_parameters(
         Physical(f"eta.{w}", ("eta", f"eta.{w}"), f"effective bandwidth of {w} weights", "byte/s", of_bandwidth=True)
         for w in weights
     ]
-    found += [Physical(f"kappa.{g}", ("kappa", f"kappa.{g}"), f"cost of a {g} KV byte") for g in caches]
+    found += [Physical(f"kappa.{g}", ("kappa", f"kappa.{g}"), f"cost of a KV byte in {g}") for g in caches]
     found += [
         Physical("rho", ("rho",), "unpacking cost of 4- to 6-bit weights"),
         Physical("t_layer_s", ("t_layer_s",), "cost per layer", "s"),

@@ -79,7 +79,7 @@ def _measure(board: AttachedBoard, machine: str, *, grid: bool) -> list[Measurem
                 line.show((number - 1 + done_frac) / len(plan), f"point {number} of {len(plan)}: {text}")
 
             asked = canonical(point, catalogue)
-            body = board.measure(point_record(asked), ("decode", "ttft"), show)
+            body = board.measure(point_record(asked), ("decode", "ttft", "quality"), show)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             done.append(Measurement(asked, body, time_utc, machine))
             append_measurement(measurements_file(), done[-1])

@@ -37,7 +37,7 @@ def test_next_measurement_is_where_least_is_known():
     candidates = [replace(BASE, context_tokens=n, alpha=a) for n in (64.0, 512.0, 4096.0) for a in (0.0, 0.9)]
     point, sentence = next_measurement(calibration, candidates, CATALOGUE)
     assert (point.context_tokens, point.alpha) == (4096.0, 0.0)
-    assert "context 4096 narrows the cost of a bf16 KV byte by" in sentence
+    assert "context 4096 narrows the cost of a KV byte in bf16 by" in sentence
 
 
 def test_measuring_it_narrows_the_predictions_as_announced():

@@ -1,0 +1,154 @@
+import json
+from contextlib import AbstractContextManager
+
+import numpy as np
+import pytest
+
+from app.cli import calibrate as command
+from app.cli import main
+from app.client.blocking import LinkError
+from app.model.measurements import load_measurements, measurements_file
+from core.load import load_catalogue
+from core.scenario import predict
+from core.spec import OperatingPoint
+
+HELLO = {
+    "board": {"cpu": "a processor", "n_threads": 2},
+    "can": {"measure": True, "bandwidth": True, "torch": "2"},
+    "models": [{"file": "a.gguf", "byte": 1}],
+}
+
+
+def record(median, n=30):
+    return {"median": median, "q05": 0.99 * median, "q95": 1.01 * median, "n": n, "provenance": "measured"}
+
+
+class Board(AbstractContextManager):
+    """An attached board whose runs take 1.4 times what is predicted without measurements, give or take 1 %."""
+
+    def __init__(self, open_transport):
+        self.hello = HELLO
+        self.rng = np.random.default_rng(0)
+        self.asked = []
+
+    def __exit__(self, *error):
+        return None
+
+    def bandwidth(self, on_progress):
+        return {"read_byte_s": record(40e9)}
+
+    def measure(self, point, what, on_progress):
+        on_progress(0.5, "generating tokens")
+        self.asked.append(point)
+        there = predict(OperatingPoint(**point), load_catalogue())
+        slower = 1.4 * np.exp(self.rng.normal(0, 0.01, 2))
+        return {
+            "decode_s": record(float(there.decode_s.median * slower[0])),
+            "ttft_s": record(float(there.ttft_s.median * slower[1]), 1),
+            "mean_kl": {**record(0.02), "n": 256},
+            "top1_agreement": {**record(0.93), "n": 256},
+        }
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(command, "AttachedBoard", Board)
+
+
+def calibrated(capsys, *words):
+    assert main(["calibrate", "--json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_measures_a_handful_and_says_how_good_it_is(capsys):
+    found = calibrated(capsys)
+    assert 6 <= len(found["points"]) <= 8
+    assert found["bandwidth_byte_s"] == 40e9
+    check = found["leave_one_out"]
+    assert check.keys() == {"n", "median_error_frac", "p90_error_frac", "coverage_frac", "r2"}
+    assert 0 < check["median_error_frac"] < 0.5
+    assert found["parameters"]["t_layer_s"]["unit"] == "s"
+    for parameter in found["parameters"].values():
+        assert parameter["q05"] <= parameter["median"] <= parameter["q95"]
+        assert parameter["verdict"]
+    assert found["next"]["point"]["board"] == "this"
+    assert "narrows" in found["next"]["why"]
+
+
+def test_measurements_are_kept_and_used_again(capsys):
+    first = calibrated(capsys)
+    second = calibrated(capsys)
+    assert len(second["points"]) == 2 * len(first["points"])
+    assert len(calibrated(capsys, "--fresh")["points"]) == len(first["points"])
+    before = measurements_file().read_bytes()
+    assert len(calibrated(capsys, "--fit-only")["points"]) == 3 * len(first["points"])
+    assert measurements_file().read_bytes() == before
+    machine = "a processor, 2 threads, torch 2, a.gguf of 1 byte"
+    assert len(load_measurements(measurements_file(), machine)[0]) == 3 * len(first["points"])
+
+
+def test_grid_shows_the_published_formula_beside(capsys):
+    found = calibrated(capsys, "--grid", "--fresh")
+    assert len(found["points"]) == 64
+    assert found["leave_one_out"]["median_error_frac"] < 0.03
+    assert found["leave_one_out"]["p90_error_frac"] < 0.08
+    assert found["published_formula_fitted"]["n"] == 64
+    assert found["published_formula_fitted"]["median_error_frac"] > 0.3
+
+
+def test_text_names_parameters_errors_and_the_next_point(capsys):
+    assert main(["calibrate"]) == 0
+    captured = capsys.readouterr()
+    for words in ("effective bandwidth of int8 weights", "published formula", "IN 90 % INTERVAL", "Next: "):
+        assert words in captured.out
+    assert "point 1 of" in captured.err
+
+
+def test_nothing_measured_yet_is_one_sentence(capsys):
+    assert main(["calibrate", "--fit-only"]) == 2
+    assert capsys.readouterr().err == (
+        "trilemma calibrate: nothing was measured on this machine yet: expected a run without --fit-only first\n"
+    )
+
+
+def test_contradictory_options_are_one_sentence(capsys):
+    assert main(["calibrate", "--fit-only", "--fresh"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("hello", "said"),
+    [
+        (
+            {**HELLO, "can": {"measure": {"absent": "torch is not installed"}, "bandwidth": True}},
+            "torch is not installed",
+        ),
+        ({**HELLO, "can": {"measure": True, "bandwidth": {"absent": "no memory"}}}, "no memory"),
+    ],
+)
+def test_a_board_that_cannot_measure_says_why(capsys, monkeypatch, hello, said):
+    monkeypatch.setattr(command, "AttachedBoard", lambda transport: _with_hello(Board(transport), hello))
+    assert main(["calibrate"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def _with_hello(board, hello):
+    board.hello = hello
+    return board
+
+
+def test_a_lost_link_is_one_sentence_and_keeps_what_was_measured(capsys, monkeypatch):
+    class Breaks(Board):
+        def measure(self, point, what, on_progress):
+            if len(self.asked) == 2:
+                raise LinkError("link", "the link to the board was lost before this was finished")
+            return super().measure(point, what, on_progress)
+
+    monkeypatch.setattr(command, "AttachedBoard", Breaks)
+    assert main(["calibrate"]) == 2
+    assert capsys.readouterr().err.endswith("the link to the board was lost before this was finished\n")
+    monkeypatch.setattr(command, "AttachedBoard", Board)
+    assert len(calibrated(capsys, "--fit-only")["points"]) == 2
