@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from app import VERSION
@@ -83,6 +86,17 @@ def _has_display() -> bool:
     return bool(display)
 
 
+def _drop_offscreen_remarks() -> None:
+    """Drop the one line that Qt's offscreen platform prints for every window that is resized."""
+    from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
+
+    def say(kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+        if "propagateSizeHints" not in text:
+            print(text, file=sys.stderr)
+
+    qInstallMessageHandler(say)
+
+
 class Dashboard:
     """Everything of one run, built and shown, not yet attached.
 
@@ -110,6 +124,8 @@ class Dashboard:
         from app.views.theme import Theme
         from core.load import load_catalogue
 
+        if os.environ.get("QT_QPA_PLATFORM") == "offscreen":
+            _drop_offscreen_remarks()
         self.application = QApplication.instance() or QApplication(["trilemma"])
         self.application.setApplicationName("trilemma")
         self.application.setApplicationVersion(VERSION)
@@ -120,8 +136,9 @@ class Dashboard:
             self.store.set("theme", options.theme)
         self.stack = undo_stack()
         self.conductor = Conductor(self.store, lambda on_event: Session(LocalTransport, on_event), measurements_file())
-        self.theme = Theme(self.store.get("theme"))
+        self.theme = Theme(self.store.get("theme"), sheet=False)
         self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings)
+        self.theme.apply()
         if options.preset:
             self.window.open_preset(options.preset)
         if options.size:
@@ -134,6 +151,23 @@ class Dashboard:
         self.conductor.stop()
 
 
+def open_dashboard(options: Options) -> Dashboard:
+    """Check the platform and build the dashboard, without looking for garbage: what is made at the start stays.
+
+    Raises
+    ------
+    CannotStart, FileError
+        One sentence.
+    """
+    check_platform(headless=options.screenshot is not None)
+    gc.disable()
+    try:
+        return Dashboard(options)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def run(options: Options) -> int:
     """Open the dashboard and return its exit status; with `options.screenshot`, save its picture and end.
 
@@ -142,20 +176,34 @@ def run(options: Options) -> int:
     CannotStart, FileError
         One sentence.
     """
-    check_platform(headless=options.screenshot is not None)
-    dashboard = Dashboard(options)
+    dashboard = open_dashboard(options)
+    _report_mistakes(dashboard)
     dashboard.window.show()
-    if options.screenshot is None:
-        keeper = _keep_settings(dashboard)
+    try:
+        if options.screenshot is not None:
+            dashboard.conductor.start()
+            wait(dashboard, options.seconds)
+            _save_picture(dashboard, options.screenshot)
+            return 0
+        save = _keep_settings(dashboard)
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ending, lambda *_: dashboard.window.close())
         _when_painted(dashboard, dashboard.conductor.start)
         status = int(dashboard.application.exec())
-        keeper()
-    else:
-        dashboard.conductor.start()
-        wait(dashboard, options.seconds)
-        status = _save_picture(dashboard, options.screenshot)
-    dashboard.close()
-    return status
+        save()
+        return status
+    finally:
+        dashboard.close()
+
+
+def _report_mistakes(dashboard: Dashboard) -> None:
+    """Put an error that nothing caught into the log panel, beside its traceback on standard error."""
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.__excepthook__(kind, error, trace)
+        dashboard.store.say("error", f"Trilemma made a mistake: {kind.__name__}: {error}")
+
+    sys.excepthook = report
 
 
 def wait(dashboard: Dashboard, seconds: float | None) -> None:
@@ -185,7 +233,7 @@ def wait(dashboard: Dashboard, seconds: float | None) -> None:
     ticks.stop()
 
 
-def _save_picture(dashboard: Dashboard, path: Path) -> int:
+def _save_picture(dashboard: Dashboard, path: Path) -> None:
     from PySide6.QtCore import QBuffer, QIODevice
 
     from app.model.files import write_whole
@@ -194,7 +242,6 @@ def _save_picture(dashboard: Dashboard, path: Path) -> int:
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     dashboard.window.grab().save(buffer, "PNG")
     write_whole(path, bytes(buffer.data().data()))
-    return 0
 
 
 def _when_painted(dashboard: Dashboard, then: Callable[[], None]) -> None:
@@ -246,8 +293,7 @@ def first_paint() -> dict[str, Any]:
     dict
         ``cpu_s`` of this process since it began, ``at_s`` on the system's monotonic clock, ``heavy_imports``.
     """
-    check_platform(headless=True)
-    dashboard = Dashboard(Options())
+    dashboard = open_dashboard(Options())
     cost: dict[str, Any] = {}
 
     def painted() -> None:

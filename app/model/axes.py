@@ -201,6 +201,15 @@ def check_point(point: OperatingPoint, catalogue: Catalogue) -> None:
         checked(path, getattr(point, name), point, catalogue)
 
 
+def exists(point: OperatingPoint, catalogue: Catalogue) -> bool:
+    """Whether the catalogue knows all that the point names: a file may be of another version, with other models."""
+    try:
+        check_point(point, catalogue)
+    except ValueError:
+        return False
+    return True
+
+
 def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     """Return the point as the board runs it, so that two spellings of one run compare equal.
 

@@ -3,19 +3,18 @@
 Events arrive on the session's reader thread and wait in a queue; a timer at the frame rate empties it in the GUI
 thread, so that a thousand samples a second cost one notification a frame.
 
-The order of things: on attach the memory bandwidth, then the calibration plan, as far as it was not measured on this
-machine before. Every measurement teaches the calibration. A point where the sliders rest is measured by itself, speed
-first, accuracy after; a newer one supersedes it.
+The order of things: on attach the memory bandwidth, the point on the screen, then the calibration plan, the speed of
+all its points before the accuracy, each as far as it was not measured on this machine before. Every measurement teaches
+the calibration. A point where the sliders rest is measured by itself, ahead of the plan; a newer one supersedes it.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,15 +33,15 @@ from app.client.events import (
     Samples,
 )
 from app.model import axes
+from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
 from app.model.files import FileError
 from app.model.history import History
 from app.model.machine import cannot, machine_key
-from app.model.measurements import Measurement, append_measurement, load_measurements
+from app.model.measurements import OUTPUTS_OF, Measurement, answers, append_measurement, load_measurements
 from app.model.records import point_record
 from app.model.state import Activity
 from app.model.store import Store
 from core.spec import OperatingPoint
-from core.units import Z90
 
 if TYPE_CHECKING:
     from app.client.session import Session
@@ -61,6 +60,7 @@ class _Request:
 
     kind: Literal["bandwidth", "measure", "calibrate"]
     point: OperatingPoint | None = None
+    what: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
 
 
@@ -81,7 +81,7 @@ class Conductor(QObject):
     make_session : callable
         ``make_session(on_event) -> Session``, not started.
     measurements_file : Path
-        Where measurements are kept.
+        Where measurements are kept, and beside them the bandwidth.
     """
 
     def __init__(
@@ -89,13 +89,15 @@ class Conductor(QObject):
     ) -> None:
         super().__init__()
         self._store, self._file = store, measurements_file
+        self._bandwidth_file = measurements_file.with_name(bandwidth_file().name)
+        self._bandwidth_of = ""  # the machine whose bandwidth is known
         self._queue: deque[Event | _Calibrated] = deque()
         self._session = make_session(self._queue.append)
         self.history = History(self._session)
         self._pending: dict[int, _Request] = {}
-        self._bandwidth_of = ""  # the machine whose bandwidth is known
         self._data_sheet = store.catalogue  # from it the plan is the same every time, whatever was measured since
-        self._plan: set[int] = set()  # the requests of the last calibration plan, finished ones too
+        self._rounds: deque[tuple[tuple[str, ...], bool]] = deque()  # of the plan, yet to come: what, even if known
+        self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
         self._calibrating = self._calibrate_again = False
         self._fitting: threading.Thread | None = None
         self._frame = QTimer(self, interval=FRAME_MS)
@@ -137,11 +139,13 @@ class Conductor(QObject):
         if not reason:
             self.cancel()
             self._measure_bandwidth()
-            self._measure_plan(again=True)
+            self._start_plan(again=True)
         return reason
 
     def cancel(self) -> None:
-        """End everything that runs or waits on the board."""
+        """End everything that runs or waits on the board, the rest of the plan too."""
+        self._rounds.clear()
+        self._round = set()
         for request_id in list(self._pending):
             self._session.cancel(request_id)
 
@@ -187,11 +191,13 @@ class Conductor(QObject):
             self._store.say("warning", not_here)
         if machine != self._store.machine:
             self._store.set_machine(machine, self._load(machine), not_here)
-        if not cannot(event.hello, "bandwidth") and self._bandwidth_of != machine:
-            self._measure_bandwidth()
-        if not not_here:
+            self._load_bandwidth(machine)
             self._recalibrate()
-            self._measure_plan(again=False)
+        if not_here or not self._store.get("auto_measure"):
+            return
+        if self._bandwidth_of != machine:
+            self._measure_bandwidth()
+        self._start_plan(again=False)
 
     def _load(self, machine: str) -> list[Measurement]:
         try:
@@ -200,7 +206,18 @@ class Conductor(QObject):
             measurements, notes = [], [str(error)]
         for note in notes:
             self._store.say("warning", note)
-        return measurements
+        return [measurement for measurement in measurements if axes.exists(measurement.point, self._store.catalogue)]
+
+    def _load_bandwidth(self, machine: str) -> None:
+        self._bandwidth_of = ""
+        try:
+            record = load_bandwidth(self._bandwidth_file, machine)
+        except FileError as error:
+            self._store.say("warning", str(error))
+            return
+        if record is not None:
+            self._bandwidth_of = machine
+            self._store.set_board(learned(self._store.catalogue.boards["this"], record))
 
     def _on_disconnected(self, event: Disconnected) -> None:
         self._pending.clear()
@@ -223,9 +240,11 @@ class Conductor(QObject):
             self._learn_bandwidth(event.body)
         else:
             assert request.point is not None
-            self._keep(request.point, event.body)
+            self._keep(request.point, answers(event.body, request.what))
             if request.then and request.point == self._store.point:
                 self._measure(request.point, request.then)
+            elif request.kind == "measure" and "decode_s" in event.body and request.what == SPEED:
+                self._rested()
         self._recalibrate()
         self._ended(event.request_id, "Measured.")
 
@@ -235,7 +254,7 @@ class Conductor(QObject):
             return
         if event.kind == "failed" and (not self._store.log or self._store.log[-1].text != event.reason):
             self._store.say("error", event.reason)  # once, where a lost link ends all that waited
-        self._ended(event.request_id, event.reason, cancelled=event.kind == "cancelled")
+        self._ended(event.request_id, event.reason)
 
     def _on_calibrated(self, event: _Calibrated) -> None:
         self._calibrating = False
@@ -253,21 +272,22 @@ class Conductor(QObject):
             self._rest.start()
 
     def _rested(self) -> None:
-        """Measure what is not known of the current point; accuracy waits until the calibration plan is through."""
+        """Measure what is not known of the current point; its accuracy waits for the speed of the plan."""
         store = self._store
-        if not store.get("auto_measure") or store.not_measurable:
+        asked = any(request.kind == "measure" and request.point == store.point for request in self._pending.values())
+        if asked or not store.get("auto_measure") or store.not_measurable:
             return
-        accuracy = () if self._plan & self._pending.keys() or store.has_measured("top1_agreement") else ACCURACY
+        waits = any(request.kind == "calibrate" and request.what == SPEED for request in self._pending.values())
         if not store.has_measured("decode_s"):
-            self._measure(store.point, SPEED, accuracy)
-        elif accuracy:
-            self._measure(store.point, accuracy)
+            self._measure(store.point, SPEED)
+        elif not waits and not store.has_measured("top1_agreement"):
+            self._measure(store.point, ACCURACY)
 
     def _measure(self, point: OperatingPoint, what: Sequence[str], then: tuple[str, ...] = ()) -> None:
         self._rest.stop()  # this is the measurement it would have started
         asked = axes.canonical(point, self._store.catalogue)
         request_id = self._session.measure(point_record(asked), what)
-        self._pending[request_id] = _Request("measure", point, then)
+        self._pending[request_id] = _Request("measure", point, tuple(what), then)
         self._show(self._pending[request_id], 0.0, "Waiting for the board.")
 
     def _measure_bandwidth(self) -> None:
@@ -275,20 +295,25 @@ class Conductor(QObject):
         self._pending[self._session.bandwidth()] = request
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
-    def _measure_plan(self, *, again: bool) -> None:
+    def _start_plan(self, *, again: bool) -> None:
+        """Queue the calibration plan; `again` measures the speed of points anew that are known."""
+        self._rounds = deque([(SPEED, again), (ACCURACY, False)])
+        self._next_round()
+
+    def _next_round(self) -> None:
         from core.calibrate import calibration_plan
 
-        store = self._store
-        known = {axes.canonical(m.point, store.catalogue) for m in store.measurements}
-        plan = [axes.canonical(p, store.catalogue) for p in calibration_plan(self._data_sheet)]
-        plan = [point for point in plan if again or point not in known]
-        self._plan = set()
-        for point in plan:
-            request_id = self._session.measure(point_record(point), SPEED, queue=True)
-            self._pending[request_id] = _Request("calibrate", point)
-            self._plan.add(request_id)
-        if not plan:
-            self._rested()
+        plan = [axes.canonical(point, self._data_sheet) for point in calibration_plan(self._data_sheet)]
+        self._round = set()
+        while self._rounds and not self._round:
+            what, again = self._rounds.popleft()
+            answer = OUTPUTS_OF[what[-1]][0]
+            known = [axes.canonical(m.point, self._data_sheet) for m in self._store.measurements if answer in m.body]
+            for point in plan if again else [point for point in plan if point not in known]:
+                request_id = self._session.measure(point_record(point), what, queue=True)
+                self._pending[request_id] = _Request("calibrate", point, what)
+                self._round.add(request_id)
+        self._rested()  # what had to wait for the round before
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
         time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -306,13 +331,12 @@ class Conductor(QObject):
         if "median" not in record:
             self._store.say("warning", f"The memory bandwidth was not measured: {record.get('absent', 'no result')}.")
             return
-        board = self._store.catalogue.boards["this"]
-        key, mode = next(iter(board.power_modes.items()))
-        modes = {**board.power_modes, key: replace(mode, bandwidth_byte_s=float(record["median"]))}
-        spread = math.log(record["q95"] / record["q05"]) / (2 * Z90)
-        sources = {**board.sources, f"{key}.bandwidth_byte_s": "measured: read bandwidth of this machine, all threads"}
         self._bandwidth_of = self._store.machine
-        self._store.set_board(replace(board, power_modes=modes, bandwidth_log_sd=spread, sources=sources))
+        self._store.set_board(learned(self._store.catalogue.boards["this"], record))
+        try:
+            save_bandwidth(self._bandwidth_file, self._store.machine, record)
+        except FileError as error:
+            self._store.say("error", str(error))
 
     # ---- calibration
 
@@ -339,13 +363,14 @@ class Conductor(QObject):
 
     def _show(self, request: _Request, done_frac: float, text: str) -> None:
         if request.kind == "calibrate":
-            n_done = len(self._plan - self._pending.keys())
-            text = f"Point {n_done + 1} of {len(self._plan)}: {text}"
-            done_frac = (n_done + done_frac) / len(self._plan)
+            n_done, n_all = len(self._round - self._pending.keys()), max(len(self._round), 1)
+            name = "Point" if request.what == SPEED else "Accuracy of point"
+            text = f"{name} {n_done + 1} of {n_all}: {text}"
+            done_frac = (n_done + done_frac) / n_all
         self._store.set_activity(Activity(request.kind, text, done_frac, request.point))
 
-    def _ended(self, request_id: int, text: str, *, cancelled: bool = False) -> None:
-        if not cancelled and request_id in self._plan and not self._plan & self._pending.keys():
-            self._rested()  # what had to wait for the plan
+    def _ended(self, request_id: int, text: str) -> None:
+        if request_id in self._round and not self._round & self._pending.keys():
+            self._next_round()
         if not self._pending:
             self._store.set_activity(Activity(text=text, done_frac=1.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from app.model.axes import own_bandwidth_byte_s
@@ -23,18 +22,10 @@ def machine_key(hello: Mapping[str, Any]) -> str:
     parts = (
         board.get("cpu", "unknown processor"),
         f"{board.get('n_threads', '?')} threads",
-        f"torch {hello.get('can', {}).get('torch') or _torch_version()}",
+        f"torch {hello.get('can', {}).get('torch', '?')}",
         f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
     )
     return ", ".join(str(part) for part in parts)
-
-
-def _torch_version() -> str:
-    """Return the version of torch that a local agent's worker imports, without importing it."""
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return "absent"
 
 
 def cannot(hello: Mapping[str, Any], what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,20 @@ class Measurement:
         return Estimate(
             float(record["median"]), float(record["q05"]), float(record["q95"]), Provenance(record["provenance"])
         )
+
+
+OUTPUTS_OF = {
+    "decode": ("decode_s", "tokens_per_s", "memory_byte", "power_w", "energy_j_per_token"),
+    "ttft": ("ttft_s",),
+    "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
+}
+"""What a run measures -> the outputs it has then, the one that tells whether it was done first."""
+
+
+def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
+    """Return a result without the outputs that were not asked for: an answer that was never sought is not a value."""
+    other = {name for part, names in OUTPUTS_OF.items() if part not in what for name in names}
+    return {name: record for name, record in body.items() if name not in other}
 
 
 class _Value(msgspec.Struct):

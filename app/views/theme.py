@@ -97,14 +97,18 @@ def font(px: int, *, bold: bool = False, caps: bool = False) -> QFont:
 
 
 class Theme(QObject):
-    """The palette in force. `choice` "system" follows the desktop live; "light" and "dark" force one."""
+    """The palette in force. `choice` "system" follows the desktop live; "light" and "dark" force one.
+
+    With `sheet` False the style sheet waits for `apply`: a window built before it is styled once, not widget by widget.
+    """
 
     changed = Signal()
 
-    def __init__(self, choice: str = "system") -> None:
+    def __init__(self, choice: str = "system", *, sheet: bool = True) -> None:
         super().__init__()
         self.choice = choice
         self.palette = DARK
+        self._with_sheet = sheet
         self._scheme = QGuiApplication.styleHints().colorScheme()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._scheme_changed)
         self.choose(choice)
@@ -122,20 +126,26 @@ class Theme(QObject):
         self.choice = choice
         scheme = {"system": Qt.ColorScheme.Unknown, "light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}[choice]
         QGuiApplication.styleHints().setColorScheme(scheme)
-        self._apply()
+        self._take_palette()
+
+    def apply(self) -> None:
+        """Set the style sheet, now and at every later change."""
+        self._with_sheet = True
+        self._take_palette()
 
     def _scheme_changed(self, scheme: Qt.ColorScheme) -> None:
         self._scheme = scheme
-        self._apply()
+        self._take_palette()
 
-    def _apply(self) -> None:
+    def _take_palette(self) -> None:
         light = self._scheme is Qt.ColorScheme.Light if self.choice == "system" else self.choice == "light"
         wanted = LIGHT if light else DARK  # a platform that cannot tell, such as offscreen, gets the dark one
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         self.palette = wanted
         application.setPalette(_qt_palette(wanted))
-        application.setStyleSheet(style_sheet(wanted))
+        if self._with_sheet:
+            application.setStyleSheet(style_sheet(wanted))
         self.changed.emit()
 
 

@@ -15,7 +15,7 @@ from app.model import conductor as module
 from app.model.calibration import candidates, fit
 from app.model.conductor import Conductor
 from app.model.machine import machine_key
-from app.model.measurements import load_measurements
+from app.model.measurements import Measurement, append_measurement, load_measurements
 from app.model.records import PointRecord
 from app.model.store import Store
 from core.calibrate import N_PLAN, calibration_plan
@@ -29,6 +29,7 @@ HELLO = {
     "can": {"measure": True, "bandwidth": True, "torch": "2.13.0"},
     "models": [{"file": "m.gguf", "byte": 98}],
 }
+N_ATTACH = 2 + N_PLAN  # the bandwidth and the point on the screen, which is not in the plan
 BANDWIDTH = {"read_byte_s": {"median": 20e9, "q05": 19e9, "q95": 21e9, "n": 9, "provenance": "measured"}}
 
 
@@ -74,7 +75,8 @@ class ScriptedSession:
         if op == "bandwidth":
             self.say(Result(request_id, BANDWIDTH))
             return
-        body = {}
+        names = ("decode_s", "power_w", "ttft_s", "top1_agreement")
+        body = {name: {"absent": "not asked for"} for name in names}
         if "decode" in what:
             body["decode_s"] = value(factor * float(predict(point, CATALOGUE).decode_s.median))
         if "quality" in what:
@@ -119,7 +121,8 @@ class Board:
     def answer_all(self):
         while self.session.asked:
             self.session.answer(next(iter(self.session.asked)))
-            self.drain()
+            self.conductor._drain()
+        self.drain()
 
     def attach(self):
         self.hear(Connected(HELLO))
@@ -130,12 +133,12 @@ class Board:
 
 def test_on_attach_the_bandwidth_and_then_the_plan_are_asked_for(board):
     board.attach()
-    (first, *_), *rest = board.asked()
+    (first, *_), *rest, screen = board.asked()
     assert first == "bandwidth"
+    assert screen == ("measure", OperatingPoint(), ("decode",), False)  # not queued: ahead of the plan
     assert [what for _, _, what, _ in rest] == [("decode",)] * N_PLAN
     assert all(queued for *_, queued in rest)
     assert [point for _, point, _, _ in rest] == calibration_plan(CATALOGUE)
-    assert board.store.activity.kind == "bandwidth"
 
 
 def test_the_measured_bandwidth_is_the_board_s(board):
@@ -189,7 +192,8 @@ def test_saved_measurements_of_this_machine_are_not_measured_again(board, path):
     assert len(saved) == len(board.store.measurements) > N_PLAN
     again = Board(path)
     again.attach()
-    assert [op for op, *_ in again.asked()] == ["bandwidth"]
+    assert again.asked() == []
+    assert again.store.position("point.bandwidth") == 20e9
     assert again.store.calibration is not None
     assert again.store.measured("decode_s").median > 0
 
@@ -209,7 +213,7 @@ def test_measurements_of_another_machine_or_version_do_not_count(board, path, ot
     again = Board(path)
     again.hear(Connected({**HELLO, **other}))
     assert list(again.store.measurements) == []
-    assert len(again.asked()) == 1 + N_PLAN
+    assert len(again.asked()) == N_ATTACH
 
 
 def settle(qtbot, board, until):
@@ -339,7 +343,41 @@ def test_a_lost_link_ends_what_waited_and_counts_down(board):
     assert store.not_measurable == "the agent ended"
     board.session.asked.clear()
     board.attach()
+    assert len(board.asked()) == N_ATTACH
+
+
+def test_with_auto_measure_off_an_attached_board_is_left_alone(board):
+    board.store.set("auto_measure", False)
+    board.attach()
+    assert board.asked() == []
+    assert board.conductor.calibrate_now() == ""
     assert len(board.asked()) == 1 + N_PLAN
+
+
+def test_the_plan_measures_speed_then_the_point_on_the_screen_then_accuracy(board):
+    board.attach()
+    for _ in range(N_ATTACH):
+        board.session.answer(next(iter(board.session.asked)))
+        board.drain()
+    asked = board.asked()
+    assert [(what, queued) for _, _, what, queued in asked].count((("ttft", "quality"), True)) == N_PLAN
+    assert [point for _, point, _, queued in asked if not queued] == [OperatingPoint()]
+
+
+def test_cancelling_the_plan_ends_its_later_rounds(board):
+    board.attach()
+    board.conductor.cancel()
+    waiting = list(board.session.asked)
+    board.session.asked.clear()
+    board.hear(*(Failed(i, "cancelled", "cancelled") for i in waiting))
+    assert board.asked() == []
+
+
+def test_a_saved_point_of_a_model_that_is_gone_is_left_out(board, path):
+    gone = Measurement(OperatingPoint(model="gone"), {"decode_s": value(0.1)}, "t", machine_key(HELLO))
+    append_measurement(path, gone)
+    board.attach()
+    assert list(board.store.measurements) == []
 
 
 def test_what_was_measured_outlives_a_lost_link(calibrated):

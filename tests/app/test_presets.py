@@ -135,13 +135,13 @@ def test_what_is_left_out_is_the_default(tmp_path):
 def test_garbage_is_one_sentence(tmp_path, content):
     path = tmp_path / "garbage.json"
     path.write_bytes(content)
-    with pytest.raises(FileError, match="garbage.json: ") as caught:
+    with pytest.raises(FileError, match=r"garbage\.json: ") as caught:
         open_preset(path, CATALOGUE)
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path):
-    with pytest.raises(FileError, match="no.json: cannot be read: no such file"):
+    with pytest.raises(FileError, match=r"no\.json: cannot be read: no such file"):
         open_preset(tmp_path / "no.json", CATALOGUE)
 
 
