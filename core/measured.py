@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 DECODE, TTFT = 0, 1  # kinds of observed times
 KL, TOP1 = 0, 1  # kinds of observed accuracy
+BUSY_LOG_SD = 0.3  # [prior] of a time all of whose steps other work interrupted: it slowed them up to twofold
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,14 @@ class MeasuredPoint:
 
 
 def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPoint:
-    """Take what calibration needs from the result of a measured run, ``{output: {median, q05, q95, n, ...}}``."""
-    decode_s, log_sd = _value(body.get("decode_s"))
-    ttft_s, ttft_log_sd = _value(body.get("ttft_s"))
+    """Take what calibration needs from the result of a measured run, ``{output: {median, q05, q95, n, ...}}``.
+
+    Times taken while other work interrupted the steps are less certain than their spread shows, since it slows them all:
+    ``conditions`` says which share was left alone.
+    """
+    busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 2
+    decode_s, log_sd = _value(body.get("decode_s"), busy)
+    ttft_s, ttft_log_sd = _value(body.get("ttft_s"), busy)
     mean_kl, kl_log_sd = _divergence(body.get("mean_kl"))
     agreement = body.get("top1_agreement") or {}
     top1, n_scored = (float(agreement["median"]), int(agreement.get("n", 1))) if "median" in agreement else (None, 0)
@@ -73,13 +79,13 @@ def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
     return mean, above / (Z90 * mean) if mean > 0.0 else 0.0
 
 
-def _value(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
-    """Return a recorded median and the log-sd of that median, from the quantiles of the repeats."""
+def _value(record: Mapping[str, Any] | None, busy_log_sd: float) -> tuple[float | None, float]:
+    """Return a recorded median and the log-sd of that median, from the quantiles of the repeats and other work."""
     if not record or "median" not in record:
         return None, 0.0
     median, n = float(record["median"]), max(int(record.get("n", 1)), 1)
     spread = np.log(record["q95"] / record["q05"]) / (2.0 * Z90) if record["q05"] > 0 else 0.0
-    return median, float(np.sqrt(np.pi / 2.0) * spread / np.sqrt(n))
+    return median, float(np.hypot(np.sqrt(np.pi / 2.0) * spread / np.sqrt(n), busy_log_sd))
 
 
 @dataclass(frozen=True, slots=True)

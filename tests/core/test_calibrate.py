@@ -222,6 +222,14 @@ def test_reads_the_record_of_a_run():
     assert point.log_sd == pytest.approx(np.sqrt(np.pi / 2) * np.log(0.0103 / 0.0098) / (2 * Z90) / np.sqrt(40))
 
 
+def test_a_run_on_a_busy_machine_counts_less():
+    body = {"decode_s": {"median": 0.01, "q05": 0.0098, "q95": 0.0103, "n": 40, "provenance": "measured"}}
+    quiet, half, busy = (measured_point(BASE, {**body, "conditions": {"quiet_share": q}}) for q in (1.0, 0.9, 0.0))
+    assert quiet.log_sd == measured_point(BASE, body).log_sd
+    assert half.log_sd < 1.5 * quiet.log_sd
+    assert busy.log_sd == pytest.approx(0.3, rel=0.01)
+
+
 def test_plan_spans_formats_and_extremes_within_a_minute():
     plan = calibration_plan(CATALOGUE)
     assert 6 <= len(plan) <= 8
