@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core import robust
 from core.crosscheck import CrossCheck, leave_one_out, published_shape
 from core.design import choose
-from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
+from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows, energy_fit
 from core.parameters import Physical, extended, physical_parameters, prior, ratio_names
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
 from core.units import Z90
@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 
 OUTLIER_SCALES = 5.0  # a residual beyond this many scales is flagged: one in 130 by chance
 IDENTIFIED_SHRINKAGE = 0.20  # less narrowing of a parameter than this says nothing about it
+UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD = 5e-10, 1.0  # [prior] boards from 185 pJ/byte (a GPU rail) to 1240 (wall)
 CALIBRATED, PREDICTED = Provenance.CALIBRATED, Provenance.PREDICTED
 
 N_PLAN = 8
@@ -105,7 +106,8 @@ def calibrate(
     ValueError
         Points of different boards, runtimes or power modes, or that the catalogue does not know.
     """
-    before = prior(_same_board(points, catalogue, at or OperatingPoint()))
+    board = _same_board(points, catalogue, at or OperatingPoint())
+    before = prior(board)
     for measured in points:
         before = extended(before, ratio_names(catalogue.setting(measured.point)))
     rows, timed = Rows.of(points, catalogue, before), before
@@ -113,6 +115,8 @@ def calibrate(
     judged = AccuracyRows.of(points, catalogue)
     before = extended(before, dict(zip(judged.names, judged.prior_sd, strict=True)))
     posterior = _posterior(before, fitted, rows, judged)
+    condition_number = _condition_number(before, posterior)
+    posterior = _with_energy(posterior, points, catalogue, board)
     residual = [np.full(len(points), np.nan) for _ in (DECODE, TTFT)]
     outlier = np.zeros(len(points), dtype=bool)
     spread = np.sqrt(np.square(fitted.scale[rows.observed.kind]) + np.square(rows.observed.noise_sd))
@@ -133,7 +137,7 @@ def calibrate(
         residual[DECODE],
         residual[TTFT],
         outlier,
-        _condition_number(before, posterior),
+        condition_number,
         checks.get(DECODE),
         checks.get(TTFT),
         published_shape(rows) if check else None,
@@ -203,6 +207,24 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: Accura
         n_ttft=int(np.sum(rows.observed.kind == TTFT)),
         n_quality=len(judged.observed.value),
     )
+
+
+def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: Setting) -> Posterior:
+    """Add what the energies taught; of several rails, the one that the newest point has."""
+    rail = next((m.power_covers for m in reversed(points) if m.energy_j is not None), None)
+    if rail is None:
+        return posterior
+    same = [m for m in points if m.energy_j is not None and m.power_covers == rail]
+    stated = at.board.system_energy_j_byte
+    before = (
+        (UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD) if stated is None else (stated, at.board.system_energy_log_sd)
+    )
+    fitted = energy_fit(same, catalogue, *before, posterior.energy_log_sd)
+    known = extended(posterior, {"energy_j_byte": float(np.sqrt(fitted.cov[0, 0]))})
+    mean = known.log_mean.copy()
+    mean[known.names.index("energy_j_byte")] = fitted.mean[0]
+    scatter = float(fitted.scale[0] * robust.NORMAL_SD_PER_SCALE)
+    return replace(known, log_mean=mean, energy_log_sd=scatter, power_covers=rail, n_energy=len(same))
 
 
 def _condition_number(before: Posterior, posterior: Posterior) -> float:

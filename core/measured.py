@@ -42,9 +42,11 @@ class MeasuredPoint:
     kl_log_sd: float = 0.0
     top1_agreement: float | None = None
     n_scored: int = 0  # tokens that the agreement is a share of
+    energy_j: float | None = None  # of one token
+    power_covers: str = ""  # what that energy covers
 
     def __post_init__(self) -> None:
-        for name in ("decode_s", "ttft_s"):
+        for name in ("decode_s", "ttft_s", "energy_j"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), 0.0, np.inf, open_low=True, open_high=True)
         for name in ("log_sd", "ttft_log_sd", "kl_log_sd"):
@@ -59,8 +61,8 @@ class MeasuredPoint:
 def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPoint:
     """Take what calibration needs from the result of a measured run, ``{output: {median, q05, q95, n, ...}}``.
 
-    Times taken while other work interrupted the steps are less certain than their spread shows, since it slows them all:
-    ``conditions`` says which share was left alone.
+    Times taken while other work interrupted the steps are less certain than their spread shows, since it slows them
+    all: ``conditions`` says which share was left alone.
     """
     busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 2
     decode_s, log_sd = _value(body.get("decode_s"), busy)
@@ -68,7 +70,12 @@ def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPo
     mean_kl, kl_log_sd = _divergence(body.get("mean_kl"))
     agreement = body.get("top1_agreement") or {}
     top1, n_scored = (float(agreement["median"]), int(agreement.get("n", 1))) if "median" in agreement else (None, 0)
-    return MeasuredPoint(point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored)
+    power_w, _ = _value(body.get("power_w"), 0.0)
+    energy_j = power_w * decode_s if power_w and decode_s else None
+    covers = str(body.get("conditions", {}).get("power_covers", ""))
+    return MeasuredPoint(
+        point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored, energy_j, covers
+    )
 
 
 def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
@@ -169,6 +176,27 @@ class Rows:
 def _stack(kind: Any, costs: list[Any]) -> Any:
     """Turn scalar records into one record of arrays."""
     return kind(*(np.array([getattr(c, f.name) for c in costs], dtype=float) for f in fields(kind)))
+
+
+def energy_fit(
+    points: Sequence[MeasuredPoint], catalogue: Catalogue, median_j_byte: float, log_sd: float, scatter_log_sd: float
+) -> robust.Fit:
+    """Return the posterior of ln(energy per byte moved) from the points that have an energy; all on one rail."""
+    with_energy = [m for m in points if m.energy_j is not None]
+    moved = [decode_costs(m.point, catalogue.setting(m.point), 1.0) for m in with_energy]
+    log_byte = np.log([float(costs.weight_byte + costs.kv_byte) for costs in moved])
+    observed = robust.Observed(
+        np.log([float(m.energy_j or np.nan) for m in with_energy]) - log_byte,
+        np.array([m.log_sd for m in with_energy]),
+        np.zeros(len(with_energy), dtype=np.intp),
+    )
+    prior = robust.Prior(
+        np.array([np.log(median_j_byte)]),
+        np.array([[log_sd**2]]),
+        np.array([scatter_log_sd / robust.NORMAL_SD_PER_SCALE]),
+    )
+    ones = np.ones((len(with_energy), 1))
+    return robust.fit(lambda theta: (ones @ theta, ones), observed, prior)
 
 
 @dataclass(frozen=True, slots=True)

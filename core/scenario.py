@@ -158,7 +158,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
     log_sd = np.sqrt(variance + known.posterior.decode_log_sd**2)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
-    energy_j, power_w = _energy(at, costs, decode_s, log_sd)
+    energy_j, power_w = _energy(at, known.posterior, costs, decode_s, log_sd)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
     held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, 1.0 - np.asarray(_saved(point, at)))
     return Prediction(
@@ -175,18 +175,25 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     )
 
 
-def _energy(at: Setting, costs: latency.DecodeCosts, decode_s: Estimate, log_sd: Array) -> tuple[Output, Output]:
-    """Return energy and mean power of a token, on the rail that the board's energy per byte was measured on."""
-    per_byte = at.board.system_energy_j_byte
-    if per_byte is None:
+def _energy(
+    at: Setting, known: Posterior, costs: latency.DecodeCosts, decode_s: Estimate, log_sd: Array
+) -> tuple[Output, Output]:
+    """Return energy and mean power of a token, on the rail that the energy per byte was measured on."""
+    if known.n_energy:
+        i = known.names.index("energy_j_byte")
+        per_byte = float(np.exp(known.log_mean[i]))
+        energy_log_sd = float(np.sqrt(known.log_cov[i, i] + known.energy_log_sd**2))
+    elif at.board.system_energy_j_byte is not None:
+        per_byte, energy_log_sd = at.board.system_energy_j_byte, at.board.system_energy_log_sd
+    else:
         missing = Absent(f"no source states the energy per byte of {at.board.name}")
         return missing, missing
     energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
-    energy_log_sd = at.board.system_energy_log_sd
     power_w = power.mean_power_w(energy_j, decode_s.median)
+    origin = _origin(known.n_energy)
     return (
-        _estimate(energy_j, energy_log_sd, Provenance.PREDICTED),
-        _estimate(power_w, np.hypot(energy_log_sd, log_sd), Provenance.PREDICTED),
+        _estimate(energy_j, energy_log_sd, origin),
+        _estimate(power_w, np.hypot(energy_log_sd, log_sd), origin),
     )
 
 

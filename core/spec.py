@@ -251,9 +251,10 @@ class Posterior:
     """What is known of the cost parameters of a board, runtime and power mode: a Gaussian in their natural logarithms.
 
     Parameters are the fields of `Runtime` ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", in its
-    units), and ratios to them, median 1 unless taught otherwise: "eta.int4" (of a weight format), "kappa.int8" (of a KV
-    format), "eta_compute.int4", "model.smollm2-135m" (factor on the decode time of one model), and those of accuracy
-    (`core.accuracy`). `core.parameters.prior` makes the one that no measurement has taught.
+    units), and ratios to them, median 1 unless taught otherwise: "eta.int4" (of a weight format), "kappa.int8" (of a
+    KV format), "eta_compute.int4", "model.smollm2-135m" (factor on the decode time of one model), those of accuracy
+    (`core.accuracy`), and "energy_j_byte" (energy per byte moved) once it was measured. `core.parameters.prior` makes
+    the one that no measurement has taught.
     """
 
     board: str
@@ -267,6 +268,9 @@ class Posterior:
     ttft_log_sd: float
     damage_log_sd: float = 0.1  # of a measured divergence from the reference
     top1_log_sd: float = 0.1  # of ln(top-1 agreement)
+    energy_log_sd: float = 0.15  # of the energy of a token
+    power_covers: str = ""  # what the measured power covers; "" while the board's own `power_rail` is meant
     n_decode: int = 0  # measurements that taught it, by output: 0 leaves that output "predicted"
     n_ttft: int = 0
     n_quality: int = 0
+    n_energy: int = 0

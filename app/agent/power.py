@@ -270,6 +270,7 @@ def add_energy(
         return {**body, "power_w": {"absent": absent}, "energy_j_per_token": {"absent": absent}}
     return {
         **body,
+        "conditions": {**conditions, "power_covers": covers},
         "power_w": _measured(energy_j / (window_s[1] - window_s[0])),
         "energy_j_per_token": _measured(energy_j / n_tokens),
         "notes": [*body.get("notes", []), f"Power covers {covers}; idle power is included."],

@@ -36,13 +36,15 @@ def run(args: argparse.Namespace) -> int:
     catalogue = catalogue_here()
     point = point_from(args, catalogue)
     try:
-        prediction = predict(point, catalogue, posterior_for(point, catalogue))
+        posterior = posterior_for(point, catalogue)
+        prediction = predict(point, catalogue, posterior)
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
         print_json(document(point, prediction))
     else:
-        _print(point, prediction, catalogue)
+        covers = posterior.power_covers if posterior and posterior.n_energy else ""
+        _print(point, prediction, catalogue, covers)
     return 0
 
 
@@ -58,7 +60,7 @@ def document(point: OperatingPoint, prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue) -> None:
+def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, power_covers: str) -> None:
     at = catalogue.setting(point)
     print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
     print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
@@ -67,7 +69,7 @@ def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue) 
     print()
     print_table([(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()])
     if not isinstance(prediction.power_w, Absent):
-        print(f"\nPower covers: {at.board.power_rail}.")
+        print(f"\nPower covers: {power_covers or at.board.power_rail}.")
     print(f"\n{explain(prediction)}")
     for sentence in prediction.outside:
         print(f"Outside its range: {sentence}.")

@@ -519,7 +519,7 @@ def test_a_measured_body_gets_power_and_energy_of_its_decode_window():
     done = add_energy(body(), meter_of([10.0] * 31), "", "the package", lambda: 0.001)
     assert done["power_w"] == {"median": 10, "q05": 10, "q95": 10, "n": 1, "provenance": "measured"}
     assert done["energy_j_per_token"]["median"] == pytest.approx(0.2)
-    assert done["conditions"] == {"threads": 2}
+    assert done["conditions"] == {"threads": 2, "power_covers": "the package"}
     assert done["notes"] == ["a", "Power covers the package; idle power is included."]
 
 

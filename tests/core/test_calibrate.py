@@ -257,3 +257,35 @@ def test_plan_for_a_model_of_short_context():
     short = replace(CATALOGUE.models["smollm2-135m"], max_context_tokens=128)
     plan = calibration_plan(replace(CATALOGUE, models={**CATALOGUE.models, "smollm2-135m": short}))
     assert {p.context_tokens for p in plan} == {128.0}
+
+
+def test_measured_energy_teaches_the_energy_per_byte():
+    board, _ = grid()
+    rng = np.random.default_rng(0)
+    points = []
+    for point in GRID[::6]:
+        moved = (
+            float(predict(point, CATALOGUE).energy_j_per_token.median) / CATALOGUE.boards["this"].system_energy_j_byte
+        )
+        energy_j = 300e-12 * moved * np.exp(rng.normal(0, 0.1))
+        points.append(replace(board.measure(point), energy_j=energy_j, power_covers="the package"))
+    other_rail = replace(points[0], energy_j=10 * points[0].energy_j, power_covers="the wall")
+    posterior = calibrate([other_rail, *points], CATALOGUE, check=False).posterior
+    assert (posterior.n_energy, posterior.power_covers) == (len(points), "the package")
+    for measured in points:
+        said = predict(measured.point, CATALOGUE, posterior)
+        assert said.power_w.provenance is said.energy_j_per_token.provenance is Provenance.CALIBRATED
+        assert said.energy_j_per_token.median == pytest.approx(measured.energy_j, rel=0.3)
+        assert said.energy_j_per_token.q95 / said.energy_j_per_token.q05 < 2
+        assert said.power_w.median == pytest.approx(said.energy_j_per_token.median / said.decode_s.median)
+
+
+def test_energy_of_a_board_that_states_none():
+    bare = replace(CATALOGUE.boards["this"], system_energy_j_byte=None)
+    catalogue = replace(CATALOGUE, boards={**CATALOGUE.boards, "this": bare})
+    time, power = ({"median": value, "q05": value, "q95": value, "n": 9} for value in (0.01, 5.0))
+    point = measured_point(BASE, {"decode_s": time, "power_w": power})
+    assert point.energy_j == pytest.approx(0.05)
+    said = predict(BASE, catalogue, calibrate([point], catalogue).posterior)
+    assert said.energy_j_per_token.median == pytest.approx(0.05, rel=0.15)
+    assert said.energy_j_per_token.provenance is Provenance.CALIBRATED
