@@ -1,12 +1,17 @@
-"""TOML taken key by key and checked strictly, with errors a person can act on: ``file: key: got X, expected Y``."""
+"""TOML taken key by key, and CSV columns, checked strictly: ``file: key: got X, expected Y``."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 _DEFAULT_SOURCE = "default"  # the source of all numbers of a table that its `sources` do not name
 
@@ -136,3 +141,33 @@ def resource_tables(folder: str) -> Iterator[tuple[str, Table]]:
         if entry.name.endswith(".toml"):
             where = f"{folder}/{entry.name}"
             yield entry.name.removesuffix(".toml"), Table(where, parse(where, entry.read_text("utf-8")))
+
+
+def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
+    """Columns of a CSV text with a header, by name; other columns are ignored.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, a row is short, or a value is not a finite number; says which line.
+    """
+    rows = list(csv.reader(io.StringIO(text)))
+    header = rows[0] if rows else []
+    for name in names:
+        if name not in header:
+            raise ValueError(f"{where}: line 1: got columns {', '.join(header) or 'none'}, expected one named {name}")
+    found: list[list[float]] = [[] for _ in names]
+    for number, row in enumerate(rows[1:], 2):
+        if not row:
+            continue
+        for column, name in zip(found, names, strict=True):
+            at = header.index(name)
+            try:
+                value = float(row[at])
+            except (IndexError, ValueError):
+                value = math.nan
+            if not math.isfinite(value):
+                got = row[at] if at < len(row) else "nothing"
+                raise ValueError(f"{where}: line {number}: {name}: got {got!r}, expected a number")
+            column.append(value)
+    return [np.asarray(column) for column in found]
