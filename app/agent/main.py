@@ -75,7 +75,7 @@ class Agent:
                 for frame in decoder.feed(data):
                     if frame.kind == CONTROL:
                         self._take(frame.body)
-        except ProtocolError as error:
+        except (ProtocolError, OSError) as error:
             print(f"trilemma agent: {error}", file=sys.stderr)
         finally:
             self._closing = True

@@ -132,6 +132,7 @@ class Runs:
         self._running: Message | None = None
         self._answered = False  # the running request has had its answer, the worker is finishing
         self._worker: Worker | None = None
+        self._patience: threading.Timer | None = None
         self._closed = False
 
     def submit(self, request: Message) -> None:
@@ -182,9 +183,9 @@ class Runs:
         self._answered = True
         self._fail(request, kind, reason)
         worker.send({"op": "cancel", "id": request["id"]})
-        patience = threading.Timer(PATIENCE_S, self._kill_if_still_running, (request, worker))
-        patience.daemon = True
-        patience.start()
+        self._patience = threading.Timer(PATIENCE_S, self._kill_if_still_running, (request, worker))
+        self._patience.daemon = True
+        self._patience.start()
 
     def _kill_if_still_running(self, request: Message, worker: Worker) -> None:
         with self._lock:
@@ -219,16 +220,23 @@ class Runs:
             if not self._answered:
                 self._send(message)
             if op != "progress":
-                self._running = None
+                self._finish_running()
                 self._next()
 
     def _on_end(self, reason: str) -> None:
         with self._lock:
             self._worker = None
-            request, self._running = self._running, None
+            request = self._running
+            self._finish_running()
             if request is not None and not self._answered and not self._closed:
                 self._fail(request, "failed", reason)
             self._next()
+
+    def _finish_running(self) -> None:
+        self._running = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _fail(self, request: Message, kind: str, reason: str) -> None:
         self._send({"op": "failed", "id": request["id"], "kind": kind, "reason": reason})

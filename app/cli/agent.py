@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
+
+from app.cli.output import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,6 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until standard input ends."""
+    if sys.stdin is None or sys.stdout is None:
+        raise UserError("standard input or output is closed: expected the two ends of the program that attaches")
+    if sys.stdin.isatty() or sys.stdout.isatty():
+        raise UserError("standard input or output is a terminal: expected the two ends of the program that attaches")
     if args.worker:
         from app.agent.worker import main
     else:

@@ -59,7 +59,7 @@ class Link:
         try:
             while True:
                 try:
-                    message = self.outgoing.get(timeout=FAST_PING_S if n_pings < FAST_PINGS else PING_S)
+                    message = self.outgoing.get(timeout=_pause_s(n_pings))
                 except queue.Empty:
                     if time.monotonic() - self._heard_s > SILENCE_S:
                         self.why_ended = f"the agent has been silent for {SILENCE_S:g} s"
@@ -73,3 +73,10 @@ class Link:
                 n_sent += 1
         except (OSError, ValueError):  # the reader sees the end too, and reports it
             return
+
+
+def _pause_s(n_pings: int) -> float:
+    """Return how long after so many pings the next one follows: the first at once, then quickly, then steadily."""
+    if n_pings == 0:
+        return 0.0
+    return FAST_PING_S if n_pings < FAST_PINGS else PING_S

@@ -49,12 +49,15 @@ class Rings:
         Parameters
         ----------
         t_s : ndarray (n,)
-            Times in seconds, rising.
+            Times in seconds. One that lies before its predecessor, as a correction of the clock can make it, takes the
+            predecessor's.
         y : ndarray (n, n_channels)
             Values.
         """
         t_s, y = t_s[-self._capacity :], y[-self._capacity :]
         with self._lock:
+            newest_s = self._t[(self._n - 1) % self._capacity] if self._n else -np.inf
+            t_s = np.maximum.accumulate(np.maximum(t_s, newest_s))
             at = (self._n + np.arange(len(t_s))) % self._capacity
             for rows in (at, at + self._capacity):
                 self._t[rows] = t_s

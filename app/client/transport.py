@@ -15,6 +15,7 @@ import platformdirs
 from app import LAUNCHER
 
 READ_BYTE = 65536
+MAX_LOG_BYTE = 1 << 20
 GRACE_S = 2.0  # for an agent to end after its input has ended
 AGENT_ARGV = (sys.executable, str(LAUNCHER), "agent")
 
@@ -52,7 +53,7 @@ class LocalTransport:
     argv
         What to start.
     log_file
-        Takes its standard error, the last run only.
+        Takes its standard error, that of earlier runs too until it has `MAX_LOG_BYTE`.
 
     Raises
     ------
@@ -104,6 +105,7 @@ def _open_log(path: Path) -> IO[bytes]:
     """Open the log; without a place for it, its lines are lost, not the measurement."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("wb")
+        full = path.exists() and path.stat().st_size > MAX_LOG_BYTE
+        return path.open("wb" if full else "ab")
     except OSError:
         return open(os.devnull, "wb")

@@ -199,6 +199,27 @@ def test_it_ends_when_nobody_reads():
         assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_closed_stream_at_the_start_is_refused_in_one_sentence(closed):
+    command = f"{sys.executable} {LAUNCHER} agent {closed}"
+    done = subprocess.run(command, shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("trilemma agent: standard input or output is closed")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_terminal_is_no_client():
+    leader, follower = os.openpty()
+    try:
+        argv = [sys.executable, str(LAUNCHER), "agent"]
+        done = subprocess.run(argv, stdin=follower, capture_output=True, text=True, check=False)
+    finally:
+        os.close(leader)
+        os.close(follower)
+    assert done.returncode == 2
+    assert "is a terminal" in done.stderr
+
+
 def test_it_ignores_ctrl_c_and_keeps_serving(agent):
     agent.next("hello")
     agent.process.send_signal(signal.SIGINT)

@@ -77,6 +77,7 @@ def board(tmp_path_factory):
     """One real agent for the tests that leave it as they found it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRILEMMA_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # test machines are shared: spinning threads wait for each other
         with attached() as made:
             hello = made.wait(Connected).hello
             if hello["can"]["measure"] is not True:
@@ -389,6 +390,15 @@ def test_rings_are_a_list_of_which_the_end_is_kept(blocks, low, high):
     for got_t, got_y, (t, v) in zip(times, y, expected, strict=True):
         assert got_t == pytest.approx(t)
         assert math.isnan(got_y) if v is None else got_y == v
+
+
+def test_a_correction_of_the_clock_never_makes_time_run_back():
+    rings = Rings(1)
+    rings.append(np.array([10.0, 9.5]), np.array([[1], [2]], np.float32))
+    rings.append(np.array([9.9, 11.0]), np.array([[3], [4]], np.float32))
+    t_s, y = rings.window(0, 0, 99)
+    assert y.tolist() == [1, 2, 3, 4]
+    assert np.all(np.diff(t_s) >= 0)
 
 
 def test_windows_are_copies_and_wrong_channels_are_refused():
