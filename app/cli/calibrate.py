@@ -11,12 +11,11 @@ from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
 from app.cli.progress import ProgressLine
-from app.cli.taught import points_of
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.transport import LocalTransport
 from app.model.axes import canonical
 from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
-from app.model.calibration import candidates
+from app.model.calibration import candidates, measured_points
 from app.model.files import FileError
 from app.model.machine import cannot, machine_key
 from app.model.measurements import Measurement, append_measurement, load_measurements, measurements_file
@@ -92,7 +91,9 @@ def _grid() -> list[OperatingPoint]:
 
 
 def _fit(measurements: list[Measurement], catalogue: Catalogue) -> Calibration:
-    points = [p for p in points_of(measurements, catalogue) if p.point.board == "this" and p.point.runtime == "builtin"]
+    points = [
+        p for p in measured_points(measurements, catalogue) if p.point.board == "this" and p.point.runtime == "builtin"
+    ]
     if not points:
         raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
     return calibrate(points, catalogue)

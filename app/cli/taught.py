@@ -6,15 +6,13 @@ from pathlib import Path
 
 from app.agent import board
 from app.cli.output import UserError
-from app.model.axes import canonical, check_point
 from app.model.bandwidth import measured_here
-from app.model.calibration import NEWEST
+from app.model.calibration import measured_points
 from app.model.files import FileError
 from app.model.machine import machine_key
-from app.model.measurements import Measurement, load_measurements, measurements_file
+from app.model.measurements import load_measurements, measurements_file
 from core.calibrate import calibrate
 from core.load import load_catalogue
-from core.measured import MeasuredPoint, measured_point
 from core.spec import Catalogue, OperatingPoint, Posterior
 
 
@@ -52,23 +50,8 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue) -> Posterior | No
         saved, _ = load_measurements(measurements_file(), this_machine())
     except FileError as error:
         raise UserError(str(error)) from error
-    points = [p for p in points_of(saved, catalogue) if _same(p.point, point, catalogue)]
+    points = [p for p in measured_points(saved, catalogue) if _same(p.point, point, catalogue)]
     return calibrate(points, catalogue, check=False).posterior if points else None
-
-
-def points_of(measurements: list[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return what calibration needs of the newest measurements that have a time."""
-    known = [m for m in measurements if _is_known(m.point, catalogue)]
-    points = [measured_point(canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
-    return [p for p in points if p.decode_s is not None or p.ttft_s is not None]
-
-
-def _is_known(point: OperatingPoint, catalogue: Catalogue) -> bool:
-    try:
-        check_point(point, catalogue)
-    except ValueError:  # saved by another version, with other models or formats
-        return False
-    return True
 
 
 def _same(one: OperatingPoint, other: OperatingPoint, catalogue: Catalogue) -> bool:

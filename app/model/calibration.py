@@ -10,7 +10,7 @@ from app.model import axes
 from app.model.measurements import Measurement
 from core.calibrate import PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate
 from core.explore import next_measurement
-from core.measured import measured_point
+from core.measured import MeasuredPoint, measured_point
 from core.spec import Catalogue, OperatingPoint
 
 NEWEST = 400
@@ -35,15 +35,18 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue) -> Fit | None
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    points = [
-        measured_point(axes.canonical(measurement.point, catalogue), measurement.body)
-        for measurement in measurements[-NEWEST:]
-        if "median" in measurement.body.get("decode_s", {}) or "median" in measurement.body.get("ttft_s", {})
-    ]
-    if not any(point.decode_s for point in points):
+    points = measured_points(measurements, catalogue)
+    if all(point.decode_s is None for point in points):
         return None
     calibration = calibrate(points, catalogue)
     return Fit(calibration, next_measurement(calibration, candidates(), catalogue))
+
+
+def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
+    """Return what calibration needs of the newest measurements whose points the catalogue knows."""
+    known = [m for m in measurements if axes.exists(m.point, catalogue)]
+    points = [measured_point(axes.canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
+    return [p for p in points if (p.decode_s, p.ttft_s, p.mean_kl, p.top1_agreement) != (None, None, None, None)]
 
 
 def candidates() -> list[OperatingPoint]:
