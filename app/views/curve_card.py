@@ -3,51 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import pyqtgraph as pg
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtCore import Qt
 
 from app.model.axes import Axis
 from app.model.store import Store
 from app.views.advice import accuracy_note
+from app.views.figure import Figure
 from app.views.format import estimate_text, exact_text, quantity_text
-from app.views.plots import DASHES, Band, Figure, Floats, Marks, Wash, line_pen
+from app.views.layers import DASHES, Band, Curve, Floats, Marks, Rule, Wash
 from app.views.quantities import LATENCY, POWER, WORDS, Quantity
 from app.views.theme import Theme
+from app.views.ticks import Scale
 from app.views.widgets import BigNumber, Card, Choice, ElidedLabel, label, row, set_role, set_text
 from core.spec import Absent, Estimate, Output
 
 N_POINTS = 101
-
-
-class PointablePlot(Figure):
-    """A figure that reports where it is pointed at and pressed."""
-
-    pointed = Signal(object)  # plot position, or None
-    pressed = Signal(float, bool)  # plot position; whether it begins a drag
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Begin a drag."""
-        if event.button() is Qt.MouseButton.LeftButton:
-            self.pressed.emit(self.x_at(event.position()), True)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Go on with a drag, or point."""
-        x = self.x_at(event.position())
-        if event.buttons() & Qt.MouseButton.LeftButton:
-            self.pressed.emit(x, False)
-        self.pointed.emit(x)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """End a drag."""
-
-    def wheelEvent(self, event: object) -> None:
-        """Leave the wheel alone: the plot shows the whole range of its slider."""
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Stop pointing."""
-        super().leaveEvent(event)
-        self.pointed.emit(None)
 
 
 class CurveCard(Card):
@@ -63,13 +33,12 @@ class CurveCard(Card):
         self._aside, self._against = ElidedLabel("dim"), label("", "dim")
         self._pair = ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
         self._verdict = label("", "dim")
-        self.plot = PointablePlot(theme, f"plot.{self.quantity.output}", self.quantity.title)
+        self.plot = Figure(theme, f"plot.{self.quantity.output}", self.quantity.title)
         self._absent = ElidedLabel("dim", Qt.AlignmentFlag.AlignHCenter)
         self._choice = self._make_choice(quantities)
         self._note: ElidedLabel | None = None
         self._layout(quantities)
         self._make_items()
-        theme.changed.connect(self._recolor)
 
     def _make_choice(self, quantities: tuple[Quantity, ...]) -> Choice:
         choice = Choice(self._theme, "Accuracy shown as", "accuracy.shown")
@@ -98,24 +67,16 @@ class CurveCard(Card):
             self.body.addWidget(self._note)
 
     def _make_items(self) -> None:
-        plot, theme = self.plot, self._theme
-        self._wash = plot.add(Wash(theme))
-        self._band = plot.add(Band(theme))
-        self._ghost = plot.add(pg.PlotCurveItem(antialias=True))
-        self._curve = plot.add(pg.PlotCurveItem(antialias=True))
-        self._bound = plot.add(pg.InfiniteLine(angle=0))
-        self._here = plot.add(pg.InfiniteLine(angle=90))
-        self._cross = plot.add(pg.InfiniteLine(angle=90))
-        self._cross.hide()
-        self._marks = plot.add(Marks(theme))
-        self._recolor()
-
-    def _recolor(self) -> None:
-        p = self._theme.palette
-        self._ghost.setPen(line_pen(p, "dim"))
-        self._bound.setPen(line_pen(p, "bad", Qt.PenStyle.DashDotDotLine, 0.7))
-        self._here.setPen(line_pen(p, "text", Qt.PenStyle.DotLine))
-        self._cross.setPen(line_pen(p, "dim"))
+        plot = self.plot
+        self._wash = plot.add(Wash())
+        self._band = plot.add(Band())
+        self._ghost = plot.add(Curve("dim", smooth=True))
+        self._curve = plot.add(Curve("accent", smooth=True))
+        self._bound = plot.add(Rule("bad", Qt.PenStyle.DashDotDotLine, vertical=False, opacity=0.7))
+        self._here = plot.add(Rule("text", Qt.PenStyle.DotLine, vertical=True))
+        self._cross = plot.add(Rule("dim", Qt.PenStyle.SolidLine, vertical=True))
+        self._cross.visible = False
+        self._marks = plot.add(Marks())
 
     def _switch(self, quantity: Quantity) -> None:
         self.quantity = quantity
@@ -135,30 +96,27 @@ class CurveCard(Card):
         self._show_marks(axis)
         self._show_ghost(axis)
         here = store.position(store.axis)
-        self._here.setValue(np.log10(here) if axis.log else here)
+        self._here.at = float(np.log10(here)) if axis.log else here
         limit = store.get(q.limit) if q.limit else None
-        self._bound.setVisible(limit is not None)
-        if limit is not None:
-            self._bound.setValue(limit)
-        self._wash.set_start(store.r_max.alpha if axis.path == "point.alpha" else None)
+        self._bound.at = np.nan if limit is None else limit
+        self._bound.visible = limit is not None
+        self._wash.start = store.r_max.alpha if axis.path == "point.alpha" else None
         self._fit()
+        self.plot.update()
         self._show_texts(limit)
 
     def _show_axis(self, axis: Axis) -> None:
-        names = [name for _, name in axis.options]
-        self.plot.bottom.describe(axis.unit, log=axis.log, names=names)
-        self.plot.left.describe(self.quantity.unit)
-        span = (float(self._x[0]), float(self._x[-1]))
-        margin = 0.5 if names else 0.01 * (span[1] - span[0])
-        view = (span[0] - margin, span[1] + margin)
-        if view != self.plot.plotItem.vb.viewRange()[0]:
-            self.plot.setXRange(*view, padding=0)
+        names = tuple(name for _, name in axis.options)
+        self.plot.bottom, self.plot.left = Scale(axis.unit, axis.log, names), Scale(self.quantity.unit)
+        low, high = float(self._x[0]), float(self._x[-1])
+        margin = 0.5 if names else 0.01 * (high - low)
+        self.plot.x_range = (low - margin, high + margin)
         set_text(self._against, f"vs {axis.label}")
 
     def _show_curve(self, output: Output) -> None:
         present = isinstance(output, Estimate)
-        self._curve.setVisible(present)
-        self._band.setVisible(present)
+        self._curve.visible = present
+        self._band.visible = present
         self._absent.setVisible(not present)
         self._y = self._low = self._high = np.full(len(self._x), np.nan)
         if isinstance(output, Absent):
@@ -167,8 +125,7 @@ class CurveCard(Card):
         self._y, self._low, self._high = (
             np.broadcast_to(np.asarray(v, dtype=float), self._x.shape) for v in (output.median, output.q05, output.q95)
         )
-        self._curve.setPen(line_pen(self._theme.palette, "accent", DASHES[output.provenance]))
-        self._curve.setData(self._x, self._y, connect="finite")
+        self._curve.set_data(self._x, self._y, DASHES[output.provenance])
         self._band.set_data(self._x, self._low, self._high)
 
     def _show_marks(self, axis: Axis) -> None:
@@ -179,7 +136,7 @@ class CurveCard(Card):
 
     def _show_ghost(self, axis: Axis) -> None:
         pinned = self._store.get("pinned")
-        self._ghost.setVisible(pinned is not None)
+        self._ghost.visible = pinned is not None
         self._ghost_y: Floats | None = None
         if pinned is None:
             return
@@ -187,7 +144,7 @@ class CurveCard(Card):
         output = getattr(prediction, self.quantity.output)
         if isinstance(output, Estimate):
             self._ghost_y = np.broadcast_to(np.asarray(output.median, dtype=float), self._x.shape)
-            self._ghost.setData(self._x, self._ghost_y, connect="finite")
+            self._ghost.set_data(self._x, self._ghost_y)
 
     def _fit(self) -> None:
         q = self.quantity
@@ -242,11 +199,12 @@ class CurveCard(Card):
 
     def point_at(self, x: float | None) -> None:
         """Show what is under the pointer; None shows the current point again."""
-        self._cross.setVisible(x is not None)
+        self._cross.visible = x is not None
+        self._cross.at = np.nan if x is None else x
+        self.plot.update()
         if x is None:
             self._show_texts(self._store.get(self.quantity.limit) if self.quantity.limit else None)
             return
-        self._cross.setValue(x)
         set_text(self._pair, self.reading(x))
         set_role(self._pair, "secondary")
 

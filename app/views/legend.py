@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from app.views.plots import COLORS, DASHES
+from app.views.layers import COLORS, DASHES, draw_symbol
 from app.views.theme import SECONDARY_PX, Theme, font
 from core.spec import Provenance
 
@@ -78,16 +78,7 @@ class Legend(QWidget):
             painter.fillRect(QRectF(x, y - 5, _SAMPLE, 10), p.color("accent", 0.2))
         if provenance is Provenance.MEASURED:
             painter.drawLine(QPointF(centre.x(), y - 7), QPointF(centre.x(), y + 7))
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(color)
-            painter.drawEllipse(centre, 4, 4)
-        elif provenance is Provenance.PUBLISHED:
-            painter.setPen(QPen(color, 1.4))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawPolygon(QPolygonF([centre + QPointF(*d) for d in ((-5, 0), (0, -5), (5, 0), (0, 5))]))
-        elif provenance is Provenance.SIMULATED:
-            painter.setPen(QPen(color, 1.4))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawEllipse(centre, 4, 4)
+        if provenance in (Provenance.MEASURED, Provenance.PUBLISHED, Provenance.SIMULATED):
+            draw_symbol(painter, centre, provenance, color, p.color("bg"))
         else:
             painter.drawLine(QPointF(x, y), QPointF(x + _SAMPLE, y))

@@ -101,10 +101,11 @@ class Live(QWidget):
 
     def _set_range(self, left: float, right: float) -> None:
         for card in self.cards:
-            card.plot.setXRange(left, right, padding=0)
+            card.plot.x_range = (left, right)
+            card.plot.update()
 
     def _zoom(self, factor: float, x: float) -> None:
-        left, right = self.cards[0].plot.plotItem.vb.viewRange()[0]
+        left, right = self.cards[0].plot.x_range
         span = min(max((right - left) * factor, SPAN_S[0]), SPAN_S[1])
         anchor = 0.0 if self._following else x
         share = 1.0 if self._following else (x - left) / (right - left)
@@ -114,7 +115,7 @@ class Live(QWidget):
     def _pan(self, seconds: float) -> None:
         if self._following:
             self._store.set("paused", True)
-        left, right = self.cards[0].plot.plotItem.vb.viewRange()[0]
+        left, right = self.cards[0].plot.x_range
         self._set_range(left + seconds, right + seconds)
         self._draw()
 
@@ -147,7 +148,7 @@ class Live(QWidget):
             return
         now_s = time.monotonic()
         self._place_measurements(now_s)
-        left, right = self.cards[0].plot.plotItem.vb.viewRange()[0]
+        left, right = self.cards[0].plot.x_range
         for card in self.cards:
             trace = self._trace(left, right) if card.quantity is POWER else (np.empty(0), np.empty(0))
             card.show_time(self._origin_s, now_s, self._rows(card.quantity), trace)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 
 from app.model.store import Store
+from app.views.figure import Figure
 from app.views.format import display_unit, estimate_text, number_text
-from app.views.plots import DASHES, Band, Figure, Marks, line_pen
+from app.views.layers import DASHES, Band, Curve, Marks, Rule, steps
 from app.views.quantities import WORDS, Quantity
 from app.views.theme import Theme
+from app.views.ticks import Scale
 from app.views.widgets import Card, ElidedLabel, label, row, set_text
 from core.spec import Estimate, Provenance
 
@@ -65,10 +66,9 @@ class Past:
         return self._rows[-1][4] if self._rows else Provenance.PREDICTED
 
 
-class TimePlot(Figure):
-    """A figure over time: the wheel zooms, a drag pans, the pointer is reported."""
+class TimeFigure(Figure):
+    """A figure over time: the wheel zooms, a drag pans."""
 
-    pointed = Signal(object)
     zoomed = Signal(float, float)  # factor, and the plot position it is asked at
     panned = Signal(float)  # seconds
     double_clicked = Signal()
@@ -76,7 +76,7 @@ class TimePlot(Figure):
     def __init__(self, theme: Theme, path: str, name: str) -> None:
         super().__init__(theme, path, name)
         self._grabbed: float | None = None
-        self.bottom.describe("s")
+        self.bottom = Scale("s")
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Zoom the time axis."""
@@ -106,11 +106,6 @@ class TimePlot(Figure):
         """Ask to run again."""
         self.double_clicked.emit()
 
-    def leaveEvent(self, event: QEvent) -> None:
-        """Stop pointing."""
-        super().leaveEvent(event)
-        self.pointed.emit(None)
-
 
 class LiveCard(Card):
     """One quantity over time."""
@@ -120,31 +115,23 @@ class LiveCard(Card):
         self.setObjectName(f"live.{quantity.output}")
         self.quantity, self._store, self._theme = quantity, store, theme
         self.past = Past()
-        self.plot = TimePlot(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
-        self.plot.left.describe(quantity.unit)
+        self.plot = TimeFigure(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
+        self.plot.left = Scale(quantity.unit)
         self._unit, self._now = label("", "dim"), ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
         self.body.setSpacing(4)
         line = row(label(quantity.title, "heading"), self._unit, self._now)
         line.setStretch(2, 1)
         self.body.addLayout(line)
         self.body.addWidget(self.plot, 1)
-        self._band = self.plot.add(Band(theme))
-        self._line = self.plot.add(pg.PlotCurveItem())
-        self._trace = self.plot.add(pg.PlotCurveItem())
-        self._bound = self.plot.add(pg.InfiniteLine(angle=0))
-        self._marks = self.plot.add(Marks(theme))
-        self._cross = self.plot.add(pg.InfiniteLine(angle=90))
-        self._cross.hide()
+        self._band = self.plot.add(Band())
+        self._line = self.plot.add(Curve("accent"))
+        self._trace = self.plot.add(Curve("measured"))
+        self._bound = self.plot.add(Rule("bad", Qt.PenStyle.DashDotDotLine, vertical=False, opacity=0.7))
+        self._marks = self.plot.add(Marks())
+        self._cross = self.plot.add(Rule("dim", Qt.PenStyle.SolidLine, vertical=True))
+        self._cross.visible = False
         self._predicted = np.empty((4, 0))
         self._measured = np.empty((4, 0))
-        theme.changed.connect(self._recolor)
-        self._recolor()
-
-    def _recolor(self) -> None:
-        p = self._theme.palette
-        self._trace.setPen(line_pen(p, "measured"))
-        self._bound.setPen(line_pen(p, "bad", Qt.PenStyle.DashDotDotLine, 0.7))
-        self._cross.setPen(line_pen(p, "dim"))
 
     def remember(self, t_s: float) -> None:
         """Keep what is predicted now."""
@@ -155,30 +142,30 @@ class LiveCard(Card):
     def show_time(self, origin_s: float, now_s: float, measured: Floats, trace: tuple[Floats, Floats]) -> None:
         """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95)."""
         self._predicted, self._measured = self.past.arrays(now_s), measured
-        t, y, low, high = self._predicted
-        t = t - origin_s
-        self._line.setPen(line_pen(self._theme.palette, "accent", DASHES[self.past.provenance]))
-        if len(t) > 1:
-            self._line.setData(np.repeat(t, 2)[1:], np.repeat(y, 2)[:-1])
-            self._band.set_data(t, low, high, step=True)
+        t, y, low, high = self._seen(origin_s)
+        line_t, line_y = steps(t, y)
+        self._line.set_data(line_t, line_y, DASHES[self.past.provenance])
+        self._band.set_data(*steps(t, low, high))
         self._marks.set_data(measured[0] - origin_s, *measured[1:])
-        self._trace.setData(*thinned(*trace), connect="finite")
+        self._trace.set_data(*thinned(*trace))
         limit = self._store.get(self.quantity.limit)
-        self._bound.setVisible(limit is not None)
-        if limit is not None:
-            self._bound.setValue(limit)
-        self._fit(origin_s, trace[1])
-        set_text(self._unit, display_unit(self.quantity.unit, self.plot.reference).text)
-
-    def _fit(self, origin_s: float, trace: Floats) -> None:
-        left, right = self.plot.plotItem.vb.viewRange()[0]
-        p, m = self._predicted, self._measured
-        seen = (p[0] - origin_s >= left) & (p[0] - origin_s <= right)
-        if seen.any():  # the step that reaches into the view counts too
-            seen[max(int(np.argmax(seen)) - 1, 0)] = True
-        inside = (m[0] - origin_s >= left) & (m[0] - origin_s <= right)
+        self._bound.visible, self._bound.at = limit is not None, np.nan if limit is None else limit
+        left, right = self.plot.x_range
+        inside = (measured[0] - origin_s >= left) & (measured[0] - origin_s <= right)
         q = self.quantity
-        self.plot.cover_y((p[2][seen], p[3][seen], *(part[inside] for part in m[1:]), trace), q.least, q.most)
+        self.plot.cover_y((low, high, *(part[inside] for part in measured[1:]), trace[1]), q.least, q.most)
+        self.plot.update()
+        set_text(self._unit, display_unit(q.unit, self.plot.reference).text)
+
+    def _seen(self, origin_s: float) -> Floats:
+        """Return the predictions in the view, times relative to `origin_s`, with the one that reaches into it."""
+        left, right = self.plot.x_range
+        t = self._predicted[0] - origin_s
+        first = max(int(np.searchsorted(t, left)) - 1, 0)
+        last = int(np.searchsorted(t, right, side="right")) + 1
+        seen = self._predicted[:, first:last].copy()
+        seen[0] -= origin_s
+        return seen
 
     def show_now(self) -> None:
         """Say what is predicted and measured now."""
@@ -193,9 +180,8 @@ class LiveCard(Card):
 
     def point_at(self, x: float | None) -> None:
         """Show or hide the crosshair."""
-        self._cross.setVisible(x is not None)
-        if x is not None:
-            self._cross.setValue(x)
+        self._cross.visible, self._cross.at = x is not None, np.nan if x is None else x
+        self.plot.update()
 
     def reading(self, t_s: float) -> tuple[str, str]:
         """Return what was predicted at a time, and the measurement nearest to it."""

@@ -35,6 +35,7 @@ from app.views.legend import Legend
 from app.views.log import LogPanel
 from app.views.numbers import NumbersPanel
 from app.views.palette import ActionList
+from app.views.table import CurveTable
 from app.views.theme import GAP, Theme
 from app.views.widgets import Dock, label, set_text
 from core.spec import OperatingPoint
@@ -109,6 +110,7 @@ class MainWindow(QMainWindow):
         a.add("&View", "curves", "Show &curves", lambda: self.tabs.setCurrentIndex(0), "Ctrl+1")
         a.add("&View", "live", "Show &live", lambda: self.tabs.setCurrentIndex(1), "Ctrl+2")
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the sentence")
+        a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")
         a.separate("&View")
         a.add_themes("&View", store.get("theme"), lambda choice: store.set("theme", choice))
         a.separate("&View")

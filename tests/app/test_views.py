@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAction, QMouseEvent, QWheelEvent
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QImage, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.model.axes import axis_of
 from app.model.commands import undo_stack
@@ -17,14 +16,17 @@ from app.views import advice
 from app.views.controls import Controls
 from app.views.curve_card import accuracy_note
 from app.views.curves import Curves
+from app.views.figure import AXIS_WIDTH
 from app.views.headline import why_html
+from app.views.layers import DASHES, draw_symbol, finite_runs, polygon, steps
 from app.views.legend import ENTRIES
 from app.views.live_card import Past, thinned
 from app.views.numbers import NumbersPanel
-from app.views.plots import DASHES, log_ticks, nice_ticks
 from app.views.quantities import LATENCY, TOP1, WORDS
 from app.views.slider import at_fraction, fraction, snapped, step_size, stepped
-from app.views.theme import Theme
+from app.views.table import CurveTable, curve_table
+from app.views.theme import DARK, LIGHT, Theme
+from app.views.ticks import Scale, log_ticks, nice_ticks, texts_fit
 from core.load import load_catalogue
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
@@ -105,8 +107,8 @@ def test_ticks_are_round_and_few():
     assert nice_ticks(0.0, 1.0, 5) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     assert nice_ticks(5.2, 12.9, 4) == [6.0, 8.0, 10.0, 12.0]
     assert nice_ticks(1.0, 1.0, 4) == []
-    assert log_ticks(64.0, 8192.0, True) == [2.0**i for i in range(6, 14)]
-    assert log_ticks(1e9, 2e10, False) == [1e9, 2e9, 5e9, 1e10, 2e10]
+    assert log_ticks(64.0, 8192.0, base_two=True) == [2.0**i for i in range(6, 14)]
+    assert log_ticks(1e9, 2e10, base_two=False) == [1e9, 2e9, 5e9, 1e10, 2e10]
 
 
 # ---- controls
@@ -254,11 +256,10 @@ def test_a_prediction_is_dashed_and_a_calibration_solid():
 def test_the_curve_is_the_store_s_and_its_dash_its_provenance(curves, store):
     x, prediction = store.curve(101)
     card = curves.cards[0]
-    shown_x, shown_y = card._curve.getData()
-    assert shown_x == pytest.approx(x)
-    assert shown_y == pytest.approx(prediction.decode_s.median)
-    assert card._curve.opts["pen"].style() == DASHES[prediction.decode_s.provenance]
-    assert card._curve.opts["pen"].width() == 1
+    assert card._curve.x == pytest.approx(x)
+    assert card._curve.y == pytest.approx(prediction.decode_s.median)
+    assert card._band.low == pytest.approx(prediction.decode_s.q05)
+    assert card._curve.dash == DASHES[prediction.decode_s.provenance]
 
 
 def test_measured_dots_stand_beside_the_curve_and_make_the_big_number(curves, store):
@@ -298,15 +299,15 @@ def test_a_categorical_axis_has_names(curves, store):
     store.set("point.weights", "int8")
     assert store.axis == "point.weights"
     card = curves.cards[0]
-    assert card.plot.bottom.names == [name for _, name in store.axis_range("point.weights").options]
-    assert card.plot.bottom.tickStrings([0.0], 1.0, 1.0)[0] == card.plot.bottom.names[0]
+    names = [name for _, name in store.axis_range("point.weights").options]
+    assert card.plot.bottom.ticks(*card.plot.x_range, 5) == list(enumerate(names))
 
 
 def test_pinning_keeps_a_ghost(curves, store):
     store.set("pinned", store.point)
     store.set("point.context", 4096.0)
     card = curves.cards[0]
-    assert card._ghost.isVisible()
+    assert card._ghost.visible
     _, pinned = store.curve(101, point=store.get("pinned"))
     assert card._ghost_y == pytest.approx(pinned.decode_s.median)
 
@@ -315,13 +316,14 @@ def test_the_pointer_reads_prediction_and_measurement(curves, store):
     measured(store, decode_s=0.0123)
     curves.cards[0].plot.pointed.emit(0.3)
     assert "measured 12.3" in curves.cards[0]._pair.text()
-    assert curves.cards[2]._cross.isVisible()
+    assert curves.cards[2]._cross.visible
     curves.cards[0].plot.pointed.emit(None)
-    assert not curves.cards[2]._cross.isVisible()
+    assert not curves.cards[2]._cross.visible
 
 
 def test_the_left_axes_line_up(curves):
-    assert len({card.plot.left.width() for card in curves.cards}) == 1
+    assert {card.plot.inside.left() for card in curves.cards} == {AXIS_WIDTH}
+    assert len({card.plot.inside.width() for card in curves.cards}) == 1
 
 
 def test_plots_describe_themselves(curves, qtbot):
@@ -379,6 +381,28 @@ def test_the_table_compares_with_the_pinned_point(qtbot, store):
     assert panel._cells[LATENCY][0].accessibleDescription() == store.measured("decode_s").reason
 
 
+def test_the_curves_are_there_as_a_table(store, qtbot, qapp):
+    head, rows = curve_table(store, 5)
+    _, prediction = store.curve(5)
+    assert head[0] == "KV prune rate α"
+    assert head[1] == f"Latency per token, {WORDS[prediction.decode_s.provenance]}"
+    assert len(rows) == 5
+    assert rows[0][1] == str(
+        LATENCY.text(
+            replace(
+                prediction.decode_s,
+                median=prediction.decode_s.median[0],
+                q05=prediction.decode_s.q05[0],
+                q95=prediction.decode_s.q95[0],
+            )
+        )
+    )
+    dialog = CurveTable(store, None)
+    qtbot.addWidget(dialog)
+    dialog.copy()
+    assert QGuiApplication.clipboard().text().count("\t") == 4 * 22
+
+
 # ---- over time
 
 
@@ -403,9 +427,75 @@ def test_the_past_holds_the_last_value_until_now_and_merges_what_follows_at_once
     assert past.provenance is Provenance.CALIBRATED
 
 
-def test_a_theme_repaints_everything(qtbot, curves, theme):
-    before = curves.cards[0].plot.backgroundBrush().color().name()
+def test_a_theme_repaints_everything(curves, theme):
+    def ground():
+        return curves.cards[0].plot.grab().toImage().pixelColor(2, 2).name()
+
+    assert ground() == theme.palette.panel
     theme.choose("light")
-    QApplication.processEvents()
-    assert curves.cards[0].plot.backgroundBrush().color().name() != before
+    assert ground() == LIGHT.panel
     theme.choose("dark")
+    assert ground() == DARK.panel
+
+
+# ---- drawing
+
+
+def test_a_scale_says_its_ticks_in_one_unit():
+    assert Scale("s").ticks(0.0, 0.012, 4)[1] == (pytest.approx(0.005), "5")
+    assert [text for _, text in Scale("frac").ticks(0.9, 1.0, 4)] == ["90", "92", "94", "96", "98", "100"]
+    assert [text for _, text in Scale("tokens", log=True).ticks(6.0 * np.log10(2), 13.0 * np.log10(2), 8)][
+        -1
+    ] == "8\u2009192"
+
+
+def test_texts_never_touch():
+    assert texts_fit([0.0, 10.0, 40.0], [20.0, 20.0, 20.0], 4.0) == [True, False, True]
+
+
+def test_a_line_breaks_where_it_is_not_finite():
+    y = np.array([1.0, np.nan, 2.0, 3.0])
+    assert finite_runs(y) == [slice(0, 1), slice(2, 4)]
+
+
+def test_steps_hold_until_the_next():
+    x, y = steps(np.array([0.0, 1.0, 3.0]), np.array([5.0, 6.0, 7.0]))
+    assert x.tolist() == [0.0, 1.0, 1.0, 3.0, 3.0]
+    assert y.tolist() == [5.0, 5.0, 6.0, 6.0, 7.0]
+
+
+def test_a_polygon_is_its_points():
+    made = polygon(np.array([1.0, 2.0]), np.array([3.0, 4.5]))
+    assert [(p.x(), p.y()) for p in made] == [(1.0, 3.0), (2.0, 4.5)]
+    assert polygon(np.empty(0), np.empty(0)).isEmpty()
+
+
+def test_the_pointer_and_the_pixels_are_inverse(curves):
+    figure = curves.cards[0].plot
+    x, y = float(figure.to_x(0.4)), float(figure.to_y(figure.y_range[0]))
+    assert figure.x_at(QPointF(x, 0.0)) == pytest.approx(0.4)
+    assert y == pytest.approx(figure.inside.bottom())
+
+
+def test_the_vertical_range_holds_still_until_it_must_move(curves):
+    figure = curves.cards[0].plot
+    figure.y_range = (0.0, 10.0)
+    figure.cover_y([np.array([1.0, 9.0])])
+    assert figure.y_range == (0.0, 10.0)
+    figure.cover_y([np.array([1.0, 11.0]), None, np.nan])
+    assert figure.y_range[1] > 11.0
+    figure.cover_y([np.array([0.97, 1.0])], least=0.0, most=1.0)
+    assert 1.0 <= figure.y_range[1] < 1.01
+
+
+def test_each_provenance_draws_its_own_symbol(qapp):
+    def drawn(which):
+        image = QImage(20, 20, QImage.Format.Format_RGB32)
+        image.fill(QColor("white"))
+        painter = QPainter(image)
+        draw_symbol(painter, QPointF(10, 10), which, QColor("black"), QColor("white"))
+        painter.end()
+        return bytes(image.constBits())
+
+    symbols = [drawn(p) for p in (Provenance.MEASURED, Provenance.PUBLISHED, Provenance.SIMULATED)]
+    assert len(set(symbols)) == 3
