@@ -94,7 +94,7 @@ def calibrate(
     Parameters
     ----------
     points : sequence of MeasuredPoint
-        In any order; the result does not depend on it. None at all leaves the prior.
+        None at all leaves the prior. Their order does not matter, but that of several power rails the last one counts.
     catalogue : Catalogue
     at : OperatingPoint, optional
         Which board, runtime and power mode, for when there are no points.
@@ -117,26 +117,15 @@ def calibrate(
     posterior = _posterior(before, fitted, rows, judged)
     condition_number = _condition_number(before, posterior)
     posterior = _with_energy(posterior, points, catalogue, board)
-    residual = [np.full(len(points), np.nan) for _ in (DECODE, TTFT)]
-    outlier = np.zeros(len(points), dtype=bool)
-    spread = np.sqrt(np.square(fitted.scale[rows.observed.kind]) + np.square(rows.observed.noise_sd))
-    for kind in (DECODE, TTFT):
-        of_kind = rows.observed.kind == kind
-        residual[kind][rows.owner[of_kind]] = fitted.residual[of_kind]
-        outlier[rows.owner[of_kind]] |= (np.abs(fitted.residual) > OUTLIER_SCALES * spread)[of_kind]
+    touched = physical_parameters(
+        [m.point for m in points], with_ttft=posterior.n_ttft > 0, with_accuracy=posterior.n_quality > 0
+    )
     checks = leave_one_out(rows, timed, fitted.mean) if check else {}
     return Calibration(
         tuple(points),
         posterior,
-        tuple(
-            _described(which, before, posterior)
-            for which in physical_parameters(
-                [m.point for m in points], with_ttft=posterior.n_ttft > 0, with_accuracy=posterior.n_quality > 0
-            )
-        ),
-        residual[DECODE],
-        residual[TTFT],
-        outlier,
+        tuple(_described(which, before, posterior) for which in touched),
+        *_residuals(rows, fitted, len(points)),
         condition_number,
         checks.get(DECODE),
         checks.get(TTFT),
@@ -185,6 +174,18 @@ def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: Opera
             "runtime and power mode"
         )
     return settings[0]
+
+
+def _residuals(rows: Rows, fitted: robust.Fit, n_points: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return the residuals of decode times and of times to first token by point, and which points are outliers."""
+    decode, ttft = np.full((2, n_points), np.nan)
+    outlier = np.zeros(n_points, dtype=bool)
+    spread = np.sqrt(np.square(fitted.scale[rows.observed.kind]) + np.square(rows.observed.noise_sd))
+    for kind, of_points in ((DECODE, decode), (TTFT, ttft)):
+        mine = rows.observed.kind == kind
+        of_points[rows.owner[mine]] = fitted.residual[mine]
+        outlier[rows.owner[mine]] |= (np.abs(fitted.residual) > OUTLIER_SCALES * spread)[mine]
+    return decode, ttft, outlier
 
 
 def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: AccuracyRows) -> Posterior:
