@@ -40,6 +40,9 @@ FIELDS = {
 NUMERIC = ("point.alpha", "point.bandwidth", "point.beta", "point.context")
 """The paths that hold a number; the others hold a key of the catalogue."""
 
+BUILTIN_FORMATS = {"weights": ("fp32", "bf16", "fp16", "int8", "int4"), "kv": ("fp32", "bf16", "fp16", "int8")}
+"""What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
+
 POLICY_NAMES = {"sinks_recent": "sinks + recent", "key_norm": "key norm", "attention_mass": "attention mass"}
 
 
@@ -123,7 +126,9 @@ def _options(path: str, point: OperatingPoint, catalogue: Catalogue) -> tuple[st
         "point.kv": ("KV cache", catalogue.kv_formats),
     }
     label, mapping = named[path]
-    return label, tuple((key, item.name) for key, item in mapping.items())
+    offered = BUILTIN_FORMATS.get(FIELDS[path]) if point.runtime == "builtin" else None
+    keys = [key for key in mapping if offered is None or key in offered or key == getattr(point, FIELDS[path])]
+    return label, tuple((key, mapping[key].name) for key in keys)
 
 
 def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
@@ -140,6 +145,12 @@ def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
 def moved(point: OperatingPoint, path: str, value: Any) -> OperatingPoint:
     """Return `point` with the field of `path` replaced, unchecked: a number, an array of numbers, or a key."""
     return replace(point, **{FIELDS[path]: value})
+
+
+def _keys(path: str, point: OperatingPoint, catalogue: Catalogue) -> list[str]:
+    """All keys that a path may hold, offered to the current runtime or not."""
+    wide = {"point.weights": catalogue.weight_formats, "point.kv": catalogue.kv_formats}
+    return list(wide.get(path) or dict(_options(path, point, catalogue)[1]))
 
 
 _BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -160,7 +171,7 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     """
     axis = axis_of(path, point, catalogue)
     if path not in NUMERIC:
-        keys = [key for key, _ in axis.options]
+        keys = _keys(path, point, catalogue)
         if path == "point.power_mode" and value == "":
             return value
         if value not in keys:

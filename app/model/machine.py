@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.model.axes import own_bandwidth_byte_s
+from app.model.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
 from core.spec import Catalogue, OperatingPoint
-
-FORMATS = {"weights": ("fp32", "bf16", "fp16", "int8", "int4"), "kv": ("fp32", "bf16", "fp16", "int8")}
-"""What Trilemma's own decoder runs, by field; an agent that names its own formats is believed instead."""
 
 
 def machine_key(hello: Mapping[str, Any]) -> str:
@@ -47,7 +44,7 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
         return f"{catalogue.runtimes[point.runtime].name} is not attached; Trilemma's own decoder is what runs here."
     if point.model != "smollm2-135m":
         return f"The file of {catalogue.models[point.model].name} is not on this machine."
-    for field, formats in FORMATS.items():
+    for field, formats in BUILTIN_FORMATS.items():
         given = hello.get("can", {}).get(field, formats)
         if getattr(point, field) not in given:
             return f"Trilemma's own decoder runs {field} in {', '.join(given)}, not in {getattr(point, field)}."

@@ -18,6 +18,7 @@ import msgspec
 
 from app.model import axes, schema
 from app.model.files import FileError, read_whole, write_whole
+from app.model.machine import why_not_measurable
 from app.model.outlook import OUTPUTS
 from app.model.records import LimitsRecord, PointRecord, limits_record, output_record, point_record
 from app.model.state import Limits, check_limits
@@ -134,21 +135,22 @@ def calibration_summary(store: Store) -> dict[str, Any] | None:
 
 
 def measure_command(point: OperatingPoint) -> str:
-    """Return the command that measures a point again."""
+    """Return the command that measures a point again, on the machine where it is given."""
     words = ["trilemma", "measure", "--board", point.board, "--model", point.model, "--runtime", point.runtime]
-    words += ["--weights", point.weights, "--kv", point.kv, "--context", f"{float(point.context_tokens):g}"]
-    words += ["--alpha", f"{float(point.alpha):g}", "--policy", point.policy]
+    words += ["--weights", point.weights, "--kv", point.kv, "--context", f"{float(point.context_tokens):.0f}"]
+    words += ["--alpha", repr(float(point.alpha)), "--policy", point.policy, "--layout", point.layout]
     return shlex.join(words)
 
 
 def _origin(store: Store) -> dict[str, Any]:
     board = store.catalogue.boards[store.point.board]
     matching = store.measurement
+    why_not = why_not_measurable(store.point, store.catalogue, store.link.hello)
     return {
         "saved_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "board": board.name,
         "machine": store.machine,
         "measured_utc": matching.time_utc if matching else None,
         "conditions": matching.body.get("conditions") if matching else None,
-        "measure_again": measure_command(store.point),
+        "measure_again": {"absent": why_not} if why_not else measure_command(store.point),
     }

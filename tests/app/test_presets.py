@@ -1,11 +1,14 @@
 """Preset files: what is kept, what is refused and in which words, and that a failed save leaves the old one."""
 
+import argparse
 import errno
 import json
 import os
+import shlex
 
 import pytest
 
+from app.cli.point import add_point_arguments, point_from
 from app.model.files import FileError
 from app.model.measurements import Measurement
 from app.model.presets import measure_command, open_preset, save_preset
@@ -75,10 +78,19 @@ def test_it_holds_the_numbers_with_their_provenance(store, tmp_path):
     assert origin["measure_again"].startswith("trilemma measure --board this")
 
 
-def test_the_command_names_the_point():
-    command = measure_command(OperatingPoint(alpha=0.5, kv="int8"))
-    assert "--alpha 0.5" in command
-    assert "--kv int8" in command
+def test_the_command_in_it_names_the_same_point():
+    point = OperatingPoint(alpha=1 / 3, kv="int8", layout="paged", policy="key_norm")
+    parser = argparse.ArgumentParser()
+    add_point_arguments(parser)
+    program, command, *words = shlex.split(measure_command(point))
+    assert (program, command) == ("trilemma", "measure")
+    assert point_from(parser.parse_args(words), CATALOGUE) == point
+
+
+def test_a_point_that_cannot_be_measured_has_the_reason_instead_of_a_command(store, tmp_path):
+    store.set("point.board", "rk3588")
+    again = save_preset(tmp_path / "edge.json", store)["origin"]["measure_again"]
+    assert again == {"absent": store.not_measurable}
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,15 @@ def test_a_curve_of_names_has_one_point_an_option(store, axis):
     assert store.position(axis) == last
 
 
+def test_the_formats_offered_are_those_the_runtime_runs_and_the_one_in_use(store):
+    offered = [key for key, _ in store.axis_range("point.weights").options]
+    assert offered == ["fp32", "bf16", "fp16", "int8", "int4"]
+    store.set("point.weights", "q4_k_m")  # a preset may hold it: predicted, not measured
+    assert [key for key, _ in store.axis_range("point.weights").options][-1] == "q4_k_m"
+    store.set("point.runtime", "llamacpp_cpu")
+    assert len(store.axis_range("point.weights").options) == len(store.catalogue.weight_formats)
+
+
 def test_sensitivity_is_the_difference_of_two_predictions(store):
     store.set("point.alpha", 0.2)
     before = store.prediction.decode_s.median
