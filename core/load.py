@@ -171,10 +171,11 @@ def _runtime(key: str, table: Table) -> Runtime:
         t_layer_s=priors["t_layer_s"],
         t_token_s=priors["t_token_s"],
         eta_compute=priors["eta_compute"],
+        format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
         knobs=tuple(knobs),
         sources=sources,
     )
-    table.close()
+    sources.update(table.close())
     return made
 
 
