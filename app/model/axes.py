@@ -235,13 +235,3 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     if point.alpha == 0:
         point = replace(point, policy=plain.policy, layout=plain.layout)
     return point
-
-
-def same_but(path: str, a: OperatingPoint, b: OperatingPoint) -> bool:
-    """Whether two canonical points are equal in everything but the axis of `path`."""
-    if moved(a, path, None) == moved(b, path, None):
-        return True
-    # without pruning there is no policy, so the point at alpha 0 lies on the alpha axis of every policy
-    if path == "point.alpha" and (a.alpha == 0 or b.alpha == 0):
-        return replace(a, alpha=0.0, policy="", layout="") == replace(b, alpha=0.0, policy="", layout="")
-    return False

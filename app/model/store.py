@@ -20,6 +20,7 @@ from PySide6.QtCore import QObject, Signal
 from app.model import axes, outlook
 from app.model.axes import Axis
 from app.model.machine import why_not_measurable
+from app.model.measured import Measured
 from app.model.measurements import Measurement
 from app.model.outlook import Dots, Mark, Sensitivity
 from app.model.state import LIMITS, Activity, Limits, Link, LogLine, check_limits, checked_limit
@@ -63,7 +64,7 @@ class Store(QObject):
         }
         self._link, self._activity = Link(), Activity()
         self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
-        self._measurements: list[Measurement] = []
+        self._measured = Measured((), catalogue)
         self._calibration: Calibration | None = None
         self._proposal: tuple[OperatingPoint, str] | None = None
         self._machine = ""
@@ -110,7 +111,7 @@ class Store(QObject):
     @property
     def measurements(self) -> Sequence[Measurement]:
         """All measurements of the attached board, oldest first."""
-        return self._measurements
+        return self._measured.all
 
     @property
     def machine(self) -> str:
@@ -252,12 +253,13 @@ class Store(QObject):
 
     def set_machine(self, machine: str, measurements: Sequence[Measurement], not_here: str = "") -> None:
         """Say which machine is attached and what was measured on it before; `not_here` is why nothing can be."""
-        self._machine, self._measurements, self._not_here = machine, list(measurements), not_here
+        self._machine, self._not_here = machine, not_here
+        self._measured = Measured(measurements, self._catalogue)
         self.changed.emit("measurements")
 
     def add_measurement(self, measurement: Measurement) -> None:
         """Append a measurement of the attached board and emit ``measurements``."""
-        self._measurements.append(measurement)
+        self._measured.add(measurement, self._catalogue)
         self.changed.emit("measurements")
 
     def set_calibration(
@@ -270,6 +272,7 @@ class Store(QObject):
     def set_board(self, board: Board) -> None:
         """Replace a board of the catalogue by what was measured on it; every prediction of it follows."""
         self._catalogue = replace(self._catalogue, boards={**self._catalogue.boards, board.key: board})
+        self._measured = Measured(self._measured.all, self._catalogue)
         self._emit("catalogue", *self._forget())
 
     def _emit(self, *paths: str) -> None:
@@ -337,25 +340,23 @@ class Store(QObject):
     @property
     def measurement(self) -> Measurement | None:
         """The latest measurement of exactly the current point, or None."""
-        here = axes.canonical(self._point, self._catalogue)
-        return next((m for m in reversed(self._here()) if axes.canonical(m.point, self._catalogue) == here), None)
+        here = self._here()
+        return here[-1] if here else None
 
-    def _here(self) -> Sequence[Measurement]:
-        return () if self.not_measured_here else self._measurements
+    def _here(self) -> list[Measurement]:
+        return [] if self.not_measured_here else self._measured.at(self._point, self._catalogue)
 
     def has_measured(self, name: str) -> bool:
         """Whether the board has answered for one output at exactly the current point, be it that there is none."""
-        here = axes.canonical(self._point, self._catalogue)
-        return any(name in m.body and axes.canonical(m.point, self._catalogue) == here for m in self._here())
+        return any(name in measurement.body for measurement in self._here())
 
     def measured(self, name: str) -> Output:
         """Return the latest measured value of one output at exactly the current point, or Absent with the reason."""
         if self.not_measured_here:
             return Absent(self.not_measured_here)
-        here = axes.canonical(self._point, self._catalogue)
         reason = self.not_measurable or "not measured yet"
-        for measurement in reversed(self._measurements):
-            if axes.canonical(measurement.point, self._catalogue) == here and name in measurement.body:
+        for measurement in reversed(self._here()):
+            if name in measurement.body:
                 output = measurement.output(name)
                 if isinstance(output, Estimate):
                     return output
@@ -367,15 +368,8 @@ class Store(QObject):
 
         The latest one counts where a position was measured more than once.
         """
-        path, found = axis or self.axis, {}
-        here = axes.canonical(self._point, self._catalogue)
-        for measurement in self._here():
-            there = axes.canonical(measurement.point, self._catalogue)
-            output = measurement.output(name)
-            if isinstance(output, Estimate) and axes.same_but(path, here, there):
-                found[axes.position(path, there, self._catalogue)] = (output.median, output.q05, output.q95)
-        rows = np.array([(x, *found[x]) for x in sorted(found)], dtype=float).reshape(-1, 4)
-        return Dots(*rows.T)
+        known = Measured((), self._catalogue) if self.not_measured_here else self._measured
+        return known.along(axis or self.axis, self._point, name, self._catalogue)
 
     @property
     def _posterior(self) -> Posterior | None:

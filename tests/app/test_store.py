@@ -240,8 +240,10 @@ def test_dots_are_the_measurements_that_differ_in_the_axis_only(attached):
 
 def test_the_unpruned_point_belongs_to_every_policy(attached):
     attached.add_measurement(run_of(OperatingPoint(alpha=0.0), decode_s=0.012))
+    attached.add_measurement(run_of(OperatingPoint(alpha=0.9), decode_s=0.007))
     attached.set("point.policy", "key_norm")
     assert attached.measured("decode_s").median == 0.012
+    assert attached.dots("decode_s", "point.alpha").x.tolist() == [0.0]  # 0.9 is another policy's
     attached.set("point.alpha", 0.5)
     assert attached.dots("decode_s", "point.alpha").x.tolist() == [0.0]
 

@@ -1,0 +1,75 @@
+"""The measurements of the attached board, found by operating point and along a slider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.model.axes import FIELDS, canonical, position
+from app.model.measurements import Measurement
+from app.model.outlook import Dots
+from core.spec import Catalogue, Estimate, OperatingPoint
+
+_PATHS = tuple(FIELDS)
+_UNPRUNED = ("point.alpha", "point.policy", "point.layout")  # without pruning the last two mean nothing
+
+_Key = tuple[object, ...]
+
+
+def _key(point: OperatingPoint) -> _Key:
+    return tuple(getattr(point, name) for name in FIELDS.values())
+
+
+def _without(*paths: str) -> itemgetter[_Key]:
+    return itemgetter(*(i for i, path in enumerate(_PATHS) if path not in paths))
+
+
+class Measured:
+    """Measurements with the point that each was really run at, so that a slider finds its dots within a frame."""
+
+    def __init__(self, measurements: Sequence[Measurement], catalogue: Catalogue) -> None:
+        self.all: list[Measurement] = []
+        self._keys: list[_Key] = []
+        for measurement in measurements:
+            self.add(measurement, catalogue)
+
+    def add(self, measurement: Measurement, catalogue: Catalogue) -> None:
+        """Append a measurement."""
+        self.all.append(measurement)
+        self._keys.append(_key(canonical(measurement.point, catalogue)))
+
+    def at(self, point: OperatingPoint, catalogue: Catalogue) -> list[Measurement]:
+        """Return the measurements of exactly a point, oldest first."""
+        here = _key(canonical(point, catalogue))
+        return [measurement for key, measurement in zip(self._keys, self.all, strict=True) if key == here]
+
+    def along(self, path: str, point: OperatingPoint, name: str, catalogue: Catalogue) -> Dots:
+        """Return an output along the axis of `path`, of the measurements equal to `point` in everything else.
+
+        The latest one counts where a position was measured more than once. On the axis of alpha the unpruned point
+        belongs to every policy and layout.
+        """
+        here = canonical(point, catalogue)
+        if path == "point.alpha":
+            here = replace(here, policy=point.policy, layout=point.layout)
+        rest, unpruned, mine = _without(path), _without(*_UNPRUNED), _key(here)
+        alpha = _PATHS.index("point.alpha")
+        found: dict[float, tuple[float, ...]] = {}
+        for key, measurement in zip(self._keys, self.all, strict=True):
+            same = unpruned if path == "point.alpha" and key[alpha] == 0 else rest
+            if same(key) != same(mine):
+                continue
+            output = measurement.output(name)
+            if isinstance(output, Estimate):
+                x = position(path, canonical(measurement.point, catalogue), catalogue)
+                found[x] = (float(output.median), float(output.q05), float(output.q95))
+        return _dots(found)
+
+
+def _dots(found: dict[float, tuple[float, ...]]) -> Dots:
+    rows: NDArray[np.float64] = np.array([(x, *found[x]) for x in sorted(found)], dtype=float).reshape(-1, 4)
+    return Dots(*rows.T)
