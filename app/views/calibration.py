@@ -79,12 +79,13 @@ class CalibrationPanel(QWidget):
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(page)
         area.setAccessibleName("Calibration")
-        foot = QVBoxLayout()
+        doing = QVBoxLayout()
+        doing.setSpacing(2)
+        doing.addWidget(self._step)
+        doing.addWidget(self._progress)
+        foot = row(self._calibrate)
         foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
-        foot.setSpacing(6)
-        foot.addWidget(self._step)
-        foot.addWidget(self._progress)
-        foot.addLayout(row(self._calibrate, 1))
+        foot.addLayout(doing, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -128,7 +129,7 @@ class CalibrationPanel(QWidget):
 
     def _show_check(self, check: CrossCheck | None, published: CrossCheck | None, n_outliers: int) -> None:
         n = len(self._store.calibration.points) if self._store.calibration else 0
-        flagged = f" {n_outliers} flagged as outliers and kept." if n_outliers else ""
+        flagged = f" Flagged as outliers and kept: {n_outliers}." if n_outliers else ""
         if check is None:
             set_text(self._error, f"{n} points: too few to check one against the others.{flagged}")
             return

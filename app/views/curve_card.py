@@ -69,7 +69,7 @@ class CurveCard(Card):
     def _make_items(self) -> None:
         plot = self.plot
         self._wash = plot.add(Wash())
-        self._band = plot.add(Band())
+        self._band = plot.add(Band(smooth=True))
         self._ghost = plot.add(Curve("dim", smooth=True))
         self._curve = plot.add(Curve("accent", smooth=True))
         self._bound = plot.add(Rule("bad", Qt.PenStyle.DashDotDotLine, vertical=False, opacity=0.7))

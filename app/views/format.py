@@ -48,7 +48,7 @@ _UNITS = {
     "W": _Unit("W", _SMALL | {"k": 1e3}, {"W": 1.0}, _SMALL | {"k": 1e3, "u": 1e-6}, "15 W"),
     "V": _Unit("V", _SMALL, {"V": 1.0}, _SMALL, "5 V"),
     "A": _Unit("A", _SMALL, {"A": 1.0}, _SMALL, "2.1 A"),
-    "J": _Unit("J", _SMALL | {"k": 1e3}, {"J": 1.0}, _SMALL | {"k": 1e3}, "40 J"),
+    "J": _Unit("J", _SMALL | {"k": 1e3}, {"J": 1.0, "Wh": 3600.0}, _SMALL | {"k": 1e3}, "40 J or 56 Wh"),
     "J/token": _Unit("J/token", _SMALL, {"J/token": 1.0, "J": 1.0}, _SMALL | {"u": 1e-6}, "90 mJ/token"),
     "Hz": _Unit("Hz", _DECIMAL, {"Hz": 1.0}, _DECIMAL, "2.4 GHz"),
     "op/s": _Unit("op/s", _DECIMAL, {"op/s": 1.0, "OPS": 1.0, "FLOP/s": 1.0}, _DECIMAL, "40 Top/s"),

@@ -102,8 +102,8 @@ class Curve:
 class Band:
     """The 90 % band of a curve."""
 
-    def __init__(self, color: str = "accent", opacity: float = 0.20) -> None:
-        self.visible, self._color, self._opacity = True, color, opacity
+    def __init__(self, *, smooth: bool = False) -> None:
+        self.visible, self._smooth = True, smooth
         self.x = self.low = self.high = np.empty(0)
 
     def set_data(self, x: Floats, low: Floats, high: Floats) -> None:
@@ -112,9 +112,9 @@ class Band:
 
     def paint(self, painter: QPainter, figure: Figure, palette: Palette) -> None:
         """Fill the strip."""
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, self._smooth)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(palette.color(self._color, self._opacity))
+        painter.setBrush(palette.color("accent", 0.20))
         x, low, high = figure.to_x(self.x), figure.to_y(self.low), figure.to_y(self.high)
         for run in finite_runs(x, low, high):
             around = np.concatenate((x[run], x[run][::-1])), np.concatenate((low[run], high[run][::-1]))

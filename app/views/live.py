@@ -83,7 +83,9 @@ class Live(QWidget):
         grid.setColumnMinimumWidth(0, 130)
         for i, card in enumerate(self.cards, start=1):
             cells = ElidedLabel("secondary"), ElidedLabel("secondary")
-            grid.addWidget(label(card.quantity.title, "dim"), 0, i)
+            head = ElidedLabel("dim")
+            head.setText(card.quantity.title)
+            grid.addWidget(head, 0, i)
             for k, (cell, word) in enumerate(zip(cells, ("predicted", "measured"), strict=True), start=1):
                 cell.setAccessibleName(f"{card.quantity.title} at the pointer, {word}")
                 grid.addWidget(cell, k, i)

@@ -71,6 +71,7 @@ class MainWindow(QMainWindow):
         self._make_centre()
         self._make_foot()
         self._make_menus()
+        self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self.setDockOptions(QMainWindow.DockOption.AllowNestedDocks | QMainWindow.DockOption.AllowTabbedDocks)
         self.setMinimumSize(860, 560)
         self.resize(1600, 1000)
@@ -219,10 +220,12 @@ class MainWindow(QMainWindow):
             dock.setVisible(True)
         d = self.docks
         self.addDockWidget(left, d["controls"])
-        for key in ("numbers", "board", "calibration", "log"):
+        for key in ("numbers", "board", "calibration"):
             self.addDockWidget(right, d[key])
+        self.tabifyDockWidget(d["board"], d["log"])
+        d["board"].raise_()
         self.resizeDocks([d["controls"], d["numbers"]], [300, 330], Qt.Orientation.Horizontal)
-        heights = {"numbers": 190, "board": 260, "calibration": 330, "log": 120}
+        heights = {"numbers": 190, "board": 330, "calibration": 400}
         self.resizeDocks([d[key] for key in heights], list(heights.values()), Qt.Orientation.Vertical)
 
     def layout_state(self) -> tuple[str, str]:

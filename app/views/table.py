@@ -43,7 +43,7 @@ class CurveTable(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Curves as a table")
         self.setObjectName("table")
-        self.resize(860, 560)
+        self.resize(1000, 560)
         self.head, self.rows = curve_table(store)
         table = QTableWidget(len(self.rows), len(self.head))
         table.setAccessibleName("Curves as a table")
@@ -54,6 +54,8 @@ class CurveTable(QDialog):
             for k, text in enumerate(row):
                 table.setItem(i, k, QTableWidgetItem(text))
         table.resizeColumnsToContents()
+        table.horizontalHeader().setStretchLastSection(True)
+        table.verticalHeader().setDefaultSectionSize(24)
         buttons = QDialogButtonBox()
         copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
         buttons.addButton(QDialogButtonBox.StandardButton.Close)

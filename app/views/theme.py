@@ -224,7 +224,7 @@ QAbstractItemView { background: $panel; border: 1px solid $line; outline: none;
 QTableView, QTreeView { gridline-color: $panel; border: none; }
 QHeaderView::section { background: $panel; color: $dim; font-size: ${secondary}px; border: none;
                        border-bottom: 1px solid $line; padding: 3px 6px; }
-QPlainTextEdit { background: $panel; border: none; font-size: ${secondary}px;
+QPlainTextEdit, QTextBrowser { background: $panel; border: none; font-size: ${secondary}px;
                  selection-background-color: $accent; selection-color: $on_accent; }
 
 QDockWidget { font-size: ${heading}px; color: $dim; }
