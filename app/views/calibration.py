@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
@@ -15,10 +12,6 @@ from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_text
 from core.spec import OperatingPoint
-
-if TYPE_CHECKING:
-    from core.calibrate import ParameterEstimate
-    from core.crosscheck import CrossCheck
 
 _PACE_MS = 150
 
@@ -123,12 +116,15 @@ class CalibrationPanel(QWidget):
             reason = self._store.not_measured_here
             set_text(self._error, reason or "Nothing is measured yet: predictions rest on the runtime's priors alone.")
             return
-        self._show_check(calibration.check, calibration.published_check, int(sum(calibration.outlier)))
-        self._show_parameters(calibration.parameters)
+        self._show_check()
+        self._show_parameters()
         self._propose()
 
-    def _show_check(self, check: CrossCheck | None, published: CrossCheck | None, n_outliers: int) -> None:
-        n = len(self._store.calibration.points) if self._store.calibration else 0
+    def _show_check(self) -> None:
+        calibration = self._store.calibration
+        assert calibration is not None
+        check, published, n = calibration.check, calibration.published_check, len(calibration.points)
+        n_outliers = int(sum(calibration.outlier))
         flagged = f" Flagged as outliers and kept: {n_outliers}." if n_outliers else ""
         if check is None:
             set_text(self._error, f"{n} points: too few to check one against the others.{flagged}")
@@ -152,8 +148,10 @@ class CalibrationPanel(QWidget):
             )
             self._published.setVisible(True)
 
-    def _show_parameters(self, parameters: Sequence[ParameterEstimate]) -> None:
-        for i, parameter in enumerate(parameters):
+    def _show_parameters(self) -> None:
+        calibration = self._store.calibration
+        assert calibration is not None
+        for i, parameter in enumerate(calibration.parameters):
             e = parameter.estimate
             text = estimate_text(float(e.median), float(e.q05), float(e.q95), parameter.unit)
             name, value, interval = (
@@ -165,10 +163,9 @@ class CalibrationPanel(QWidget):
             name.setToolTip(parameter.meaning)
             value.setAccessibleName(parameter.meaning)
             interval.setText(f"[{text.interval}]" if parameter.identified else "not identified")
-            interval.setToolTip(
-                f"{parameter.meaning}: {text}, {parameter.verdict}; before measuring "
-                f"{estimate_text(*_numbers(parameter), unit=parameter.unit)}"
-            )
+            p = parameter.prior
+            before = estimate_text(float(p.median), float(p.q05), float(p.q95), parameter.unit)
+            interval.setToolTip(f"{parameter.meaning}: {text}, {parameter.verdict}; before measuring {before}")
             for column, part in enumerate((name, value, interval)):
                 self._parameters.addWidget(part, i, column, Qt.AlignmentFlag.AlignVCenter)
 
@@ -208,8 +205,3 @@ def _short(key: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _numbers(parameter: ParameterEstimate) -> tuple[float, float, float]:
-    prior = parameter.prior
-    return float(prior.median), float(prior.q05), float(prior.q95)
