@@ -483,3 +483,26 @@ def test_ctrl_c_cancels_on_the_board_and_comes_through(monkeypatch):
             board.bandwidth(interrupted)
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+
+
+def test_the_log_keeps_the_last_words_of_earlier_runs_and_is_bounded(tmp_path):
+    log = tmp_path / "folder" / "agent.log"
+    say = ["/bin/sh", "-c", "echo words >&2"]
+    for _ in range(2):
+        ended = LocalTransport(say, log)
+        assert ended.read() == b""
+        ended.close()
+    assert log.read_text() == "words\nwords\n"
+    log.write_bytes(bytes((1 << 20) + 1))
+    ended = LocalTransport(say, log)
+    assert ended.read() == b""
+    ended.close()
+    assert log.read_text() == "words\n"
+
+
+def test_without_a_place_for_the_log_the_agent_runs_all_the_same(tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = LocalTransport(["/bin/echo", "hello"], tmp_path / "file" / "agent.log")
+    assert ended.read() == b"hello\n"
+    assert ended.read() == b""
+    ended.close()
