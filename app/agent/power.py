@@ -254,24 +254,23 @@ def add_energy(
     Idle power is not subtracted.
     """
     conditions = dict(body.get("conditions", {}))
-    window_s = conditions.pop("decode_window_s", None)
+    start_s, end_s = conditions.pop("decode_window_s", (0.0, 0.0))
     body = {**body, "conditions": conditions}
     n_tokens = body.get("decode_s", {}).get("n", 0)
     energy_j = None
     if not absent:
-        if window_s is None or not n_tokens:
+        if not n_tokens or end_s <= start_s:
             absent = "decode was not asked for"
-        elif window_s[1] - window_s[0] < 2 * period_s():
+        elif end_s - start_s < 2 * period_s():
             absent = f"the power sensor has a new value every {period_s():.2g} s, too slow for this run"
         else:
-            energy_j = meter.energy_j(int(window_s[0] * 1e9), int(window_s[1] * 1e9))
-            absent = "" if energy_j is not None else "the power sensor could not be read during this run"
+            energy_j = meter.energy_j(int(start_s * 1e9), int(end_s * 1e9))
     if energy_j is None:
-        return {**body, "power_w": {"absent": absent}, "energy_j_per_token": {"absent": absent}}
+        reason = {"absent": absent or "the power sensor could not be read during this run"}
+        return {**body, "power_w": reason, "energy_j_per_token": reason}
     return {
         **body,
-        "conditions": {**conditions, "power_covers": covers},
-        "power_w": _measured(energy_j / (window_s[1] - window_s[0])),
+        "power_w": _measured(energy_j / (end_s - start_s)),
         "energy_j_per_token": _measured(energy_j / n_tokens),
         "notes": [*body.get("notes", []), f"Power covers {covers}; idle power is included."],
     }
