@@ -270,6 +270,7 @@ def add_energy(
         return {**body, "power_w": reason, "energy_j_per_token": reason}
     return {
         **body,
+        "conditions": {**conditions, "power_covers": covers},
         "power_w": _measured(energy_j / (end_s - start_s)),
         "energy_j_per_token": _measured(energy_j / n_tokens),
         "notes": [*body.get("notes", []), f"Power covers {covers}; idle power is included."],

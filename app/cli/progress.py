@@ -1,4 +1,4 @@
-"""How a command shows what runs, on standard error: one line rewritten on a terminal, a line for each step elsewhere."""
+"""How a command shows what runs, on standard error: one line rewritten on a terminal, elsewhere one for each step."""
 
 from __future__ import annotations
 
