@@ -48,10 +48,94 @@ P_leak         leakage power                                     power.leakage_p
 T_steady       temperature with leakage                          power.steady_temp_c                M6 B06
                gain of the leakage loop                          power.leakage_loop_gain            B06
 W_0            Lambert's W                                       power.lambert_w0                   M6
+a C f V^2      switching power of a unit                         power.dynamic_power_w              M6
+               energy of a request on one rail                   power.request_energy               M6
+               energy within a window of a trace                 power.window_energy_j              M6
+V(f)           voltage of a clock, straight line                 dvfs.linear_voltage_v              M7
+               of the lowest table row that carries it           dvfs.table_voltage_v               M7
+f(V)           clock of a voltage, alpha-power law               dvfs.alpha_power_clock_hz          M7
+f V^2          dynamic power relative to the top row             dvfs.relative_dynamic_power        M7
+P(f)           power of a clock                                  dvfs.power_w                       M7 B04
+T(f)           time of a clock                                   dvfs.time_s                        M7 B04
+f*             clock of least P T^m in closed form               dvfs.optimal_clock_hz              M7 B04
+               upper concave hull of a curve                     dvfs.concave_envelope              M7
+               height of a curve over its chord                  dvfs.kneedle_difference            M7 B04
+               knee of a concave curve (Kneedle)                 dvfs.kneedle                       M7 B04
+               four knees of a table                             dvfs.knees                         M7 B04
+tau_i          modes of a thermal ladder (Cauer)                 thermal.modes                      M8
+A, B           exact step of a ladder                            thermal.zoh                        M8
+               longest stable explicit step                      thermal.largest_explicit_step_s    M8
+               answer of a ladder to a power series              thermal.respond                    M8
+y'             first-order lag of a step series                  thermal.lag                        M8
+               what an energy account leaves open                thermal.balance_error_j            M8
+dT(t)          sum of exponentials (Foster)                      thermal.foster_rise_k              M8 B03
+C, R           the ladder of a sum of exponentials               thermal.ladder_from_foster         M8
+               power that holds a temperature limit              thermal.sustained_power_w          M8 B06
+T*             last stable temperature                           thermal.runaway_temp_c             B06
+P*             power at which it is reached                      thermal.runaway_power_w            B06
+               a board learned from its sensor                   thermal.fit_foster                 M8
+alpha          thermal diffusivity                               heatfield.diffusivity_m2_s         B06
+               longest stable explicit step                      heatfield.largest_explicit_step_s  B06
+               explicit step of a field                          heatfield.explicit_step            B06
+G              decay of its slowest mode                         heatfield.explicit_mode_factor     B06
+T(x, y)        steady temperature field of a plate               heatfield.steady_field_k           M8
+OCV(s)         open-circuit voltage                              battery.chen_rincon_mora_ocv_v     M9
+R, C           elements of the same cell                         battery.chen_rincon_mora_elements  M9
+               its energy per charge                             battery.chen_rincon_mora_energy_v  M9
+               the cell as tables                                battery.chen_rincon_mora_cell      M9
+V_j            voltage over an RC element                        battery.rc_voltage_v               M9
+E^2/4R         most power a battery delivers                     battery.deliverable_power_w        M9 B06
+I(P)           current at constant power                         battery.constant_power_current_a   M9 B06
+               run time by Peukert                               battery.peukert_s                  M9 B06
+               run time at constant power                        battery.runtime_s                  M9
+R(T), Q(T)     a cell at a temperature                           battery.at_temperature             M9
+               cells in series and parallel                      battery.pack                       M9
+               a pack of a given energy                          battery.pack_of_energy             M9
+ES, LS         earliest and latest start, slack                  schedule.slack                     M12 A16
+               longest way to the end                            schedule.upward_rank               M12
+               list schedule with shared bandwidth               schedule.list_schedule             M12 A16
+T(1 + g u)     length under load, as published                   schedule.contended_length_s        A16
+               length of moving bytes                            schedule.memory_length_s           M12
+               length of computing                               schedule.compute_length_s          M12
+               the longer of the two                             schedule.roofline_length_s         M12
+B              blocking by what lies below                       realtime.blocking_ns               M12 B09
+R_i            worst responses, exactly                          realtime.responses                 M12 B09
+U              utilisation                                       realtime.utilisation               B09
+               rate-monotonic bound                              realtime.liu_layland_bound         B09
+               hyperbolic product                                realtime.hyperbolic_product        B09
+               worst response by event simulation                realtime.simulate                  M12 B09
+               response of an urgent request                     realtime.preemption_response_s     B09
+               wait behind kernels, by quantile                  realtime.kernel_wait_quantile_s    B09
+theta          offset of a clock                                 clock.offset_s                     M11 B14
+delta          delay, the bound of its error                     clock.delay_s                      M11 B14
+               error that unequal ways leave                     clock.asymmetry_error_s            M11 B14
+               exchanges of lowest delay                         clock.quickest                     M11
+               offset and drift by least squares                 clock.fit_line                     M11 B14
+               by the lower convex hull                          clock.hull_line                    M11
+               by a Kalman filter                                clock.track                        M11
+               offsets of a network of clocks                    clock.network_offsets_s            M11 B14
+               time stamp in six bits                            clock.dscp_of_time                 B15
+               the times that carry one                          clock.times_of_dscp                B15
+               type-of-service byte of a DSCP                    clock.tos_byte                     B15
+               time to cover a distance                          clock.time_for_distance_s          B14
+f              liars a group stands                              consensus.byzantine_faults         B16
+q              votes that settle a question                      consensus.quorum                   B16
+E[k of n]      mean of the k-th answer                           consensus.kth_exponential_s        M12 B16
+               k-th of measured delays                           consensus.kth_delay_s              M12 B16
+               one hop of a round                                consensus.one_way_s                B16
+               log-normal from mean and quantile                 consensus.lognormal_sd             B16
+m, score       margins and score of a scenario                   objectives.judge                   B13
+               the verdict in words                              objectives.sentence                B13
+               points that no other dominates                    objectives.nondominated            M13 B13
+HV             volume that a front dominates                     objectives.hypervolume             M13 B13
 =============  ================================================  =================================  ======
 
 Above them: `parameters` (what measurements teach, and its priors), `accuracy` (damages put together), `scenario` (an
 operating point to its prediction), `measured`, `robust`, `calibrate`, `crosscheck` (measurements to a posterior, and
 how far to trust it), `design` and `explore` (what to measure next, what limits a point), `load` and `gguf_header`
 (resources and model files), `spec` and `units` (the vocabulary).
+
+Of power, heat, battery and time: `throttle` (what a hot board does), `discharge` (a battery followed in time), `cosim`
+(power, heat, throttling and battery together), `endurance` (how long a board holds an operating point), `load_energy`,
+`inputs` and `toml_table` (resources and the user's files).
 """

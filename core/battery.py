@@ -141,7 +141,7 @@ def runtime_s(
     ValueError
         The load is beyond what the full battery delivers, or its voltage is below the cut-off from the start.
     """
-    check_range("power_w", power_w, 0.0, deliverable_floor(ocv_v, start_soc, resistance_ohm), open_low=True)
+    check_range("power_w", power_w, 0.0, _deliverable_floor(ocv_v, start_soc, resistance_ohm), open_low=True)
     current_at_cutoff = power_w / cutoff_v
     needed = cutoff_v + current_at_cutoff * resistance_ohm
     least = 2 * math.sqrt(resistance_ohm * power_w)  # below this open voltage nothing delivers the power
@@ -158,7 +158,7 @@ def runtime_s(
     return float(charge_c * np.sum(half[:, None] * weight / current))
 
 
-def deliverable_floor(ocv_v: Callable[[Floats], Array], soc: float, resistance_ohm: float) -> float:
+def _deliverable_floor(ocv_v: Callable[[Floats], Array], soc: float, resistance_ohm: float) -> float:
     """`deliverable_power_w` at a state of charge; infinite without resistance."""
     return float(deliverable_power_w(ocv_v(np.asarray(soc)), resistance_ohm)) if resistance_ohm > 0 else math.inf
 
@@ -229,14 +229,24 @@ def chen_rincon_mora_cell(charge_c: float, cutoff_v: float = 3.0) -> Cell:
     )
 
 
-def at_temperature(cell: Cell, temp_c: float, activation_j_mol: float = 20e3) -> Cell:
-    """The cell with its resistances at a temperature by Arrhenius, ``R exp(E_a/R_g (1/T - 1/T_25))``.
+CAPACITY_TEMP_C, CAPACITY_FRAC = (-20.0, 0.0, 25.0, 60.0), (0.65, 0.87, 1.0, 1.0)
+"""[prior] share of the capacity that a lithium-ion cell gives at a temperature, straight in between."""
 
-    `activation_j_mol` of 20 kJ/mol is a [prior]; the tables count as taken at 25 deg C. `temp_c` in [-30, 60].
+
+def at_temperature(cell: Cell, temp_c: float, activation_j_mol: float = 20e3) -> Cell:
+    """The cell at a temperature: resistances by Arrhenius, capacity by a table.
+
+    ``R exp(E_a/R_g (1/T - 1/T_25))``; `activation_j_mol` of 20 kJ/mol is a [prior]. The cell's own figures count as
+    taken at 25 deg C. `temp_c` in [-20, 60].
     """
-    check_range("temp_c", temp_c, -30.0, 60.0)
+    check_range("temp_c", temp_c, CAPACITY_TEMP_C[0], CAPACITY_TEMP_C[-1])
     factor = math.exp(activation_j_mol / _GAS_J_MOL_K * (1 / (temp_c + 273.15) - 1 / _REFERENCE_K))
-    return replace(cell, r0_ohm=cell.r0_ohm * factor, rc_ohm=cell.rc_ohm * factor)
+    return replace(
+        cell,
+        charge_c=cell.charge_c * float(np.interp(temp_c, CAPACITY_TEMP_C, CAPACITY_FRAC)),
+        r0_ohm=cell.r0_ohm * factor,
+        rc_ohm=cell.rc_ohm * factor,
+    )
 
 
 def pack(cell: Cell, n_series: int, n_parallel: float) -> Cell:

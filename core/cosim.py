@@ -33,6 +33,7 @@ from core.units import check_range
 
 Floats = NDArray[np.float64]
 _MOST_NODES = 3
+_RUNAWAY_TEMP_C = 1000.0  # no board is there any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened, a value a step up to the end of the run; `end` is "", "thermal shutdown" or why the battery ended.
+    """What happened, a value a step up to the end of the run; `end` is "", "thermal shutdown", "thermal
+    runaway" or why the battery ended.
 
     `terms_w` holds the mean power by term; `thermal_error_j` and `battery_error_j` what the energy accounts leave open
     (rounding).
@@ -191,7 +193,7 @@ def simulate(
     n = len(level)
     before = np.r_[ambient_temp_c + rise, temp[:-1]]
     leak = device.leakage_w * np.expm1(device.leakage_rate_per_k * (before - device.leakage_temp_c))
-    end = "thermal shutdown" if n < load.size else ""
+    end = _off_reason(device, float(temp[-1])) if n < load.size else ""
     load, levels = load[:n], device.levels
     terms = {
         "idle": np.full(n, device.idle_w),
@@ -213,6 +215,10 @@ def simulate(
     )
 
 
+def _off_reason(device: Device, temp_c: float) -> str:
+    return "thermal shutdown" if temp_c >= device.shutdown_temp_c else "thermal runaway"
+
+
 def _heat(
     device: Device, load: list[float], step_s: float, ambient: float, rise_k: float
 ) -> tuple[NDArray[np.intp], Floats]:
@@ -230,7 +236,7 @@ def _heat(
     control = device.throttle.controller((powers + device.idle_w).tolist(), device.levels.clock_hz.tolist())
     power, idle, exp = powers.tolist(), device.idle_w, math.exp
     leakage, rate, reference, off = (
-        device.leakage_w, device.leakage_rate_per_k, device.leakage_temp_c, device.shutdown_temp_c
+        device.leakage_w, device.leakage_rate_per_k, device.leakage_temp_c, min(device.shutdown_temp_c, _RUNAWAY_TEMP_C)
     )  # fmt: skip
     level, temps = list[int](), list[float]()
     add_level, add_temp = level.append, temps.append

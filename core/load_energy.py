@@ -51,6 +51,7 @@ class ThrottleRule:
     target_temp_c: float
     trips: tuple[Trip, ...]
     shutdown_temp_c: float
+    top_clock_hz: float | None  # of the board, where its power modes do not say
     sources: Mapping[str, str]
 
     def throttle(self, resistance_k_w: float) -> Throttle:
@@ -136,7 +137,7 @@ def load_throttle_rules() -> Mapping[str, ThrottleRule]:
 
 def _throttle_rule(key: str, table: Table) -> ThrottleRule:
     name, kind = table.text("name"), table.text("kind")
-    shutdown = table.optional("shutdown_temp_c", 40.0, 200.0)
+    shutdown, top = table.optional("shutdown_temp_c", 40.0, 200.0), table.optional("top_clock_hz", 1e6, 1e11)
     switch_on = target = math.inf
     trips: tuple[Trip, ...] = ()
     if kind == "allocator":
@@ -150,7 +151,8 @@ def _throttle_rule(key: str, table: Table) -> ThrottleRule:
     else:
         table.fail("kind", kind, "allocator or caps")
     sources = table.close()
-    return ThrottleRule(key, name, switch_on, target, trips, math.inf if shutdown is None else shutdown, sources)
+    off = math.inf if shutdown is None else shutdown
+    return ThrottleRule(key, name, switch_on, target, trips, off, top, sources)
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,6 +71,79 @@ def trace_energy_j(time_s: NDArray[np.float64], power_w: NDArray[np.float64]) ->
     if np.any(np.diff(time_s) <= 0.0):
         raise ValueError("time_s does not rise from sample to sample")
     return float(np.trapezoid(power_w, time_s))
+
+
+def dynamic_power_w(activity_frac: Array, capacitance_f: Array, clock_hz: Array, voltage_v: Array) -> Array:
+    """Return the switching power of a unit [W], ``a C f V^2``.
+
+    Parameters
+    ----------
+    activity_frac : float or array
+        Share of the capacitance that switches in a cycle, 0 to 1.
+    capacitance_f, clock_hz, voltage_v : float or array
+        Switched capacitance [F], clock [Hz] and supply [V], >= 0.
+    """
+    check_range("activity_frac", activity_frac, 0.0, 1.0)
+    for name, value in (("capacitance_f", capacitance_f), ("clock_hz", clock_hz), ("voltage_v", voltage_v)):
+        check_range(name, value, 0.0)
+    return np.multiply(activity_frac, capacitance_f) * np.multiply(clock_hz, np.square(voltage_v))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnergy:
+    """Energy of one request on one rail [J], idle beside it and never subtracted.
+
+    `prefill_j` covers the start of the prompt to the first token, `decode_j` the first token to the last, which are
+    ``n_tokens - 1`` steps; `idle_w` is the rail's mean before the request.
+    """
+
+    prefill_j: float
+    decode_j: float
+    decode_j_per_token: float
+    idle_w: float
+
+
+def request_energy(
+    time_s: NDArray[np.float64],
+    power_w: NDArray[np.float64],
+    start_s: float,
+    first_token_s: float,
+    last_token_s: float,
+    n_tokens: int,
+) -> RequestEnergy:
+    """Return the energy of a request from a power trace in the same clock, by the trapezoid rule with exact ends.
+
+    Parameters
+    ----------
+    time_s, power_w : array, shape (m,)
+        Rising times [s] and the power of one rail [W]; they must span the request, and hold at least two samples
+        before it for the idle power.
+    start_s, first_token_s, last_token_s : float
+        When the prompt began to be read and when the first and the last token came, rising [s].
+    n_tokens : int
+        Tokens generated, >= 2.
+    """
+    check_range("n_tokens", n_tokens, 2)
+    check_range("first_token_s - start_s", first_token_s - start_s, 0.0)
+    check_range("last_token_s - first_token_s", last_token_s - first_token_s, 0.0, open_low=True)
+    check_range("start_s", start_s, float(time_s[0]), float(time_s[-1]))
+    check_range("last_token_s", last_token_s, float(time_s[0]), float(time_s[-1]))
+    before = time_s < start_s
+    check_range("samples before the request", int(before.sum()), 2)
+    prefill = window_energy_j(time_s, power_w, start_s, first_token_s)
+    decode = window_energy_j(time_s, power_w, first_token_s, last_token_s)
+    idle = trace_energy_j(time_s[before], power_w[before]) / float(time_s[before][-1] - time_s[0])
+    return RequestEnergy(prefill, decode, decode / (n_tokens - 1), idle)
+
+
+def window_energy_j(time_s: NDArray[np.float64], power_w: NDArray[np.float64], from_s: float, until_s: float) -> float:
+    """Return the energy of a power trace within a window [J], its ends interpolated."""
+    check_range("until_s - from_s", until_s - from_s, 0.0)
+    if until_s == from_s:
+        return 0.0
+    inside = (time_s > from_s) & (time_s < until_s)
+    times = np.concatenate([[from_s], time_s[inside], [until_s]])
+    return trace_energy_j(times, np.interp(times, time_s, power_w))
 
 
 # --- leakage ----------------------------------------------------------------------------------------------------------

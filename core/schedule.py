@@ -74,7 +74,7 @@ class Schedule:
     stretch: float  # makespan over that of the same order with unlimited bandwidth
 
 
-def in_order(operations: Sequence[Operation]) -> list[Operation]:
+def _in_order(operations: Sequence[Operation]) -> list[Operation]:
     """The operations with every predecessor first, otherwise as given.
 
     Raises
@@ -91,7 +91,7 @@ def in_order(operations: Sequence[Operation]) -> list[Operation]:
             if name not in by_name:
                 raise ValueError(f"operation {op.name!r}: after {name!r} names no operation of the graph")
     waits = {op.name: len(set(op.after)) for op in operations}
-    followers = successors(operations)
+    followers = _successors(operations)
     ready, ordered = [op.name for op in operations if not op.after], list[Operation]()
     for name in ready:
         ordered.append(by_name[name])
@@ -105,7 +105,7 @@ def in_order(operations: Sequence[Operation]) -> list[Operation]:
     return ordered
 
 
-def successors(operations: Sequence[Operation]) -> dict[str, list[str]]:
+def _successors(operations: Sequence[Operation]) -> dict[str, list[str]]:
     """Who waits for each operation."""
     found: dict[str, list[str]] = {op.name: [] for op in operations}
     for op in operations:
@@ -122,7 +122,7 @@ def slack(operations: Sequence[Operation], deadline_s: float | None = None) -> S
     deadline_s : End that the latest starts count back from; None takes the critical path's, so that its slack is 0. A
         deadline the graph cannot meet gives negative slack.
     """
-    ordered, after = in_order(operations), successors(operations)
+    ordered, after = _in_order(operations), _successors(operations)
     length = {op.name: op.length_s for op in ordered}
     earliest: dict[str, float] = {}
     cause: dict[str, str | None] = {}
@@ -145,7 +145,7 @@ def slack(operations: Sequence[Operation], deadline_s: float | None = None) -> S
 
 def upward_rank(operations: Sequence[Operation]) -> dict[str, float]:
     """Length of the longest way from the start of each operation to the end of the graph [s]."""
-    ordered, after = in_order(operations), successors(operations)
+    ordered, after = _in_order(operations), _successors(operations)
     rank: dict[str, float] = {}
     for op in reversed(ordered):
         rank[op.name] = op.length_s + max((rank[n] for n in after[op.name]), default=0.0)
@@ -168,7 +168,7 @@ def list_schedule(
     rank : Priority of each operation; None takes `upward_rank`.
     """
     check_range("n_workers", n_workers, 1)
-    ordered = in_order(operations)
+    ordered = _in_order(operations)
     ranks = upward_rank(operations) if rank is None else rank
     spans = _run(ordered, n_workers, ranks, share_bandwidth)
     makespan = max((s.end_s for s in spans), default=0.0)
@@ -186,7 +186,7 @@ def list_schedule(
 
 
 def _run(ordered: Sequence[Operation], n_workers: int, rank: Mapping[str, float], share_bandwidth: bool) -> list[Span]:
-    by_name, after = {op.name: op for op in ordered}, successors(ordered)
+    by_name, after = {op.name: op for op in ordered}, _successors(ordered)
     waits = {op.name: len(set(op.after)) for op in ordered}
     ready = [(-rank[op.name], i, op.name) for i, op in enumerate(ordered) if not op.after]
     heapq.heapify(ready)

@@ -20,12 +20,17 @@ COMMANDS = {
     "predict": "predict latency, power and accuracy of an operating point",
     "measure": "run an operating point on the board and measure it",
     "calibrate": "measure a handful of points and fit the model to this board",
+    "simulate": "simulate power, heat, throttling and battery of an operating point over hours",
+    "knee": "find the clock that is worth it: four knees of a table or of a board, and its power modes",
+    "schedule": "schedule a graph of operations or a chain of stages from a file",
+    "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
+    "scenario": "judge an operating point, figures or a table by an application's limits",
     "boards": "list the boards in the catalogue, with the source of each number",
     "models": "list the models in the catalogue, with the source of each number",
     "published": "list what the two articles print, what it gives as written, and what physics says",
     "doctor": "say what this machine can run and measure, and what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output",
-    "bench": "time Trilemma itself: engine, start",
+    "bench": "time Trilemma itself: engine, start, simulate",
 }
 """Every command with the line that `--help` shows, in the order it shows them."""
 

@@ -6,18 +6,21 @@ import argparse
 
 from app.cli.output import print_json, print_table
 
-SUBJECTS = ("engine", "start")
+SUBJECTS = ("engine", "start", "simulate")
+HELP = "engine: predictions and calibrations; start: the dashboard; simulate: an hour of power, heat and battery"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subject."""
-    parser.add_argument("subject", choices=SUBJECTS, help="engine: predictions and calibrations; start: the dashboard")
+    parser.add_argument("subject", choices=SUBJECTS, help=HELP)
 
 
 def run(args: argparse.Namespace) -> int:
     """Time the subject and print what was found."""
     if args.subject == "engine":
         from app.cli.bench_engine import measure_engine as measure
+    elif args.subject == "simulate":
+        from app.cli.bench_simulate import measure_simulate as measure
     else:
         from app.cli.bench_start import measure_start as measure
     found = measure()

@@ -72,9 +72,11 @@ def test_packs_keep_energy_per_cell_and_scale_resistance():
     np.testing.assert_allclose(cell.rc_s[:, 100], b.pack(cell, 4, 2).rc_s[:, 100])
 
 
-def test_cold_raises_the_resistance():
+def test_cold_raises_the_resistance_and_takes_capacity():
     cell = b.chen_rincon_mora_cell(3 * 3600)
     assert b.at_temperature(cell, 25.0).r0_ohm[0] == pytest.approx(cell.r0_ohm[0])
+    assert b.at_temperature(cell, 25.0).charge_c == cell.charge_c
+    assert b.at_temperature(cell, 0.0).charge_c == pytest.approx(0.87 * cell.charge_c)
     assert b.at_temperature(cell, 0.0).r0_ohm[0] > 2 * cell.r0_ohm[0] * 0.99
     assert b.at_temperature(cell, 45.0).rc_ohm[1, 7] < cell.rc_ohm[1, 7]
 

@@ -1,0 +1,251 @@
+"""``trilemma simulate``: how long does this board hold this speed, and how long does the battery last?"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.point import add_point_arguments, point_from
+from app.cli.taught import catalogue_here, posterior_for
+from app.model.records import output_record, point_record
+from app.views.format import output_text, parse_quantity, quantity_text
+from core.battery import Cell, at_temperature, pack_of_energy
+from core.cosim import Device, Run, load_of_phases
+from core.endurance import Speeds, device_of, given_speeds, predicted_speeds, simulate_with_interval
+from core.inputs import Workload, read_workload
+from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
+from core.spec import Absent, OperatingPoint, Output
+
+UNITS = {
+    "throttled_after_s": "s",
+    "sustained_tokens_s": "tokens/s",
+    "sustained_w": "W",
+    "peak_temp_c": "degC",
+    "tokens": "tokens",
+    "hours_per_charge": "h",
+}
+"""The results in the order they are printed, each with its unit."""
+
+STEP_S = 0.1
+MOST_HOURS = 240.0
+N_SERIES_POINTS = 720
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the run, the board around the point, and the point."""
+    group = parser.add_argument_group("run")
+    group.add_argument("--hours", default="1", metavar="H", help="length of the run (1)")
+    group.add_argument("--ambient", default="25", metavar="TEMP", help="temperature of the surroundings in deg C (25)")
+    group.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="workload: TOML with [[phase]] tables, or CSV with time_s and load_frac or power_w; "
+        "examples in resources/workloads (always busy)",
+    )
+    board = parser.add_argument_group("board")
+    board.add_argument("--cooling", metavar="KEY", default="heatsink", help="bare, heatsink or fan (heatsink)")
+    board.add_argument("--battery", metavar="ENERGY", help="energy of the full pack, such as 56Wh (mains)")
+    board.add_argument("--cell", metavar="KEY", help="cell of the pack: " + ", ".join(load_cells()))
+    board.add_argument("--series", default="3", metavar="N", help="cells in series (3)")
+    board.add_argument("--charge", default="100%", metavar="SHARE", help="charge at the start (100%%)")
+    board.add_argument("--power", metavar="W", help="decoding power in place of the predicted one")
+    board.add_argument("--speed", metavar="N", help="tokens per second in place of the predicted ones; needs --power")
+    board.add_argument("--idle", metavar="W", help="power of the idle board on the same rail")
+    board.add_argument(
+        "--rest", default="0", metavar="W", help="power of all that the board's power does not cover (0)"
+    )
+    board.add_argument("--converter", default="100%", metavar="SHARE", help="efficiency from battery to board (100%%)")
+    add_point_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate and print."""
+    try:
+        point, speeds = _speeds(args)
+        device = _device(args, point, speeds)
+        load, profile = _load(args, device)
+        ambient = parse_quantity(args.ambient, "degC", name="ambient", low=-40.0, high=85.0)
+        charge = parse_quantity(args.charge, "frac", name="charge", low=0.01, high=1.0)
+        made, results = simulate_with_interval(device, speeds, load, STEP_S, ambient, charge)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(_document(args, point, speeds, device, made, results, profile))
+    else:
+        _print(speeds, device, made, results, profile)
+    return 0
+
+
+def _speeds(args: argparse.Namespace) -> tuple[OperatingPoint, Speeds]:
+    catalogue = catalogue_here()
+    point = point_from(args, catalogue)
+    watts = _optional(args.power, "W", "power")
+    idle = _optional(args.idle, "W", "idle")
+    if args.speed is not None:
+        if watts is None:
+            raise ValueError("speed: got it alone, expected it together with --power")
+        return point, given_speeds(watts, _plain(args.speed, "speed", 1e-6, 1e6), idle or 0.0)
+    rules, unit = load_throttle_rules(), catalogue.boards[point.board].unit
+    tables = (t for t in load_dvfs().values() if (t.board, t.unit) == (point.board, unit))
+    return point, predicted_speeds(
+        point,
+        catalogue,
+        posterior_for(point, catalogue),
+        table=next(tables, None),
+        rule=rules.get(point.board),
+        idle_w=idle,
+        power_w=watts,
+    )
+
+
+def _device(args: argparse.Namespace, point: OperatingPoint, speeds: Speeds) -> Device:
+    coolings, rules = load_cooling(), load_throttle_rules()
+    if args.cooling not in coolings:
+        raise ValueError(f"cooling: got {args.cooling!r}, expected one of {', '.join(coolings)}")
+    return device_of(
+        speeds,
+        coolings[args.cooling],
+        rules.get(point.board, rules["default"]),
+        battery=_battery(args),
+        rest_w=parse_quantity(args.rest, "W", name="rest", low=0.0, high=1e4),
+        converter_frac=parse_quantity(args.converter, "frac", name="converter", low=0.1, high=1.0),
+    )
+
+
+def _battery(args: argparse.Namespace) -> Cell | None:
+    if args.battery is None:
+        if args.cell is not None:
+            raise ValueError("cell: got it alone, expected it together with --battery")
+        return None
+    cells = load_cells()
+    key = args.cell or next(iter(cells))
+    if key not in cells:
+        raise ValueError(f"cell: got {key!r}, expected one of {', '.join(cells)}")
+    energy = parse_quantity(args.battery, "J", name="battery", low=36.0, high=3.6e8, bare="Wh")
+    series = _plain(args.series, "series", 1, 100)
+    if series != round(series):
+        raise ValueError(f"series: got {args.series}, expected a whole number of cells")
+    temp = parse_quantity(args.ambient, "degC", name="ambient", low=-20.0, high=60.0)
+    return at_temperature(pack_of_energy(cells[key], energy, round(series)), temp)
+
+
+def _load(args: argparse.Namespace, device: Device) -> tuple[NDArray[np.float64], str]:
+    duration = 3600 * _plain(args.hours, "hours", 1 / 3600, MOST_HOURS)
+    if args.profile is None:
+        return load_of_phases([duration], [1.0], duration, STEP_S), "always busy"
+    workload = read_workload(Path(args.profile))
+    load = workload.load_frac if workload.load_frac.size else _load_of_power(workload, device)
+    return load_of_phases(workload.seconds, load, duration, STEP_S), workload.name
+
+
+def _load_of_power(workload: Workload, device: Device) -> NDArray[np.float64]:
+    """Share of time the board decodes at its top level to draw a recorded power."""
+    top = float(device.levels.core_w[-1] + device.levels.dram_w[-1])
+    load = (workload.power_w - device.idle_w) / top
+    if (load < -1e-9).any() or (load > 1 + 1e-9).any():
+        worst = float(workload.power_w[np.argmax(np.abs(load - 0.5))])
+        raise ValueError(
+            f"profile: power_w: got {worst:g}, expected {device.idle_w:.3g} (idle) to {device.idle_w + top:.3g}"
+            " (decoding); --idle and --power set these two"
+        )
+    return np.asarray(np.clip(load, 0.0, 1.0))
+
+
+def _optional(text: str | None, unit: str, name: str) -> float | None:
+    return None if text is None else parse_quantity(text, unit, name=name, low=0.0, high=1e4)
+
+
+def _plain(text: str, name: str, low: float, high: float) -> float:
+    return parse_quantity(text, "1", name=name, low=low, high=high)
+
+
+def _document(
+    args: argparse.Namespace,
+    point: OperatingPoint,
+    speeds: Speeds,
+    device: Device,
+    made: Run,
+    results: Any,
+    profile: str,
+) -> dict[str, Any]:
+    every = max(1, made.time_s.size // N_SERIES_POINTS)
+    at = np.unique(np.r_[np.arange(every - 1, made.time_s.size, every), made.time_s.size - 1])
+    battery = made.battery
+    document = {
+        "point": point_record(point),
+        "profile": profile,
+        "cooling": args.cooling,
+        "battery": None if device.battery is None else device.battery.key,
+        **{name: output_record(results[name]) for name in UNITS},
+        "end": made.end,
+        "ended_after_s": float(made.time_s[-1]),
+        "power_by_term_w": made.terms_w,
+        "energy_j": made.energy_j,
+        "energy_error_frac": {
+            "heat": made.thermal_error_j / made.energy_j,
+            "battery": {"absent": made.battery_error_j.reason}
+            if isinstance(made.battery_error_j, Absent)
+            else made.battery_error_j / made.energy_j,
+        },
+        "series": {
+            "time_s": made.time_s[at].tolist(),
+            "temp_c": made.temp_c[at].tolist(),
+            "power_w": made.power_w[at].tolist(),
+            "tokens_s": made.tokens_s[at].tolist(),
+            "clock_hz": device.levels.clock_hz[made.level[at]].tolist(),
+        },
+        "notes": list(speeds.notes),
+    }
+    if battery is not None and battery.time_s.size:
+        document["battery_series"] = {
+            name: getattr(battery, name)[:: max(1, battery.time_s.size // N_SERIES_POINTS)].tolist()
+            for name in ("time_s", "soc", "voltage_v", "current_a")
+        }
+    return document
+
+
+def _print(speeds: Speeds, device: Device, made: Run, results: Any, profile: str) -> None:
+    print(f"{sentence(made, results, device)}\n")
+    print_table([(name, _text(results[name], unit)) for name, unit in UNITS.items()])
+    print(f"\nMean power over the run ({profile}):")
+    print_table([(f"  {name}", quantity_text(value, "W")) for name, value in made.terms_w.items()])
+    print()
+    for note in speeds.notes:
+        print(f"- {note}")
+
+
+def sentence(made: Run, results: Any, device: Device) -> str:
+    """The answer in one sentence: does it hold the speed, down to what, and how long the battery lasts."""
+    top = float(device.levels.tokens_s[-1])
+    throttled = made.throttled_after_s
+    if made.end in ("thermal shutdown", "thermal runaway"):
+        words = f"It switches off by {made.end} after {_duration(float(made.time_s[-1]))}"
+    elif isinstance(throttled, Absent):
+        words = f"It holds {top:.3g} tokens/s for the whole run, at most {made.temp_c.max():.0f} °C"
+    else:
+        words = (
+            f"It throttles after {_duration(throttled)}, from {top:.3g} to {made.sustained_tokens_s:.3g} tokens/s "
+            f"on average in the last quarter of the run"
+        )
+    hours = results["hours_per_charge"]
+    if not isinstance(hours, Absent):
+        words += f"; the battery lasts {float(hours.median):.3g} h"
+        words += f" and ended the run by {made.end}" if made.end in ("cut-off", "brown-out", "empty") else ""
+    return words + "."
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return quantity_text(seconds, "s")
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 and not math.isclose(minutes, 0) else f"{minutes / 60:.2g} h"
+
+
+def _text(output: Output, unit: str) -> str:
+    return output_text(output, unit)
