@@ -472,3 +472,28 @@ def test_the_real_agent_attaches_and_the_program_survives_its_death(qapp, path, 
     finally:
         conductor.stop()
     assert OperatingPoint() == store.point
+
+
+def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(path.parent))
+    store = Store(CATALOGUE, OperatingPoint(context_tokens=64.0, alpha=0.5))
+    store.set("auto_measure", False)
+    conductor = Conductor(store, lambda on_event: Session(LocalTransport, on_event), path)
+    conductor.start()
+    try:
+        qtbot.waitUntil(lambda: store.link.state == "attached", timeout=20000)
+        if store.not_measured_here:
+            pytest.skip(store.not_measured_here)
+        assert conductor.measure_now() == ""
+        qtbot.waitUntil(lambda: store.has_measured("decode_s"), timeout=200000)
+        conductor.cancel()
+        measured = store.measured("decode_s")
+        assert measured.provenance is Provenance.MEASURED
+        assert 0 < measured.q05 <= measured.median <= measured.q95
+        assert store.dots("decode_s", "point.alpha").x.tolist() == [0.5]
+        qtbot.waitUntil(lambda: store.calibration is not None, timeout=20000)
+        assert store.prediction.decode_s.provenance is Provenance.CALIBRATED
+    finally:
+        conductor.stop()
+    assert [m.point for m in load_measurements(path, store.machine)[0]] == [store.point]
