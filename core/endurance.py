@@ -99,7 +99,8 @@ def predicted_speeds(
 
 def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent: float = EXPONENT) -> Speeds:
     """Levels of a board of which only decoding power and speed at the top clock are known; speed follows the clock."""
-    check_range("power_w", power_w, idle_w)
+    if not idle_w < power_w:
+        raise ValueError(f"idle power: got {idle_w:g} W, expected less than the decoding power, {power_w:g} W")
     check_range("tokens_s", tokens_s, 0.0, open_low=True)
     clock = np.linspace(LOWEST_FRAC, 1.0, N_LEVELS) * TOP_CLOCK_HZ["npu"]
     relative = (clock / clock[-1]) ** exponent

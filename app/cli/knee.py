@@ -91,8 +91,8 @@ def _of_board(args: argparse.Namespace) -> tuple[DvfsTable, list[dict[str, Any]]
     board, rules = catalogue.boards[point.board], load_throttle_rules()
     tables = (t for t in load_dvfs().values() if (t.board, t.unit) == (board.key, board.unit))
     watts, idle = (
-        None if text is None else parse_quantity(text, "W", name=name, low=0.0, high=1e4)
-        for text, name in ((args.power, "power"), (args.idle, "idle"))
+        None if text is None else parse_quantity(text, "W", name=name, low=low, high=1e4)
+        for text, name, low in ((args.power, "power", 1e-3), (args.idle, "idle", 0.0))
     )
     speeds = predicted_speeds(
         point,

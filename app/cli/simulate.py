@@ -33,7 +33,7 @@ UNITS = {
 """The results in the order they are printed, each with its unit."""
 
 STEP_S = 0.1
-MOST_HOURS = 240.0
+MOST_HOURS = 72.0
 N_SERIES_POINTS = 720
 
 
@@ -158,7 +158,9 @@ def _load_of_power(workload: Workload, device: Device) -> NDArray[np.float64]:
 
 
 def _optional(text: str | None, unit: str, name: str) -> float | None:
-    return None if text is None else parse_quantity(text, unit, name=name, low=0.0, high=1e4)
+    return (
+        None if text is None else parse_quantity(text, unit, name=name, low=0.0 if name == "idle" else 1e-3, high=1e4)
+    )
 
 
 def _plain(text: str, name: str, low: float, high: float) -> float:

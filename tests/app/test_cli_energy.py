@@ -91,6 +91,9 @@ def test_simulate_prints_one_sentence_first(capsys):
         (["--cell", "molicel-p42a"], "expected it together with --battery"),
         (["--battery", "56Wh", "--series", "2.5"], "a whole number of cells"),
         (["--speed", "10"], "expected it together with --power"),
+        (["--power", "0", "--speed", "10"], "power: got 0"),
+        (["--power", "5W", "--speed", "10", "--idle", "6W"], "idle power: got 6 W, expected less"),
+        (["--hours", "1000"], "hours: got 1000"),
         (["--converter", "0"], "converter: got 0"),
         (["--profile", "gone.toml"], "gone.toml: cannot be read"),
         (["--board", "nope"], "board"),
@@ -182,6 +185,14 @@ def test_realtime_says_what_is_late(capsys, tmp_path):
     assert main(["realtime", str(file)]) == 1
     assert "missed by b" in capsys.readouterr().out
     assert "kernel: got" in refused(capsys, "realtime", str(file), "--kernel", "long")
+
+
+def test_realtime_bounds_what_it_cannot_simulate(capsys, tmp_path):
+    file = tmp_path / "t.toml"
+    file.write_text("[[task]]\nname='a'\ncost_s=1e-9\nperiod_s=2e-9\n[[task]]\nname='b'\ncost_s=1\nperiod_s=3\n")
+    made = document(capsys, "realtime", str(file))
+    assert made["tasks"][1]["worst_s"] == pytest.approx(2.0)
+    assert "too many to simulate" in made["tasks"][1]["simulated_worst_s"]["absent"]
 
 
 # --- scenario ---------------------------------------------------------------------------------------------------------

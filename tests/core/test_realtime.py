@@ -86,7 +86,7 @@ def test_response_grows_with_every_cause():
 def test_full_load_without_blocking_is_bounded_and_with_it_says_so():
     full = [Task("a", 5, 10), Task("b", 5, 10)]
     assert rt.responses(full)[1].worst_ns == 10
-    with pytest.raises(ValueError, match="b: more than 100000 jobs"):
+    with pytest.raises(ValueError, match=r"b: .* jobs follow each other without a pause"):
         rt.responses(full, blocking=[0, 1])
 
 
