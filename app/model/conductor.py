@@ -37,7 +37,14 @@ from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_ba
 from app.model.files import FileError
 from app.model.history import History
 from app.model.machine import cannot, machine_key
-from app.model.measurements import OUTPUTS_OF, Measurement, answers, append_measurement, load_measurements
+from app.model.measurements import (
+    OUTPUTS_OF,
+    Measurement,
+    answers,
+    append_measurement,
+    check_body,
+    load_measurements,
+)
 from app.model.records import point_record
 from app.model.state import Activity
 from app.model.store import Store
@@ -268,7 +275,7 @@ class Conductor(QObject):
     # ---- measuring
 
     def _on_changed(self, path: str) -> None:
-        if path in axes.FIELDS:
+        if path in axes.FIELDS or path == "auto_measure":
             self._rest.start()
 
     def _rested(self) -> None:
@@ -316,15 +323,16 @@ class Conductor(QObject):
         self._rested()  # what had to wait for the round before
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
-        time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-        measurement = Measurement(point, body, time_utc, self._store.machine)
-        self._store.add_measurement(measurement)
-        for note in body.get("notes", ()):
-            self._store.say("info", str(note))
         try:
+            check_body(body, "the result")
+            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
+            measurement = Measurement(point, body, time_utc, self._store.machine)
+            self._store.add_measurement(measurement)
             append_measurement(self._file, measurement)
         except FileError as error:
             self._store.say("error", str(error))
+        for note in body.get("notes", ()):
+            self._store.say("info", str(note))
 
     def _learn_bandwidth(self, body: Mapping[str, Any]) -> None:
         record = body.get("read_byte_s", {})
@@ -351,10 +359,13 @@ class Conductor(QObject):
         def work() -> None:
             from app.model.calibration import fit
 
+            done = _Calibrated(None, "Not calibrated: the fit failed, its last words are on standard error.")
             try:
-                self._queue.append(_Calibrated(fit(measurements, catalogue)))
+                done = _Calibrated(fit(measurements, catalogue))
             except ValueError as error:
-                self._queue.append(_Calibrated(None, f"Not calibrated: {error}"))
+                done = _Calibrated(None, f"Not calibrated: {error}.")
+            finally:
+                self._queue.append(done)
 
         self._fitting = threading.Thread(target=work, name="calibrate", daemon=True)
         self._fitting.start()

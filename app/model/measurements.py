@@ -61,11 +61,30 @@ class _Value(msgspec.Struct):
     provenance: Provenance
 
 
+class _Absent(msgspec.Struct):
+    absent: str
+
+
 class _Line(msgspec.Struct):
     machine: str
     time_utc: str
     point: PointRecord
     body: dict[str, Any]
+
+
+def check_body(body: Mapping[str, Any], name: str) -> None:
+    """Check that every output of a result is a value with its interval and provenance, or absent with a reason.
+
+    Raises
+    ------
+    FileError
+        ``name: $.decode_s: ...`` for the first that is neither.
+    """
+    for key in (output for outputs in OUTPUTS_OF.values() for output in outputs if output in body):
+        record = body[key]
+        if not isinstance(record, Mapping):
+            raise FileError(f"{name}: $.{key}: expected object, got {type(record).__name__}")
+        schema.convert(record, _Absent if "absent" in record else _Value, f"{name}: $.{key}")
 
 
 def measurements_file() -> Path:
@@ -155,7 +174,5 @@ def _count_lines(file: Any, end: int) -> int:
 
 def _measurement(line: bytes, name: str) -> Measurement:
     parsed = schema.convert(schema.decode_object(line, name), _Line, name)
-    for key, record in parsed.body.items():
-        if isinstance(record, dict) and "provenance" in record:
-            schema.convert(record, _Value, f"{name}: $.body.{key}")
+    check_body(parsed.body, name)
     return Measurement(parsed.point.point(), parsed.body, parsed.time_utc, parsed.machine)

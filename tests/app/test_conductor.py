@@ -434,6 +434,33 @@ def test_a_disk_that_is_full_is_said_and_the_measurement_is_shown(board, monkeyp
     assert "no space left on device" in board.store.log[-1].text
 
 
+@pytest.mark.parametrize(
+    "record", [5, {"median": 1.0}, {"median": "fast", "q05": 1, "q95": 2, "provenance": "measured"}]
+)
+def test_a_result_that_is_no_value_is_said_and_not_kept(board, path, record):
+    board.attach()
+    board.hear(Result(2, {"decode_s": record}))
+    assert list(board.store.measurements) == []
+    assert load_measurements(path, board.store.machine) == ([], [])
+    assert (board.store.log[-1].level, board.store.log[-1].text[:24]) == ("error", "the result: $.decode_s: ")
+
+
+def test_a_fit_that_breaks_does_not_stop_the_next_one(board, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("app.model.calibration.calibrate", broken)
+    monkeypatch.setattr("threading.excepthook", lambda *_: None)
+    board.attach()
+    board.session.answer(2)
+    board.drain()
+    assert board.store.log[-1].text.startswith("Not calibrated: ")
+    monkeypatch.undo()
+    board.session.answer(3)
+    board.drain()
+    assert len(board.store.calibration.points) == 2
+
+
 def test_the_result_of_an_older_calibration_is_thrown_away(board):
     board.attach()
     for request_id in range(2, 5):
