@@ -39,6 +39,7 @@ class CalibrationPanel(QWidget):
         self._calibrate.setAccessibleName("Calibrate now")
         self._action = calibrate
         self._calibrate.clicked.connect(self._press)
+        calibrate.changed.connect(self._refresh_activity)
         self._progress, self._step = QProgressBar(), ElidedLabel("dim")
         self._build()
         self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
@@ -100,6 +101,7 @@ class CalibrationPanel(QWidget):
     def _refresh_activity(self) -> None:
         activity = self._store.activity
         running = activity.kind in ("calibrate", "bandwidth")
+        self._calibrate.setEnabled(running or self._action.isEnabled())
         self._calibrate.setText("Cancel" if running else plain(self._action))
         self._calibrate.setAccessibleName("Cancel the calibration" if running else "Calibrate now")
         self._progress.setVisible(running)

@@ -34,7 +34,6 @@ class CurveCard(Card):
         self._pair = ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
         self._verdict = label("", "dim")
         self.plot = Figure(theme, f"plot.{self.quantity.output}", self.quantity.title)
-        self._absent = ElidedLabel("dim", Qt.AlignmentFlag.AlignHCenter)
         self._choice = self._make_choice(quantities)
         self._note: ElidedLabel | None = None
         self._layout(quantities)
@@ -61,7 +60,6 @@ class CurveCard(Card):
         line.setStretch(1, 3)
         self.body.addLayout(line)
         self.body.addWidget(self.plot, 1)
-        self.body.addWidget(self._absent)
         if several:
             self._note = ElidedLabel("dim")
             self.body.addWidget(self._note)
@@ -116,11 +114,11 @@ class CurveCard(Card):
     def _show_curve(self, output: Output) -> None:
         present = isinstance(output, Estimate)
         self._curve.visible = present
+        self.plot.message = ""
         self._band.visible = present
-        self._absent.setVisible(not present)
         self._y = self._low = self._high = np.full(len(self._x), np.nan)
         if isinstance(output, Absent):
-            set_text(self._absent, f"Not predicted: {output.reason}")
+            self.plot.message = f"Not predicted: {output.reason}"
             return
         self._y, self._low, self._high = (
             np.broadcast_to(np.asarray(v, dtype=float), self._x.shape) for v in (output.median, output.q05, output.q95)
@@ -133,6 +131,8 @@ class CurveCard(Card):
         x = np.log10(dots.x) if axis.log and len(dots.x) else dots.x
         self._dots = (x, dots.median, dots.q05, dots.q95)
         self._marks.set_data(*self._dots)
+        if len(x):
+            self.plot.message = ""
 
     def _show_ghost(self, axis: Axis) -> None:
         pinned = self._store.get("pinned")
@@ -203,6 +203,7 @@ class CurveCard(Card):
         self._cross.at = np.nan if x is None else x
         self.plot.update()
         if x is None:
+            set_role(self._pair, "dim")
             self._show_texts(self._store.get(self.quantity.limit) if self.quantity.limit else None)
             return
         set_text(self._pair, self.reading(x))
@@ -235,7 +236,7 @@ class CurveCard(Card):
         q, axis = self.quantity, self._store.axis_range(self._store.axis)
         fine = np.flatnonzero(np.isfinite(self._y))
         if not len(fine):
-            self.plot.setAccessibleDescription(self._absent.text())
+            self.plot.setAccessibleDescription(self.plot.message)
             return
         ends = [quantity_text(float(self._y[i]), q.unit) for i in (fine[0], fine[-1])]
         self.plot.setAccessibleDescription(

@@ -41,6 +41,7 @@ class Figure(QWidget):
         self._layers: list[Layer] = []
         self.left, self.bottom = Scale(), Scale()
         self.x_range, self.y_range = (0.0, 1.0), (0.0, 1.0)
+        self.message = ""  # what is said in the plot instead of its vertical ticks, where there is nothing to draw
         self.setObjectName(path)
         self.setAccessibleName(name)
         self.setMinimumHeight(90)
@@ -125,7 +126,7 @@ class Figure(QWidget):
         painter.drawLine(inside.bottomLeft(), inside.bottomRight())
         painter.drawLine(inside.topLeft(), inside.bottomLeft())
         across = self.bottom.ticks(*self.x_range, _n_ticks(inside.width(), _X_ROOM))
-        up = self.left.ticks(*self.y_range, _n_ticks(inside.height(), _Y_ROOM))
+        up = [] if self.message else self.left.ticks(*self.y_range, _n_ticks(inside.height(), _Y_ROOM))
         xs = self.to_x(as_floats([at for at, _ in across])).tolist()
         ys = self.to_y(as_floats([at for at, _ in up])).tolist()
         for x in xs:
@@ -137,6 +138,8 @@ class Figure(QWidget):
             room = QRectF(0, y - 10, AXIS_WIDTH - 6, 20)
             painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
         self._paint_x_texts(painter, xs, [text for _, text in across])
+        if self.message:
+            painter.drawText(inside, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.message)
 
     def _paint_x_texts(self, painter: QPainter, xs: list[float], texts: list[str]) -> None:
         metrics, top = painter.fontMetrics(), self.inside.bottom() + 4

@@ -17,7 +17,7 @@ from app.views.quantities import WORDS, Quantity
 from app.views.theme import Theme
 from app.views.ticks import Scale
 from app.views.widgets import Card, ElidedLabel, label, row, set_text
-from core.spec import Estimate, Provenance
+from core.spec import Absent, Estimate, Provenance
 
 Floats = NDArray[np.float64]
 
@@ -147,6 +147,7 @@ class LiveCard(Card):
         self._line.set_data(line_t, line_y, DASHES[self.past.provenance])
         self._band.set_data(*steps(t, low, high))
         self._marks.set_data(measured[0] - origin_s, *measured[1:])
+        self.plot.message = "" if len(t) or measured.size or len(trace[0]) else self._reason()
         self._trace.set_data(*thinned(*trace))
         limit = self._store.get(self.quantity.limit)
         self._bound.visible, self._bound.at = limit is not None, np.nan if limit is None else limit
@@ -156,6 +157,10 @@ class LiveCard(Card):
         self.plot.cover_y((low, high, *(part[inside] for part in measured[1:]), trace[1]), q.least, q.most)
         self.plot.update()
         set_text(self._unit, display_unit(q.unit, self.plot.reference).text)
+
+    def _reason(self) -> str:
+        output = getattr(self._store.prediction, self.quantity.output)
+        return f"Not predicted: {output.reason}" if isinstance(output, Absent) else ""
 
     def _seen(self, origin_s: float) -> Floats:
         """Return the predictions in the view, times relative to `origin_s`, with the one that reaches into it."""

@@ -499,3 +499,12 @@ def test_each_provenance_draws_its_own_symbol(qapp):
 
     symbols = [drawn(p) for p in (Provenance.MEASURED, Provenance.PUBLISHED, Provenance.SIMULATED)]
     assert len(set(symbols)) == 3
+
+
+def test_what_is_not_predicted_is_said_in_the_plot(curves, store):
+    card = curves.cards[1]
+    card._show_curve(Absent("no source states the energy per byte"))
+    assert card.plot.message == "Not predicted: no source states the energy per byte"
+    assert not card._curve.visible
+    card.refresh()
+    assert card.plot.message == ""
