@@ -176,9 +176,6 @@ def _document(
     results: Any,
     profile: str,
 ) -> dict[str, Any]:
-    every = max(1, made.time_s.size // N_SERIES_POINTS)
-    at = np.unique(np.r_[np.arange(every - 1, made.time_s.size, every), made.time_s.size - 1])
-    battery = made.battery
     document = {
         "point": point_record(point),
         "profile": profile,
@@ -195,21 +192,27 @@ def _document(
             if isinstance(made.battery_error_j, Absent)
             else made.battery_error_j / made.energy_j,
         },
-        "series": {
-            "time_s": made.time_s[at].tolist(),
-            "temp_c": made.temp_c[at].tolist(),
-            "power_w": made.power_w[at].tolist(),
-            "tokens_s": made.tokens_s[at].tolist(),
-            "clock_hz": device.levels.clock_hz[made.level[at]].tolist(),
-        },
+        "series": _series(made, device),
         "notes": list(speeds.notes),
     }
+    battery = made.battery
     if battery is not None and battery.time_s.size:
-        document["battery_series"] = {
-            name: getattr(battery, name)[:: max(1, battery.time_s.size // N_SERIES_POINTS)].tolist()
-            for name in ("time_s", "soc", "voltage_v", "current_a")
-        }
+        every = max(1, battery.time_s.size // N_SERIES_POINTS)
+        names = ("time_s", "soc", "voltage_v", "current_a")
+        document["battery_series"] = {name: getattr(battery, name)[::every].tolist() for name in names}
     return document
+
+
+def _series(made: Run, device: Device) -> dict[str, list[float]]:
+    every = max(1, made.time_s.size // N_SERIES_POINTS)
+    at = np.unique(np.r_[np.arange(every - 1, made.time_s.size, every), made.time_s.size - 1])
+    return {
+        "time_s": made.time_s[at].tolist(),
+        "temp_c": made.temp_c[at].tolist(),
+        "power_w": made.power_w[at].tolist(),
+        "tokens_s": made.tokens_s[at].tolist(),
+        "clock_hz": device.levels.clock_hz[made.level[at]].tolist(),
+    }
 
 
 def _print(speeds: Speeds, device: Device, made: Run, results: Any, profile: str) -> None:
