@@ -1,87 +1,92 @@
-"""Attention of one new token over cached keys and values.
+"""Attention over cached keys and values: of one new token (decoding), and of several at once (a prompt).
 
-The query heads that share a KV head are folded into rows, so that a key is read once for all of them:
-q is [n_kv_heads, n_groups, head_dim], already scaled by head_dim**-0.5; keys and values are [n_kv_heads, n_keys,
-head_dim]. The order of the keys does not matter: positions are rotated into them before they are cached.
+In decoding, the query heads that share a KV head are folded into rows, so that a key is read once for all of them.
+Queries are scaled by head_dim**-0.5 beforehand. The order of the keys does not matter: positions are rotated into
+them before they are cached.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def attend_float(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Attend over fp32 keys and values: ``softmax(q k^T + mask) v``.
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Attend over keys and values in a float type: ``softmax(q k^T + mask) v``.
 
     Parameters
     ----------
     q : Tensor
-        [n_kv_heads, n_groups, head_dim] fp32, scaled.
+        [1, n_kv_heads, n_groups, head_dim] in the type of the keys, scaled.
     k, v : Tensor
-        [n_kv_heads, n_keys, head_dim] fp32, n_keys >= 1.
+        [1, n_kv_heads, n_keys, head_dim], n_keys >= 1.
     mask : Tensor, optional
         Added to the scores, [n_kv_heads, 1, n_keys]; -inf hides a key.
 
     Returns
     -------
     Tensor
-        [n_kv_heads, n_groups, head_dim] fp32.
+        [1, n_kv_heads, n_groups, head_dim] in the same type.
     """
-    if k.shape[1] < 1:
-        raise ValueError("k: got 0 keys, expected at least 1")
-    scores = torch.bmm(q, k.transpose(1, 2)) if mask is None else torch.baddbmm(mask, q, k.transpose(1, 2))
-    return torch.bmm(torch.softmax(scores, -1), v)
-
-
-def attend_half(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Attend over bf16 keys and values; as `attend_float`, with q fp32 and the products in bf16."""
-    if k.shape[1] < 1:
+    if k.shape[2] < 1:
         raise ValueError("k: got 0 keys, expected at least 1")
     if mask is not None:
-        mask = mask.to(k.dtype).expand(-1, q.shape[1], -1)[None]
-    out = F.scaled_dot_product_attention(q.to(k.dtype)[None], k[None], v[None], attn_mask=mask, scale=1.0)
-    return out[0].float()
+        mask = mask.to(k.dtype).expand(1, -1, q.shape[2], -1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
 
 
 def attend_int8(
-    q: Tensor, k: Tensor, k_scale: Tensor, v_t: Tensor, v_scale: Tensor, n_keys: int, mask: Tensor | None = None
+    q: Tensor,
+    k: Sequence[Tensor],
+    k_scale: Tensor,
+    v_t: Sequence[Tensor],
+    v_scale: Tensor,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Attend over int8 keys and values with one scale per token and head.
 
-    The scale of a key multiplies its score and the scale of a value its probability, so nothing is dequantised.
+    The scale of a key multiplies its score and the scale of a value its probability, so nothing is dequantised. Scores
+    and probabilities are rounded to bf16, the only type that torch's int8 kernel takes without falling back to a slow
+    path.
 
     Parameters
     ----------
     q : Tensor
-        [n_kv_heads, n_groups, head_dim] fp32, scaled.
-    k : Tensor
-        [n_kv_heads, capacity, head_dim] int8.
-    k_scale : Tensor
-        [n_kv_heads, capacity] bf16.
-    v_t : Tensor
-        [n_kv_heads, head_dim, capacity] int8; zero beyond `n_keys`. capacity is a multiple of 32.
-    v_scale : Tensor
-        [n_kv_heads, 1, capacity] fp32.
-    n_keys : int
-        How many keys are there, 1..capacity.
+        [1, n_kv_heads, n_groups, head_dim] fp32, scaled.
+    k : sequence of Tensor
+        Per KV head the keys, [n_keys, head_dim] int8, contiguous, n_keys >= 1.
+    k_scale, v_scale : Tensor
+        [n_kv_heads, 1, n_keys] fp32.
+    v_t : sequence of Tensor
+        Per KV head the values, [head_dim, capacity] int8, contiguous; capacity is a multiple of 16, at least n_keys.
+        What lies beyond n_keys is not used.
     mask : Tensor, optional
         [n_kv_heads, 1, n_keys], added to the scores.
+
+    Returns
+    -------
+    Tensor
+        [n_kv_heads * n_groups, head_dim] bf16.
     """
-    if not 1 <= n_keys <= k.shape[1]:
-        raise ValueError(f"n_keys: got {n_keys}, expected 1..{k.shape[1]}")
-    if k.shape[1] % 32:
-        raise ValueError(f"capacity: got {k.shape[1]}, expected a multiple of 32")
-    q16 = q.bfloat16()
-    scores = torch.stack([torch._weight_int8pack_mm(q16[h], k[h, :n_keys], k_scale[h, :n_keys]) for h in range(len(k))])
-    scores = scores.float() if mask is None else scores + mask
-    weights = torch.softmax(scores, -1).mul_(v_scale[:, :, :n_keys])
-    if n_keys < k.shape[1]:
-        weights = F.pad(weights, (0, k.shape[1] - n_keys))
-    weights16 = weights.bfloat16()
-    ones = torch.ones(v_t.shape[1], dtype=torch.bfloat16)
-    return torch.stack([torch._weight_int8pack_mm(weights16[h], v_t[h], ones) for h in range(len(k))]).float()
+    n_keys, (head_dim, capacity) = k[0].shape[0], v_t[0].shape
+    if not 1 <= n_keys <= capacity:
+        raise ValueError(f"k: got {n_keys} keys, expected 1 to {capacity}")
+    if capacity % 16:  # the kernel silently skips the rest
+        raise ValueError(f"v_t: got a capacity of {capacity}, expected a multiple of 16")
+    unit = torch.ones(max(n_keys, head_dim), dtype=torch.bfloat16)
+    n_kv_heads = len(k)
+    products = [
+        torch._weight_int8pack_mm(row, head, unit[:n_keys]) for row, head in zip(q[0].bfloat16(), k, strict=True)
+    ]
+    scores = torch.stack(products) * k_scale
+    weights = torch.softmax(scores if mask is None else scores + mask, -1).mul_(v_scale)
+    if n_keys < capacity:
+        weights = F.pad(weights, (0, capacity - n_keys))
+    rows = weights.bfloat16()
+    return torch.cat([torch._weight_int8pack_mm(rows[h], v_t[h], unit[:head_dim]) for h in range(n_kv_heads)])
 
 
 def attend_rows(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -13,13 +13,14 @@ Scale and offset are rounded to bf16 before the weights are quantised against th
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
 INT4_GROUP = 32
-_INT4_ROW_BLOCK = {"AVX2": 32, "AVX512": 64}
 PREFILL_ROWS = 16
 """From this many rows on, multiplying dequantised weights is faster than the packed kernels."""
 
@@ -91,14 +92,12 @@ class Int4Linear:
             raise ValueError(f"weight: got {n_out} outputs, expected a multiple of 32")
         self._group = group
         grouped = weight.view(n_out, n_in // group, group)
-        low, high = grouped.amin(-1), grouped.amax(-1)
+        low, high = grouped.aminmax(dim=-1)
         scale = ((high - low) / 15).clamp_(min=1e-30).bfloat16()
         offset = (low + 8 * scale.float()).bfloat16()
         q = ((grouped - offset[..., None].float()) / scale[..., None].float()).round_().add_(8).clamp_(0, 15)
-        q = q.to(torch.int32).view(n_out, n_in)
-        self._packed = torch._convert_weight_to_int4pack_for_cpu(q, 1)
+        self._packed = torch._convert_weight_to_int4pack_for_cpu(q.to(torch.int32).view(n_out, n_in), 1)
         self._scale_and_offset = torch.stack([scale, offset], -1).transpose(0, 1).contiguous()
-        self._unpacks = torch.equal(self._unpacked(), q.to(torch.uint8))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map bf16 x [n, n_in] to bf16 [n, n_out]."""
@@ -106,26 +105,33 @@ class Int4Linear:
 
     def dequantised(self) -> Tensor | None:
         """Return the weights as fp32 [n_out, n_in]; None where torch packs them in an order unknown to us."""
-        if not self._unpacks:
+        block = _int4_row_block()
+        n_out, n_in = self._packed.shape[0], self._packed.shape[1] * 2
+        if not block or n_out % block:
             return None
         scale, offset = self._scale_and_offset.float().transpose(0, 1).unbind(-1)
-        q = self._unpacked()
-        grouped = q.view(q.shape[0], -1, self._group).float().sub_(8)
-        return grouped.mul_(scale[..., None]).add_(offset[..., None]).view(q.shape)
-
-    def _unpacked(self) -> Tensor:
-        """Undo torch's packing: per block of rows and per input, low nibbles hold the first half of the rows."""
-        n_out, n_in = self._packed.shape[0], self._packed.shape[1] * 2
-        block = _INT4_ROW_BLOCK.get(torch.backends.cpu.get_cpu_capability(), 0)
-        if not block or n_out % block:
-            return torch.empty(0, dtype=torch.uint8)
-        packed = self._packed.view(n_out // block, n_in, block // 2)
-        return torch.cat([packed & 15, packed >> 4], -1).transpose(1, 2).reshape(n_out, n_in)
+        grouped = _unpack_int4(self._packed, block).view(n_out, -1, self._group).float().sub_(8)
+        return grouped.mul_(scale[..., None]).add_(offset[..., None]).view(n_out, n_in)
 
     @property
     def byte(self) -> int:
         """Bytes held."""
         return self._packed.nbytes + self._scale_and_offset.nbytes
+
+
+def _unpack_int4(packed: Tensor, block: int) -> Tensor:
+    """Undo torch's packing: per block of rows and per input, the low nibbles hold the first half of the rows."""
+    n_out, n_in = packed.shape[0], packed.shape[1] * 2
+    nibbles = packed.view(n_out // block, n_in, block // 2)
+    return torch.cat([nibbles & 15, nibbles >> 4], -1).transpose(1, 2).reshape(n_out, n_in)
+
+
+@functools.cache
+def _int4_row_block() -> int:
+    """Find the rows that torch packs together, which depends on the instruction set; 0 when none of ours undoes it."""
+    q = torch.arange(128 * 32, dtype=torch.int32).view(128, 32).mul(7).remainder(16)
+    packed = torch._convert_weight_to_int4pack_for_cpu(q, 1)
+    return next((block for block in (16, 32, 64) if torch.equal(_unpack_int4(packed, block).int(), q)), 0)
 
 
 Linear = FloatLinear | Int8Linear | Int4Linear

@@ -76,6 +76,10 @@ class Decoder:
         self._head = _packed_table(file, "output.weight", head_format) if "output.weight" in file else self._embedding
         self._norm = file.tensor("output_norm.weight")
         self._rotation = _rotation(self.shape)
+        # the scale of the scores, applied to the query heads together with their rotation
+        self._q_scale = torch.ones(self.shape.n_heads + self.shape.n_kv_heads, 1)
+        self._q_scale[: self.shape.n_heads] = self.shape.head_dim**-0.5
+        self._zero = torch.zeros(1, self.shape.hidden_size)
 
     @property
     def weight_byte(self) -> int:
@@ -93,23 +97,19 @@ class Decoder:
         """Process one token that stands at `position`, append it to the cache, and return the logits [vocab_size]
         behind it.
         """
-        shape = self.shape
-        n_q, n_kv = shape.n_heads, shape.n_kv_heads
+        n_q, n_kv, head_dim = self.shape.n_heads, self.shape.n_kv_heads, self.shape.head_dim
         x = self._embedding.rows(torch.tensor([token]))
-        rotation = self._rotation[position]
+        rotation = self._rotation[position] * self._q_scale
         n_keys = cache.length + 1
         for index, layer in enumerate(self._layers):
-            h = layer.qkv(self._normalise(x, layer.attention_norm, layer.qkv.activation_dtype)).float()
-            heads = h.view(n_q + 2 * n_kv, shape.head_dim)
-            rotated = torch.view_as_complex(heads[: n_q + n_kv].view(n_q + n_kv, -1, 2))
-            rotated.mul_(rotation)
-            cache.write(index, heads[n_q : n_q + n_kv, None], heads[n_q + n_kv :, None])
-            q = heads[:n_q].view(n_kv, -1, shape.head_dim).mul(shape.head_dim**-0.5)
-            attended = cache.attend(index, q, n_keys).view(1, -1)
-            x.add_(layer.out(attended.to(layer.out.activation_dtype)))
-            gate, up = layer.gate_up(self._normalise(x, layer.feed_forward_norm, layer.gate_up.activation_dtype)).chunk(
-                2, -1
-            )
+            heads = layer.qkv(self._normalise(x, layer.attention_norm, layer.qkv.activation_dtype)).float()
+            heads = heads.view(n_q + 2 * n_kv, head_dim // 2, 2)
+            torch.view_as_complex(heads.narrow(0, 0, n_q + n_kv)).mul_(rotation)
+            cache.write(index, heads.narrow(0, n_q, 2 * n_kv).view(2, n_kv, 1, head_dim))
+            attended = cache.attend(index, heads.narrow(0, 0, n_q).view(1, n_kv, -1, head_dim), n_keys)
+            x.add_(layer.out(attended.view(1, -1).to(layer.out.activation_dtype)))
+            inner = layer.gate_up(self._normalise(x, layer.feed_forward_norm, layer.gate_up.activation_dtype))
+            gate, up = inner.chunk(2, -1)
             x.add_(layer.down(F.silu(gate).mul_(up)))
         cache.length = n_keys
         return self._head(self._normalise(x, self._norm, self._head.activation_dtype))[0].float()
@@ -148,7 +148,7 @@ class Decoder:
         shape, n = self.shape, len(tokens)
         n_q, n_kv = shape.n_heads, shape.n_kv_heads
         x = self._embedding.rows(tokens)
-        rotation = self._rotation[position : position + n, None]
+        rotation = self._rotation[position : position + n, None] * self._q_scale
         queries = []
         for index, layer in enumerate(self._layers):
             progress(index / shape.n_layers)
@@ -156,8 +156,8 @@ class Decoder:
             heads = h.view(n, n_q + 2 * n_kv, shape.head_dim)
             torch.view_as_complex(heads[:, : n_q + n_kv].view(n, n_q + n_kv, -1, 2)).mul_(rotation)
             heads = heads.transpose(0, 1)
-            cache.write(index, heads[n_q : n_q + n_kv], heads[n_q + n_kv :])
-            q = heads[:n_q] * shape.head_dim**-0.5
+            cache.write(index, heads[n_q:].view(2, n_kv, n, shape.head_dim))
+            q = heads[:n_q]
             queries.append(q[:, -N_OBSERVED:].clone())
             n_keys = cache.length + n
             mask = None if cache.mask is None else cache.mask[index, :, :, :n_keys]
@@ -172,32 +172,36 @@ class Decoder:
         return self._head(x.to(self._head.activation_dtype)).float(), torch.stack(queries)
 
     def prefill(self, tokens: Tensor, cache: KvCache, progress: Callable[[float], None] = lambda _: None) -> Prefilled:
-        """Process a prompt into an empty cache, in chunks of `CHUNK_TOKENS`.
+        """Process a prompt into a cache, in chunks of `CHUNK_TOKENS`.
 
         Parameters
         ----------
         tokens : Tensor
-            [n] int64, n >= 1.
+            [n] int64.
         cache : KvCache
-            Empty.
+            Empty, or holding the first tokens of the prompt, which are then not processed again; fewer than n.
         progress : callable
             Called with the share done, 0..1, before each layer of a chunk; may raise to stop.
         """
+        start, n = cache.length, len(tokens)
+        if not start < n:
+            raise ValueError(f"tokens: got {n}, expected more than the {start} that are cached")
         queries: list[Tensor] = []
-        for first in range(0, len(tokens), CHUNK_TOKENS):
+        for first in range(start, n, CHUNK_TOKENS):
             chunk = tokens[first : first + CHUNK_TOKENS]
 
-            def layer_done(share: float, first: int = first, n: int = len(chunk)) -> None:
-                progress((first + share * n) / len(tokens))
+            def layer_done(share: float, first: int = first, n_chunk: int = len(chunk)) -> None:
+                progress((first - start + share * n_chunk) / (n - start))
 
             logits, chunk_queries = self.extend(chunk, first, cache, progress=layer_done)
             queries = [*queries[-1:], chunk_queries]
         return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:])
 
     def _normalise(self, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        """RMSNorm of one row; about half the time of torch's own for so few values."""
-        mean_square = float(torch.linalg.vector_norm(x)) ** 2 / x.shape[1]
-        return torch.mul(x, weight).mul_(1 / math.sqrt(mean_square + self.shape.rms_eps)).to(dtype)
+        """RMSNorm of one row: a third of the time that torch's own takes for so few values."""
+        mean_square = torch.dot(x[0], x[0]).item() / x.shape[1]
+        out = torch.empty_like(x, dtype=dtype)
+        return torch.addcmul(self._zero, x, weight, value=1 / math.sqrt(mean_square + self.shape.rms_eps), out=out)
 
 
 def _load_layer(file: ModelFile, index: int, weight_format: str) -> _Layer:

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from kernels import cache as kv_cache
-from kernels import linear, policies, pruning, stream
+from kernels import pruning, stream
 from kernels.cache import KvCache, copy_tokens
 from kernels.memo import Memo
+from kernels.point import Point
 from kernels.quality import Scored, compare, read_text
 from kernels.timing import Stopwatch, record
 from kernels.tokenizer import BytePairTokenizer
@@ -36,41 +36,6 @@ Step = Callable[[float, str], None]
 
 class Cancelled(Exception):
     """The measurement was given up because its `cancelled` callback said so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What the measured run needs of an operating point, checked."""
-
-    weights: str
-    kv: str
-    context_tokens: int
-    alpha: float
-    policy: str
-    layout: str
-
-    @classmethod
-    def checked(cls, point: Mapping[str, Any], max_context_tokens: int) -> Point:
-        """Check a point; ValueError in one sentence when the run cannot apply it."""
-        for name, allowed in (
-            ("weights", linear.FORMATS),
-            ("kv", kv_cache.FORMATS),
-            ("policy", policies.POLICIES),
-            ("layout", pruning.LAYOUTS),
-        ):
-            if point.get(name) not in allowed:
-                raise ValueError(f"{name}: got {point.get(name)!r}, expected one of {', '.join(allowed)}")
-        context, alpha = (_number(point.get(name), name) for name in ("context_tokens", "alpha"))
-        if not (context.is_integer() and 2 <= context <= max_context_tokens):
-            raise ValueError(f"context_tokens: got {context:g}, expected a whole number from 2 to {max_context_tokens}")
-        if not 0 <= alpha < 1:
-            raise ValueError(f"alpha: got {alpha:g}, expected 0 <= alpha < 1")
-        return cls(point["weights"], point["kv"], int(context), alpha, point["policy"], point["layout"])
-
-    @property
-    def is_reference(self) -> bool:
-        """Whether accuracy is measured against this very point: full precision, nothing pruned."""
-        return (self.weights, self.kv, self.alpha) == ("fp32", "fp32", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +173,12 @@ class Workload:
         notes = []
         if not prompt.durations_s:
             notes.append(
-                "Decode was timed on the KV cache of a prompt that another format had processed, converted; "
+                "Decode was timed on a KV cache partly carried over from another measurement's prompt and converted; "
                 "its values do not affect the time."
             )
         if watch.quiet_share < QUIET_SHARE_WANTED:
             notes.append(
-                f"The machine was busy: {1 - watch.quiet_share:.0%} of the decode steps were interrupted by other processes."
+                f"The machine was busy: other processes interrupted {1 - watch.quiet_share:.0%} of the decode steps."
             )
         if point.layout == "masked" and point.alpha > 0:
             notes.append("The masked layout reads the whole cache, so pruning saves no time in it.")
@@ -240,7 +205,7 @@ class Workload:
             run = self._scored(point, n_context, _part(step, 0.6, 0.4))
         notes = [
             f"Accuracy is relative to the file {self._file.path.name} run in fp32 without pruning, "
-            f"over {N_SCORED} tokens behind a context of {n_context}; the file's own weights are {self._file.format_summary}."
+            f"over {N_SCORED} tokens behind a context of {n_context}; its weights are {self._file.format_summary}."
         ]
         return dict(compare(run, reference)), {"n_scored_tokens": N_SCORED, "quality_context_tokens": n_context}, notes
 
@@ -301,25 +266,24 @@ class Workload:
         return prompt
 
     def _prompt_for_decode(self, decoder: Decoder, point: Point, step: Step) -> _Prompt:
-        """Return a processed prompt of the point's context, carried over from another format's or a longer one if
-        there is one.
+        """Return a processed prompt of the point's context, carried over from another format or length if there is one.
 
-        Only the last `N_OBSERVED` tokens are then processed again, to have their queries.
+        At least the last `N_OBSERVED` tokens are processed here, to have their queries in the point's formats.
         """
         n_tokens = point.context_tokens
         key = (point.weights, point.kv, n_tokens)
         prompt = self._prompts.get(key)
         if prompt is not None:
             return prompt
-        donors = [p.prefilled.cache for (_, _, n), p in self._prompts.items() if n >= n_tokens]
-        if not donors or n_tokens <= N_OBSERVED:
+        donor = max((p.prefilled.cache for _, p in self._prompts.items()), key=lambda cache: cache.length, default=None)
+        n_carried = min(donor.length if donor else 0, n_tokens - N_OBSERVED)
+        if donor is None or n_carried < 1:
             return self._processed_prompt(decoder, point.kv, n_tokens, step)
-        step(0.4, "carrying the prompt over")
         cache = decoder.new_cache(n_tokens, point.kv)
-        n_carried = n_tokens - N_OBSERVED
-        copy_tokens(donors[-1], cache, None, n_carried)
-        logits, queries = decoder.extend(self._tokens[n_carried:n_tokens], n_carried, cache)
-        prompt = _Prompt(Prefilled(cache, logits[0], queries), [])
+        copy_tokens(donor, cache, None, n_carried)
+        text = f"processing a prompt of {n_tokens} tokens, the first {n_carried} carried over"
+        prefilled = decoder.prefill(self._tokens[:n_tokens], cache, lambda done: step(0.3 + 0.4 * done, text))
+        prompt = _Prompt(prefilled, [])
         self._prompts.put(key, prompt)
         return prompt
 
@@ -335,7 +299,8 @@ def measure_bandwidth(progress: Callable[[float, str], None], cancelled: Callabl
     each a measured record, and ``conditions``.
     """
     result = stream.measure(_step(progress, cancelled, 0, 1))
-    return {**result, "conditions": machine_conditions() | {"quiet_share": result.pop("quiet_share")}}
+    conditions = machine_conditions() | {"quiet_share": result.pop("quiet_share")}
+    return {**result, "conditions": conditions}
 
 
 def machine_conditions() -> dict[str, Any]:
@@ -397,9 +362,3 @@ def _inverse(duration: dict[str, Any]) -> dict[str, Any]:
 
 def _cache_byte(cache: KvCache) -> int:
     return cache.length * cache.byte_per_token()
-
-
-def _number(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
-        raise ValueError(f"{name}: got {value!r}, expected a finite number")
-    return float(value)

@@ -1,0 +1,188 @@
+"""The measured run on a tiny model: what it returns, what it refuses, that it can be stopped."""
+
+import math
+
+import pytest
+import torch
+
+from kernels import stream
+from kernels.policies import n_kept
+from kernels.workload import N_SCORED, Cancelled, Workload, measure_bandwidth
+
+POINT = {
+    "weights": "int4",
+    "kv": "bf16",
+    "context_tokens": 128,
+    "alpha": 0.5,
+    "policy": "attention_mass",
+    "layout": "compacted",
+}
+QUANTITIES = {
+    "decode": ("decode_s", "tokens_per_s", "memory_byte"),
+    "ttft": ("ttft_s",),
+    "quality": ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement"),
+}
+
+
+@pytest.fixture(scope="module")
+def workload(tiny_file):
+    return Workload(tiny_file)
+
+
+def measure(workload, what, **changes):
+    return workload.measure(POINT | changes, what, lambda done, text: None, lambda: False)
+
+
+@pytest.mark.parametrize("what", [["decode"], ["ttft"], ["quality"], ["decode", "ttft", "quality"]])
+def test_what_was_asked_for_is_measured_and_the_rest_is_absent(workload, what):
+    result = measure(workload, what)
+    for group, names in QUANTITIES.items():
+        for name in names:
+            if group in what:
+                value = result[name]
+                assert value["q05"] <= value["median"] <= value["q95"]
+                assert math.isfinite(value["median"])
+                assert value["provenance"] == "measured"
+                assert value["n"] >= 1
+            else:
+                assert result[name] == {"absent": f"{group} was not asked for"}
+    conditions = result["conditions"]
+    assert conditions["threads"] == torch.get_num_threads()
+    assert conditions["torch"] == torch.__version__
+    assert conditions["cpu"]
+    if "decode" in what:
+        assert 0 <= conditions["quiet_share"] <= 1
+        assert result["decode_s"]["n"] >= 8
+        assert result["tokens_per_s"]["median"] == pytest.approx(1 / result["decode_s"]["median"])
+
+
+@pytest.mark.parametrize("weights", ["fp32", "bf16", "fp16", "int8", "int4"])
+@pytest.mark.parametrize("kv", ["fp32", "bf16", "fp16", "int8"])
+def test_every_pair_of_formats_runs(workload, weights, kv):
+    result = measure(workload, ["decode"], weights=weights, kv=kv, context_tokens=64)
+    assert result["decode_s"]["median"] > 0
+    assert result["conditions"]["kv_tokens_read"] == n_kept(64, 0.5)
+
+
+def test_memory_is_weights_plus_the_kept_cache(workload):
+    full, half = (measure(workload, ["decode"], alpha=a)["memory_byte"]["median"] for a in (0, 0.5))
+    assert full - half == 64 * (2 * 2 * 2 * 16 * 2)  # tokens x (k and v, layers, heads, head_dim, bytes)
+    masked = measure(workload, ["decode"], alpha=0.5, layout="masked")
+    assert masked["memory_byte"]["median"] == full
+    assert any("reads the whole cache" in note for note in masked["notes"])
+
+
+def test_the_reference_point_is_exact(workload):
+    result = measure(workload, ["quality"], weights="fp32", kv="fp32", alpha=0)
+    assert result["perplexity_ratio"]["median"] == result["perplexity_ratio"]["q95"] == 1
+    assert result["mean_kl"]["median"] == 0
+    assert result["top1_agreement"]["median"] == 1
+    assert result["top1_agreement"]["n"] == N_SCORED
+    assert any("relative to the file tiny.gguf" in note for note in result["notes"])
+
+
+def test_accuracy_of_pruning_does_not_depend_on_the_layout_that_holds_the_same_tokens(workload):
+    by_layout = [
+        measure(workload, ["quality"], weights="fp32", kv="fp32", alpha=0.9, layout=layout)["mean_kl"]["median"]
+        for layout in ("compacted", "masked")
+    ]
+    assert by_layout[0] == pytest.approx(by_layout[1], rel=1e-3)
+    assert by_layout[0] > 1e-6
+
+
+def test_precision_costs_accuracy(workload):
+    kl = [
+        measure(workload, ["quality"], alpha=0, weights=w, kv="fp32")["mean_kl"]["median"]
+        for w in ("bf16", "int8", "int4")
+    ]
+    assert 0 < kl[0] < kl[1] < kl[2]
+
+
+def test_time_to_first_token_is_measured_once_and_then_remembered(workload):
+    first = measure(workload, ["ttft"], context_tokens=200)
+    again = measure(workload, ["ttft"], context_tokens=200, alpha=0.9)
+    assert first["ttft_s"] == again["ttft_s"]
+
+
+@pytest.mark.parametrize("context_tokens", [128, 400])  # shorter and longer than the prompt that is there
+def test_a_carried_over_prompt_is_said_to_be_one(tiny_file, context_tokens):
+    workload = Workload(tiny_file)
+    own = measure(workload, ["decode"], context_tokens=256, weights="fp32")
+    carried = measure(workload, ["decode"], context_tokens=context_tokens)
+    assert not any("carried over" in note for note in own["notes"])
+    assert any("carried over" in note for note in carried["notes"])
+    assert carried["conditions"]["kv_tokens_read"] == context_tokens // 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weights": "q4_k_m"}, "weights: got 'q4_k_m', expected one of fp32"),
+        ({"kv": "int4"}, "kv: got 'int4'"),
+        ({"policy": "random"}, "policy: got 'random'"),
+        ({"layout": "gather"}, "layout: got 'gather'"),
+        ({"alpha": 1.0}, "alpha: got 1, expected 0 <= alpha < 1"),
+        ({"alpha": -0.1}, "alpha: got -0.1"),
+        ({"alpha": "abc"}, "alpha: got 'abc', expected a finite number"),
+        ({"alpha": float("nan")}, "alpha: got nan"),
+        ({"context_tokens": 0}, "context_tokens: got 0, expected a whole number from 2 to 640"),
+        ({"context_tokens": 641}, "context_tokens: got 641"),
+        ({"context_tokens": 10.5}, "context_tokens: got 10.5"),
+        ({"context_tokens": None}, "context_tokens: got None"),
+    ],
+)
+def test_points_that_cannot_be_applied_are_refused(workload, changes, message):
+    with pytest.raises(ValueError, match=message.replace("<", "<")):
+        measure(workload, ["decode"], **changes)
+
+
+@pytest.mark.parametrize("what", [[], ["power"]])
+def test_unknown_quantities_are_refused(workload, what):
+    with pytest.raises(ValueError, match="what: got"):
+        measure(workload, what)
+
+
+@pytest.mark.parametrize("what", ["decode", "ttft", "quality"])
+def test_cancelling_stops_and_leaves_the_workload_usable(tiny_file, what):
+    workload = Workload(tiny_file)
+    with pytest.raises(Cancelled):
+        workload.measure(POINT, [what], lambda done, text: None, lambda: True)
+    assert QUANTITIES[what][0] in measure(workload, [what])
+
+
+def test_progress_grows_and_says_what_runs(tiny_file):
+    seen = []
+    Workload(tiny_file).measure(POINT, ["decode", "ttft"], lambda done, text: seen.append((done, text)), lambda: False)
+    assert seen
+    assert all(0 <= done <= 1 and text for done, text in seen)
+    assert seen[-1][0] >= seen[0][0]
+
+
+@pytest.mark.parametrize("n_threads", [0, -1])
+def test_thread_count_must_be_positive(tiny_file, n_threads):
+    with pytest.raises(ValueError, match="n_threads"):
+        Workload(tiny_file, n_threads=n_threads)
+
+
+def test_a_text_that_is_too_short_is_refused(tiny_file, tmp_path):
+    file = tmp_path / "short.txt"
+    file.write_text("too short", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"short.txt: got a text of \d+ tokens"):
+        Workload(tiny_file, text_file=file)
+
+
+def test_a_users_text_is_used(tiny_file, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("abcdefgh " * 400, encoding="utf-8")
+    own = measure(Workload(tiny_file, text_file=file), ["quality"], weights="fp32", kv="fp32", alpha=0)
+    default = measure(Workload(tiny_file), ["quality"], weights="fp32", kv="fp32", alpha=0)
+    assert own["perplexity"]["median"] != default["perplexity"]["median"]
+
+
+def test_bandwidth(monkeypatch):
+    monkeypatch.setattr(stream, "buffer_byte", lambda: 1 << 20)
+    result = measure_bandwidth(lambda done, text: None, lambda: False)
+    assert {"read_byte_s", "copy_byte_s", "triad_byte_s", "conditions"} == set(result)
+    assert "quiet_share" in result["conditions"]
+    with pytest.raises(Cancelled):
+        measure_bandwidth(lambda done, text: None, lambda: True)
