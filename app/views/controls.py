@@ -29,7 +29,7 @@ ABOVE = ("point.board", "point.power_mode", "point.model", "point.runtime")
 BELOW = ("point.weights", "point.kv", "point.policy", "point.layout")
 BARE_UNITS = {"point.bandwidth": "GB/s"}
 _POINT_PATHS = frozenset((*ABOVE, *BELOW, *NUMERIC))
-_DOTS_MS = 120  # measured positions under the sliders follow a drag at this pace
+_WORDS_MS, _DOTS_MS = 50, 120  # what is said and marked under the sliders follows a drag at this pace
 
 
 class Controls(QWidget):
@@ -60,9 +60,12 @@ class Controls(QWidget):
         self._build(measure, pin)
         self._later = QTimer(self, singleShot=True, interval=_DOTS_MS)
         self._later.timeout.connect(self._refresh_marks)
+        self._soon = QTimer(self, singleShot=True, interval=_WORDS_MS)
+        self._soon.timeout.connect(self._say)
         store.changed.connect(self._on_changed)
         self._refresh()
         self._refresh_marks()
+        self._say()
         self._refresh_activity()
         self._refresh_limits()
         self._limit_words.hide()
@@ -188,8 +191,13 @@ class Controls(QWidget):
     # ---- what the store says
 
     def _on_changed(self, path: str) -> None:
-        if path in ("prediction", "catalogue"):
+        if path in self.sliders:
+            self._refresh_slider(path)
+        elif path in self.choices or path == "catalogue":
             self._refresh()
+        elif path == "prediction":
+            if not self._soon.isActive():
+                self._soon.start()
             self._later.start()
         elif path == "measurements":
             self._later.start()
@@ -214,7 +222,11 @@ class Controls(QWidget):
         control, mark = self.sliders[path], self._store.r_max if path == "point.alpha" else Mark(None, "")
         control.show_value(self._store.axis_range(path), self._store.position(path), control.dots, mark.alpha)
         control.line.setToolTip(mark.text)
-        control.say(self._words(path))
+
+    def _say(self) -> None:
+        for path, control in self.sliders.items():
+            control.say(self._words(path))
+            self._refresh_slider(path)
 
     def _refresh_marks(self) -> None:
         for path, control in self.sliders.items():

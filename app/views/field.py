@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QLineEdit
@@ -9,7 +11,11 @@ from PySide6.QtWidgets import QLineEdit
 from app.views.format import MAX_INPUT_LENGTH, exact_text, parse_quantity
 from app.views.widgets import scrolls
 
-_STEPS = {Qt.Key.Key_Up: 1, Qt.Key.Key_Down: -1, Qt.Key.Key_PageUp: 5, Qt.Key.Key_PageDown: -5}
+
+@cache
+def _steps() -> dict[Qt.Key, int]:
+    """Return the steps of a key. Made when the first key is pressed: Qt.Key has 471 members."""
+    return {Qt.Key.Key_Up: 1, Qt.Key.Key_Down: -1, Qt.Key.Key_PageUp: 5, Qt.Key.Key_PageDown: -5}
 
 
 class QuantityField(QLineEdit):
@@ -84,8 +90,8 @@ class QuantityField(QLineEdit):
         if key is Qt.Key.Key_Escape:
             self.show_value(self._value)
             self.selectAll()
-        elif key in _STEPS:
-            self.stepped.emit(_STEPS[key])
+        elif key in _steps():
+            self.stepped.emit(_steps()[key])
         else:
             super().keyPressEvent(event)
 

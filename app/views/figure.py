@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.views.layers import Floats, Layer, as_floats
@@ -42,6 +42,8 @@ class Figure(QWidget):
         self.left, self.bottom = Scale(), Scale()
         self.x_range, self.y_range = (0.0, 1.0), (0.0, 1.0)
         self.message = ""  # what is said in the plot instead of its vertical ticks, where there is nothing to draw
+        self._ground_key: tuple[object, ...] = ()
+        self._ground_map = QPixmap()
         self.setObjectName(path)
         self.setAccessibleName(name)
         self.setMinimumHeight(90)
@@ -111,14 +113,27 @@ class Figure(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw axes and layers."""
         painter, palette = QPainter(self), self._theme.palette
-        painter.fillRect(self.rect(), palette.color("panel"))
-        painter.setFont(font(HEADING_PX))
-        self._paint_axes(painter)
+        painter.drawPixmap(0, 0, self._ground())
         painter.setClipRect(self.inside)
         for layer in self._layers:
             if layer.visible:
                 layer.paint(painter, self, palette)
         painter.end()
+
+    def _ground(self) -> QPixmap:
+        """Return the card's colour with the axes on it, drawn anew only when they have changed."""
+        look = (self.size(), self.devicePixelRatioF(), self._theme.palette, self.message)
+        key = (*look, self.x_range, self.y_range, self.left, self.bottom)
+        if key != self._ground_key:
+            self._ground_key = key
+            self._ground_map = QPixmap(self.size() * self.devicePixelRatioF())
+            self._ground_map.setDevicePixelRatio(self.devicePixelRatioF())
+            self._ground_map.fill(self._theme.palette.color("panel"))
+            painter = QPainter(self._ground_map)
+            painter.setFont(font(HEADING_PX))
+            self._paint_axes(painter)
+            painter.end()
+        return self._ground_map
 
     def _paint_axes(self, painter: QPainter) -> None:
         inside, palette = self.inside, self._theme.palette

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMoveEvent, QResizeEvent, QUndoStack
 from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
     QApplication,
-    QComboBox,
     QMainWindow,
     QMenu,
     QMessageBox,
-    QTabBar,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -107,7 +103,10 @@ class MainWindow(QMainWindow):
         a.separate("&Edit")
         a.add("&Edit", "pin", "&Pin as A", self._pin, "Ctrl+D", "Keep this point as a grey ghost to compare with")
         a.add("&Edit", "unpin", "U&npin A", lambda: store.set("pinned", None), "Ctrl+Shift+D")
-        a.add("&View", "pause", "&Pause the live view", self._pause, "Space", "Hold the view; recording goes on")
+        pause = a.add(
+            "&View", "pause", "&Pause the live view", self._pause, "Space", "Hold the view; recording goes on"
+        )
+        pause.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # shown only: `keyPressEvent` takes what is left
         a.add("&View", "curves", "Show &curves", lambda: self.tabs.setCurrentIndex(0), "Ctrl+1")
         a.add("&View", "live", "Show &live", lambda: self.tabs.setCurrentIndex(1), "Ctrl+2")
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the sentence")
@@ -256,14 +255,12 @@ class MainWindow(QMainWindow):
         super().moveEvent(event)
         self.layout_changed.emit()
 
-    def event(self, event: QEvent) -> bool:
-        """Keep Space for pressing the button or opening the list that has the focus; elsewhere it pauses."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            pressable = (QAbstractButton, QComboBox, QAbstractItemView, QTabBar)
-            if event.key() == Qt.Key.Key_Space and isinstance(QApplication.focusWidget(), pressable):
-                event.accept()
-                return True
-        return super().event(event)
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Pause on Space where no button, list or text has taken it."""
+        if event.key() == Qt.Key.Key_Space:
+            self.actions_["pause"].trigger()
+        else:
+            super().keyPressEvent(event)
 
     # ---- commands
 

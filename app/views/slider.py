@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
@@ -22,14 +23,14 @@ from app.views.widgets import ElidedLabel, label, row, scrolls, set_text
 _PLACES = 1000  # the resolution that accessibility tools see
 _MARGIN = 8.0  # room for half the handle and its focus ring
 _SNAP_PX = 5.0
-_KEYS = {
-    Qt.Key.Key_Left: -1,
-    Qt.Key.Key_Down: -1,
-    Qt.Key.Key_Right: 1,
-    Qt.Key.Key_Up: 1,
-    Qt.Key.Key_PageDown: -5,
-    Qt.Key.Key_PageUp: 5,
-}
+
+
+@cache
+def _keys() -> dict[Qt.Key, int]:
+    """Return the steps of a key. Made when the first key is pressed: Qt.Key has 471 members."""
+    key = Qt.Key
+    steps = {key.Key_Left: -1, key.Key_Down: -1, key.Key_Right: 1, key.Key_Up: 1}
+    return steps | {key.Key_PageDown: -5, key.Key_PageUp: 5}
 
 
 def step_size(axis: Axis, value: float) -> float:
@@ -166,8 +167,8 @@ class SliderLine(QSlider):
         if key is Qt.Key.Key_Escape and self._dragging:
             self._dragging = False
             self.move_to(self._before, new_drag=False)
-        elif key in _KEYS:
-            self.step(_KEYS[key])
+        elif key in _keys():
+            self.step(_keys()[key])
         elif key in (Qt.Key.Key_Home, Qt.Key.Key_End):
             self.move_to(self._axis.low if key is Qt.Key.Key_Home else self._axis.high, new_drag=True)
         else:
