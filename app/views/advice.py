@@ -157,7 +157,19 @@ def missed(store: Store) -> list[str]:
         _, holds = quantity.verdict(output, limit)
         if holds is False:
             sentences.append(_missed(quantity, output, limit))
+            if quantity is TOP1:
+                sentences += _remedy(store)
     return sentences
+
+
+def _remedy(store: Store) -> list[str]:
+    """Return what keeps the accuracy limit: the prune rate that still holds it, where there is one."""
+    mark = store.r_max.alpha
+    if mark is None or mark >= store.point.alpha:
+        return []
+    if mark == 0:
+        return ["No pruning would hold it either: weights or cache need more bits."]
+    return [f"Pruning at most <b>α {number_text(mark, 2)}</b> would hold it."]
 
 
 def _missed(quantity: Quantity, output: Estimate, limit: float) -> str:

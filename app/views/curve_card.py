@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PySide6.QtCore import Qt
 
-from app.model.axes import Axis
+from app.model.axes import Axis, position
 from app.model.store import Store
 from app.views.advice import accuracy_note
 from app.views.figure import Figure
@@ -71,6 +71,7 @@ class CurveCard(Card):
         self._ghost = plot.add(Curve("dim", smooth=True))
         self._curve = plot.add(Curve("accent", smooth=True))
         self._bound = plot.add(Rule("bad", Qt.PenStyle.DashDotDotLine, vertical=False, opacity=0.7))
+        self._pin = plot.add(Rule("dim", Qt.PenStyle.DashLine, vertical=True))
         self._here = plot.add(Rule("text", Qt.PenStyle.DotLine, vertical=True))
         self._cross = plot.add(Rule("dim", Qt.PenStyle.SolidLine, vertical=True))
         self._cross.visible = False
@@ -88,13 +89,13 @@ class CurveCard(Card):
         store, q = self._store, self.quantity
         axis = store.axis_range(store.axis)
         x, prediction = store.curve(N_POINTS)
-        self._x = np.log10(x) if axis.log else x
+        self._x = self._plotted(axis, x)
         self._show_axis(axis)
         self._show_curve(getattr(prediction, q.output))
         self._show_marks(axis)
         self._show_ghost(axis)
         here = store.position(store.axis)
-        self._here.at = float(np.log10(here)) if axis.log else here
+        self._here.at = float(self._plotted(axis, here))
         limit = store.get(q.limit) if q.limit else None
         self._bound.at = np.nan if limit is None else limit
         self._bound.visible = limit is not None
@@ -102,6 +103,10 @@ class CurveCard(Card):
         self._fit()
         self.plot.update()
         self._show_texts(limit)
+
+    @staticmethod
+    def _plotted(axis: Axis, x: Floats | float) -> Floats:
+        return np.log10(x) if axis.log else np.asarray(x, dtype=float)
 
     def _show_axis(self, axis: Axis) -> None:
         names = tuple(name for _, name in axis.options)
@@ -128,7 +133,7 @@ class CurveCard(Card):
 
     def _show_marks(self, axis: Axis) -> None:
         dots = self._store.dots(self.quantity.output)
-        x = np.log10(dots.x) if axis.log and len(dots.x) else dots.x
+        x = self._plotted(axis, dots.x)
         self._dots = (x, dots.median, dots.q05, dots.q95)
         self._marks.set_data(*self._dots)
         if len(x):
@@ -136,7 +141,7 @@ class CurveCard(Card):
 
     def _show_ghost(self, axis: Axis) -> None:
         pinned = self._store.get("pinned")
-        self._ghost.visible = pinned is not None
+        self._pin.visible = self._ghost.visible = pinned is not None
         self._ghost_y: Floats | None = None
         if pinned is None:
             return
@@ -145,6 +150,9 @@ class CurveCard(Card):
         if isinstance(output, Estimate):
             self._ghost_y = np.broadcast_to(np.asarray(output.median, dtype=float), self._x.shape)
             self._ghost.set_data(self._x, self._ghost_y)
+            # the same curve at another position: a ghost under the dashes would make them look solid
+            self._ghost.visible = not np.allclose(self._ghost_y, self._y, rtol=1e-3, equal_nan=True)
+        self._pin.at = float(self._plotted(axis, position(axis.path, pinned, self._store.catalogue)))
 
     def _fit(self) -> None:
         q = self.quantity

@@ -306,6 +306,7 @@ def test_a_categorical_axis_has_names(curves, store):
 def test_pinning_keeps_a_ghost(curves, store):
     store.set("pinned", store.point)
     store.set("point.context", 4096.0)
+    store.set("axis", "point.alpha")
     card = curves.cards[0]
     assert card._ghost.visible
     _, pinned = store.curve(101, point=store.get("pinned"))
@@ -343,7 +344,24 @@ def test_accuracy_can_be_the_perplexity_ratio(curves, store):
     assert not card._verdict.isVisible()
 
 
+def test_a_ghost_that_is_the_same_curve_leaves_the_dashes_alone(curves, store):
+    store.set("pinned", store.point)
+    store.set("point.alpha", 0.8)
+    card = curves.cards[0]
+    assert not card._ghost.visible
+    assert card._pin.visible
+    assert card._pin.at == pytest.approx(0.3)
+
+
 # ---- words
+
+
+def test_a_missed_accuracy_names_the_prune_rate_that_holds_it(store):
+    store.set("point.alpha", 0.9)
+    store.set("limits.accuracy", 0.95)
+    assert f"Pruning at most <b>α {store.r_max.alpha:.2f}</b> would hold it." in advice.sentence(store)
+    held = store.prediction_of(replace(store.point, alpha=store.r_max.alpha))
+    assert held.top1_agreement.median >= 0.95
 
 
 def test_the_sentence_adds_up_and_names_what_it_proposes(store):
