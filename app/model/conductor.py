@@ -314,13 +314,15 @@ class Conductor(QObject):
         self._round = set()
         while self._rounds and not self._round:
             what, again = self._rounds.popleft()
+            if what == ACCURACY:
+                self._rested()  # the point on the screen before those of the plan
             answer = OUTPUTS_OF[what[-1]][0]
             known = [axes.canonical(m.point, self._data_sheet) for m in self._store.measurements if answer in m.body]
             for point in plan if again else [point for point in plan if point not in known]:
                 request_id = self._session.measure(point_record(point), what, queue=True)
                 self._pending[request_id] = _Request("calibrate", point, what)
                 self._round.add(request_id)
-        self._rested()  # what had to wait for the round before
+        self._rested()
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
         try:
