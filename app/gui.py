@@ -135,6 +135,7 @@ class Dashboard:
         if options.theme:
             self.store.set("theme", options.theme)
         self.stack = undo_stack()
+        notes += self._compare_with_preset()
         self.conductor = Conductor(self.store, lambda on_event: Session(LocalTransport, on_event), measurements_file())
         self.theme = Theme(self.store.get("theme"), sheet=False)
         self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings)
@@ -145,6 +146,23 @@ class Dashboard:
             self.window.resize(*options.size)
         for note in notes:
             self.store.say("warning", note)
+
+    def _compare_with_preset(self) -> list[str]:
+        """Mark the last preset as changed where it no longer holds what is on the screen; return what is to be said."""
+        from app.model.files import FileError
+        from app.model.presets import open_preset
+
+        name = self.store.get("preset")
+        if not name:
+            return []
+        try:
+            preset = open_preset(Path(name), self.store.catalogue)
+        except FileError as error:
+            self.stack.resetClean()
+            return [str(error)]
+        if (preset.point, preset.limits) != (self.store.point, self.store.limits):
+            self.stack.resetClean()
+        return []
 
     def close(self) -> None:
         """Detach the board."""

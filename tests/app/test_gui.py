@@ -163,6 +163,27 @@ def test_a_preset_named_on_the_command_line_is_opened(qtbot, folder):
     assert second.store.point.alpha == 0.7
 
 
+@pytest.mark.parametrize("change", ["nothing", "the point", "the file"])
+def test_the_last_preset_is_marked_when_it_is_no_longer_what_is_shown(qtbot, folder, change):
+    from app.model.presets import save_preset
+
+    path = folder / "edge.json"
+    first = dashboard(qtbot)
+    save = _keep_settings(first)
+    save_preset(path, first.store)
+    first.window.open_preset(path)
+    if change == "the point":
+        first.store.set("point.alpha", 0.3)
+    elif change == "the file":
+        path.unlink()
+    save()
+    second = dashboard(qtbot)
+    assert second.store.get("preset") == str(path)
+    assert second.stack.isClean() == (change == "nothing")
+    said = [line.text for line in second.store.log if "edge.json" in line.text]
+    assert len(said) == (change == "the file")
+
+
 def test_waiting_ends_where_nothing_can_be_measured(qtbot):
     made = dashboard(qtbot)
     made.store.set_link(state="attached", text="Attached.")
