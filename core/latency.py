@@ -42,6 +42,7 @@ class LatencyParameters:
     t_layer_s : launch and synchronisation per layer, >= 0 [s]
     t_token_s : constant per token, >= 0 [s]
     eta_compute : share of the peak compute rate reached in prefill, > 0 [frac]
+    t_layer_prefill_s : launch and synchronisation per layer in prefill, >= 0 [s]
     """
 
     eta: Array
@@ -50,6 +51,7 @@ class LatencyParameters:
     t_layer_s: Array = 0.0
     t_token_s: Array = 0.0
     eta_compute: Array = 1.0
+    t_layer_prefill_s: Array = 0.0
 
 
 PARAMETERS = tuple(f.name for f in fields(LatencyParameters))
@@ -167,6 +169,7 @@ def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
         parts.layers * per_total,
         parts.token * per_total,
         0.0 * per_total,
+        0.0 * per_total,
     )
 
 
@@ -204,7 +207,7 @@ class PrefillParts:
 def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> PrefillParts:
     """Return the time to the first token and its terms [s].
 
-    ``TTFT = max(F / (beta P eta_c), W / (eta BW)) + L t_layer + t_token``; the model is loaded already.
+    ``TTFT = max(F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + t_token``; the model is loaded already.
 
     References
     ----------
@@ -212,7 +215,7 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     """
     compute = costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
-    layers = costs.n_layers * parameters.t_layer_s
+    layers = costs.n_layers * parameters.t_layer_prefill_s
     total = np.maximum(compute, weights) + layers + parameters.t_token_s
     return PrefillParts(compute, weights, layers, parameters.t_token_s, total)
 
@@ -226,7 +229,8 @@ def prefill_log_gradient(parts: PrefillParts) -> tuple[Array, ...]:
         -parts.weights * (per_total - compute_share),
         zero,
         zero,
-        parts.layers * per_total,
+        zero,
         parts.token * per_total,
         -parts.compute * compute_share,
+        parts.layers * per_total,
     )

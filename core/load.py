@@ -155,13 +155,11 @@ def _runtime(key: str, table: Table) -> Runtime:
         if knob not in _KNOBS:
             table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
     sources: dict[str, str] = {}
-    priors: dict[str, Prior] = {}
-    for name, low, high in _PRIORS:
-        prior = table.table(name)
-        priors[name] = Prior(prior.number("median", low, high), prior.number("log_sd", 0.0, 3.0))
-        sources[name] = prior.text("source")
-        prior.numbers.clear()  # one `source` covers the prior
-        prior.close()
+    priors = {name: _prior(name, table.table(name), low, high, sources) for name, low, high in _PRIORS}
+    formats = {
+        name: _prior(f"format_eta.{name}", one, 0.05, 20.0, sources)
+        for name, one in table.table("format_eta", {}).tables()
+    }
     made = Runtime(
         key=key,
         name=table.text("name"),
@@ -171,11 +169,24 @@ def _runtime(key: str, table: Table) -> Runtime:
         t_layer_s=priors["t_layer_s"],
         t_token_s=priors["t_token_s"],
         eta_compute=priors["eta_compute"],
+        t_layer_prefill_s=priors["t_layer_prefill_s"],
         format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
+        format_eta=formats,
+        model_log_sd=table.number("model_log_sd", 0.0, 3.0, default=0.12),
+        size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
+        repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
         knobs=tuple(knobs),
         sources=sources,
     )
     sources.update(table.close())
+    return made
+
+
+def _prior(name: str, table: Table, low: float, high: float, sources: dict[str, str]) -> Prior:
+    made = Prior(table.number("median", low, high), table.number("log_sd", 0.0, 3.0))
+    sources[name] = table.text("source")
+    table.numbers.clear()  # one `source` covers the prior
+    table.close()
     return made
 
 
@@ -186,6 +197,7 @@ _PRIORS = (
     ("t_layer_s", 0.0, 1.0),
     ("t_token_s", 0.0, 10.0),
     ("eta_compute", 1e-4, 1.1),
+    ("t_layer_prefill_s", 0.0, 1.0),
 )
 
 

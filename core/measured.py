@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import accuracy, latency, quality, robust
-from core.parameters import loadings
+from core.parameters import HEAVY_TAILED, N_LOADINGS, loadings
 from core.scenario import decode_costs, prefill_costs
 from core.spec import Catalogue, OperatingPoint, Posterior
 from core.units import Z90, check_range
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 DECODE, TTFT = 0, 1  # kinds of observed times
 KL, TOP1 = 0, 1  # kinds of observed accuracy
-BUSY_LOG_SD = 0.3  # [prior] of a time all of whose steps other work interrupted: it slowed them up to twofold
+BUSY_LOG_SD = 0.2  # [prior] of a time all of whose steps other work interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Rows:
     owner: NDArray[np.intp]  # (n,), which point each row belongs to
     group: NDArray[np.intp]  # (n,), rows of one operating point share a number
     alpha: Floats  # (n,)
-    loading: Floats  # (7, n, p)
+    loading: Floats  # (9, n, p)
     decode: latency.DecodeCosts  # fields of shape (n,)
     prefill: latency.PrefillCosts
 
@@ -125,7 +125,7 @@ class Rows:
         )
         distinct = {m.point: k for k, m in enumerate(points)}
         group = np.array([distinct[points[i].point] for i in owner], dtype=np.intp)
-        loading = np.array([loadings(before.names, points[i].point) for i in owner])
+        loading = np.array([loadings(before.names, points[i].point, settings[i]) for i in owner])
         bandwidths = [
             before.bandwidth_byte_s if m.point.bandwidth_byte_s is None else m.point.bandwidth_byte_s for m in points
         ]
@@ -134,7 +134,7 @@ class Rows:
             owner,
             group,
             np.array([points[i].point.alpha for i in owner], dtype=float),
-            loading.reshape(len(owner), 7, len(before.names)).transpose(1, 0, 2),
+            loading.reshape(len(owner), N_LOADINGS, len(before.names)).transpose(1, 0, 2),
             _stack(latency.DecodeCosts, [decode_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
             _stack(latency.PrefillCosts, [prefill_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
         )
@@ -142,22 +142,23 @@ class Rows:
     def model(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of the predicted times and their Jacobian."""
         logs = self.loading @ theta
-        parameters = latency.LatencyParameters(*np.exp(logs[:6]))
+        parameters = latency.LatencyParameters(*np.exp(logs[:-2]))
         decode = latency.decode_parts(self.decode, parameters)
         prefill = latency.prefill_parts(self.prefill, parameters)
         is_decode = self.observed.kind == DECODE
-        predicted = np.where(is_decode, np.log(decode.total) + logs[6], np.log(prefill.total))
+        predicted = np.where(is_decode, np.log(decode.total) + logs[-2], np.log(prefill.total) + logs[-1])
         slopes = [
             np.where(is_decode, d, t)
             for d, t in zip(latency.decode_log_gradient(decode), latency.prefill_log_gradient(prefill), strict=True)
         ]
-        slopes.append(np.where(is_decode, 1.0, 0.0))
+        slopes += [is_decode.astype(float), (~is_decode).astype(float)]
         return predicted, np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
 
     def fit(self, before: Posterior, start: Floats | None = None) -> robust.Fit:
         """Return the posterior of the parameters, `before` being their prior."""
         scale = np.array([before.decode_log_sd, before.ttft_log_sd]) / robust.NORMAL_SD_PER_SCALE
-        return robust.fit(self.model, self.observed, robust.Prior(before.log_mean, before.log_cov, scale), start)
+        heavy = np.array([name.startswith(HEAVY_TAILED) for name in before.names])
+        return robust.fit(self.model, self.observed, robust.Prior(before.log_mean, before.log_cov, scale, heavy), start)
 
     def without(self, left_out: NDArray[np.bool_]) -> Rows:
         """Return the rows but those."""

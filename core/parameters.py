@@ -14,13 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.latency import PARAMETERS
-from core.spec import Array, OperatingPoint, Posterior, Setting
+from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
 
-MODEL_LOG_SD = 0.12  # between models on one board: kernel coverage of an architecture (Trilemma models, M10)
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
-REPEAT_LOG_SD = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
+HEAVY_TAILED = ("model.", "prompt.")  # a few models fit no board's parameters, and must not bend them
+
+N_LOADINGS = len(PARAMETERS) + 2  # rows of `loadings`
+
+_SIZE_KNOTS = np.log([3e7, 8e7, 2e8, 5e8, 1.3e9, 3.3e9, 8.5e9, 2.2e10, 5.5e10, 1.4e11])  # parameters read per token
+_SIZE_LENGTH = 0.8  # [prior] models whose sizes differ by more than a factor of e**0.8 have little in common
+
+
+def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    correlation: NDArray[np.float64] = np.exp(-0.5 * np.square((one[:, None] - other[None, :]) / _SIZE_LENGTH))
+    return correlation
+
+
+_SIZE_ROOT = np.linalg.cholesky(_correlation(_SIZE_KNOTS, _SIZE_KNOTS) + 1e-6 * np.eye(len(_SIZE_KNOTS)))
+_SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
 def prior(at: Setting) -> Posterior:
@@ -28,7 +41,8 @@ def prior(at: Setting) -> Posterior:
     names = PARAMETERS
     given = [getattr(at.runtime, name) for name in names]
     log_sd = np.array([p.log_sd for p in given])
-    log_sd[names.index("eta")] = np.hypot(at.runtime.eta.log_sd, at.board.bandwidth_log_sd)
+    for name, guessed in (("eta", at.board.bandwidth_log_sd), ("eta_compute", at.board.compute_log_sd)):
+        log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
     return Posterior(
         at.board.key,
         at.runtime.key,
@@ -37,44 +51,59 @@ def prior(at: Setting) -> Posterior:
         np.log([p.median for p in given]),
         np.diag(log_sd**2),
         at.mode.bandwidth_byte_s,
-        decode_log_sd=REPEAT_LOG_SD,
+        decode_log_sd=at.runtime.repeat_log_sd,
         ttft_log_sd=TTFT_LOG_SD,
     )
 
 
-def ratio_names(at: Setting) -> dict[str, float]:
-    """Return the ratio parameters that a setting's decode and first-token times depend on, with their prior log-sd."""
+def ratio_names(at: Setting) -> dict[str, float | Prior]:
+    """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
+    shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     return {
-        f"eta.{at.weights.key}": at.runtime.format_log_sd,
+        f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
         f"kappa.{at.kv.key}": KV_FORMAT_LOG_SD,
         f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
-        f"model.{at.model.key}": MODEL_LOG_SD,
+        f"model.{at.model.key}": at.runtime.model_log_sd,
+        f"prompt.{at.model.key}": at.runtime.model_log_sd,
+        **shared,
     }
 
 
-def extended(posterior: Posterior, ratios: Mapping[str, float]) -> Posterior:
-    """Return the posterior with the ratios that it lacks added: median 1, independent, with the given log-sd."""
-    new = {name: log_sd for name, log_sd in ratios.items() if name not in posterior.names}
+def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Posterior:
+    """Return the posterior with the ratios that it lacks added, independent, each with its prior.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ratios : mapping
+        Name to prior, or to the log-sd of one whose median is 1.
+    """
+    new = {name: prior for name, prior in ratios.items() if name not in posterior.names}
     if not new:
         return posterior
+    added = [prior if isinstance(prior, Prior) else Prior(1.0, prior) for prior in new.values()]
     n = len(posterior.names)
     cov = np.zeros((n + len(new), n + len(new)))
     cov[:n, :n] = posterior.log_cov
-    cov[range(n, n + len(new)), range(n, n + len(new))] = np.square(list(new.values()))
-    mean = np.concatenate([posterior.log_mean, np.zeros(len(new))])
+    cov[range(n, n + len(new)), range(n, n + len(new))] = np.square([prior.log_sd for prior in added])
+    mean = np.concatenate([posterior.log_mean, np.log([prior.median for prior in added])])
     return replace(posterior, names=(*posterior.names, *new), log_mean=mean, log_cov=cov)
 
 
-def loadings(names: tuple[str, ...], point: OperatingPoint) -> NDArray[np.float64]:
-    """Return how the log of each latency parameter of a point, and of its model's factor, adds up from `names`.
+def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDArray[np.float64]:
+    """Return how the log of each latency parameter of a point, and of its model's factors, adds up from `names`.
 
     The KV cache streams at the runtime's own efficiency whatever the weight format, so the format's ratio to it enters
     kappa as it enters eta: ``kappa / eta`` does not depend on the weight format.
 
+    What models of similar size have in common is a smooth function of the logarithm of the parameters read per token,
+    a Gaussian process of unit variance at ten knots; its weights enter the factor on the decode time.
+
     Returns
     -------
-    array, shape (7, n_names)
-        Rows: `core.latency.PARAMETERS`, then the factor on the decode time. Elements are 0 or 1.
+    array, shape (9, n_names)
+        Rows: `core.latency.PARAMETERS`, then the factors on the decode time and on the time to first token. Elements
+        are 0 or 1, but for those of "size.".
     """
     rows = (
         ("eta", f"eta.{point.weights}"),
@@ -83,9 +112,18 @@ def loadings(names: tuple[str, ...], point: OperatingPoint) -> NDArray[np.float6
         ("t_layer_s",),
         ("t_token_s",),
         ("eta_compute", f"eta_compute.{point.weights}"),
+        ("t_layer_prefill_s",),
         (f"model.{point.model}",),
+        (f"prompt.{point.model}",),
     )
-    return np.array([[float(name in row) for name in names] for row in rows])
+    loading = np.array([[float(name in row) for name in names] for row in rows])
+    if _SIZE_NAMES[0] in names:
+        size = np.log([at.model.body_params + at.model.head_params])
+        first = names.index(_SIZE_NAMES[0])
+        loading[len(PARAMETERS), first : first + len(_SIZE_NAMES)] = np.linalg.solve(
+            _SIZE_ROOT, _correlation(_SIZE_KNOTS, size)
+        )[:, 0]
+    return loading
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +172,7 @@ def physical_parameters(
             Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of the compute rate, {w} prompts")
             for w in weights
         ]
+        found.append(Physical("t_layer_prefill_s", ("t_layer_prefill_s",), "cost per layer of a prompt", "s"))
     if with_accuracy:
         policies = sorted({point.policy for point in points if point.alpha > 0.0})
         found += [

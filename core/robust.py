@@ -34,6 +34,7 @@ class Prior:
     mean: Floats  # (p,)
     cov: Floats  # (p, p), positive definite
     scale: Floats  # (n_kinds,)
+    heavy: NDArray[np.bool_] | None = None  # (p,), parameters, independent of the others, whose prior is a Student-t
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,14 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
     start : array (p,), optional
         Where to begin; the prior mean when missing.
 
+    A heavy-tailed prior is a Gaussian one whose precision follows the parameter: the further out, the weaker.
+
     Returns
     -------
     Fit
     """
-    precision = np.linalg.inv(prior.cov)
+    precision: Floats = np.asarray(np.linalg.inv(prior.cov), dtype=float)
+    cov = prior.cov
     prior_sd = np.sqrt(np.diag(prior.cov))
     theta = prior.mean.copy() if start is None else start.copy()
     scale = prior.scale.copy()
@@ -82,10 +86,11 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
     for _ in range(MAX_ROUNDS):
         spread = np.square(scale[observed.kind]) + np.square(observed.noise_sd)
         weight = _weight(observed.value - predicted, spread)
+        precision = _loosened(precision, prior, theta, cov)
         cov = np.linalg.inv(precision + jacobian.T @ (jacobian * (weight / spread)[:, None]))
         pull = jacobian.T @ (weight / spread * (observed.value - predicted)) - precision @ (theta - prior.mean)
 
-        def objective(at: Floats, there: Floats, spread: Floats = spread) -> float:
+        def objective(at: Floats, there: Floats, spread: Floats = spread, precision: Floats = precision) -> float:
             off = at - prior.mean
             tails = np.log1p(np.square(observed.value - there) / (NU * spread))
             return float(0.5 * off @ precision @ off + 0.5 * (NU + 1.0) * tails.sum())
@@ -100,8 +105,21 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
     spread = np.square(scale[observed.kind]) + np.square(observed.noise_sd)
     weight = _weight(residual, spread)
     information = weight / spread * (NU + 1.0) / (NU + 3.0)  # expected information of a Student-t location
+    precision = np.minimum(precision, np.linalg.inv(prior.cov))  # no more certain than a Gaussian prior leaves it
     cov = np.linalg.inv(precision + jacobian.T @ (jacobian * information[:, None]))
     return Fit(theta, (cov + cov.T) / 2.0, scale, residual, weight, jacobian)
+
+
+def _loosened(precision: Floats, prior: Prior, theta: Floats, cov: Floats) -> Floats:
+    """Return the prior's precision, that of heavy-tailed parameters for where they are; their uncertainty counts."""
+    if prior.heavy is None or not prior.heavy.any():
+        return precision
+    index = np.flatnonzero(prior.heavy)
+    scale_2 = np.diag(prior.cov)[index] / NORMAL_SD_PER_SCALE**2
+    off_2 = np.square(theta - prior.mean)[index] + np.minimum(np.diag(cov)[index], np.diag(prior.cov)[index])
+    loosened = precision.copy()
+    loosened[index, index] = (NU + 1.0) / (NU + off_2 / scale_2) / scale_2
+    return loosened
 
 
 def _weight(residual: Floats, spread: Floats) -> Floats:

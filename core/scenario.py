@@ -97,7 +97,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.mode.key,
     ):
         posterior = prior(at)
-    known = _Known.of(extended(posterior, ratio_names(at) | accuracy.ratios(point, at)), point)
+    known = _Known.of(extended(posterior, ratio_names(at) | accuracy.ratios(point, at)), point, at)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
     n = int(np.prod(shape))
@@ -128,18 +128,23 @@ def _check(point: OperatingPoint, at: Setting) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A posterior as one setting needs it: its latency parameters and their covariance (7 x 7, in logarithms)."""
+    """A posterior as one setting needs it: its latency parameters, the factors of its model, and their covariances."""
 
     posterior: Posterior
     parameters: latency.LatencyParameters
     model_factor: float
-    log_cov: NDArray[np.float64]
+    prompt_factor: float
+    decode_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on decode times, in logarithms
+    ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
 
     @classmethod
-    def of(cls, posterior: Posterior, point: OperatingPoint) -> _Known:
-        rows = loadings(posterior.names, point)
-        medians = [float(x) for x in np.exp(rows @ posterior.log_mean)]
-        return cls(posterior, latency.LatencyParameters(*medians[:6]), medians[6], rows @ posterior.log_cov @ rows.T)
+    def of(cls, posterior: Posterior, point: OperatingPoint, at: Setting) -> _Known:
+        rows = loadings(posterior.names, point, at)
+        *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
+        cov = rows @ posterior.log_cov @ rows.T
+        apart = [*range(len(medians)), len(medians) + 1]
+        parameters = latency.LatencyParameters(*medians)
+        return cls(posterior, parameters, of_model, of_prompt, cov[:-1, :-1], cov[np.ix_(apart, apart)])
 
 
 def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
@@ -155,7 +160,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
     parts = latency.decode_parts(costs, known.parameters)
-    variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.log_cov)
+    variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
     log_sd = np.sqrt(variance + known.posterior.decode_log_sd**2)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(at, known.posterior, costs, decode_s, log_sd)
@@ -201,8 +206,8 @@ def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}, and none was measured")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    var = quadratic(latency.prefill_log_gradient(parts), known.log_cov[:6, :6]) + known.posterior.ttft_log_sd**2
-    return _estimate(parts.total, np.sqrt(var), _origin(known.posterior.n_ttft))
+    var = quadratic((*latency.prefill_log_gradient(parts), 1.0), known.ttft_log_cov) + known.posterior.ttft_log_sd**2
+    return _estimate(parts.total * known.prompt_factor, np.sqrt(var), _origin(known.posterior.n_ttft))
 
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:

@@ -74,6 +74,7 @@ class Board:
     system_energy_log_sd: float = 0.35
     power_rail: str = ""  # what the watts cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
+    compute_log_sd: float = 0.0  # > 0 where the peak compute rate is a guess
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -145,7 +146,12 @@ class Runtime:
     t_layer_s: Prior  # launch and synchronisation per layer
     t_token_s: Prior  # constant per token
     eta_compute: Prior  # share of the peak compute rate reached in prefill
+    t_layer_prefill_s: Prior  # launch and synchronisation per layer in prefill
     format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them
+    format_eta: Mapping[str, Prior] = field(default_factory=dict)  # by weight format, where eta is known to differ
+    model_log_sd: float = 0.12  # between models on one board: kernel coverage of an architecture
+    size_log_sd: float = 0.0  # of what models of similar size have in common beyond the equations
+    repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -207,6 +213,8 @@ class Catalogue:
     runtimes: Mapping[str, Runtime]
     weight_formats: Mapping[str, WeightFormat]
     kv_formats: Mapping[str, KvFormat]
+    published: Mapping[tuple[str, str, str], Posterior] = field(default_factory=dict)
+    """What published measurements teach, by board, runtime and power mode."""
 
     def setting(self, point: OperatingPoint) -> Setting:
         """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
@@ -250,11 +258,12 @@ def _named(kind: str, key: str, known: Mapping[str, _Described]) -> _Described:
 class Posterior:
     """What is known of the cost parameters of a board, runtime and power mode: a Gaussian in their natural logarithms.
 
-    Parameters are the fields of `Runtime` ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", in its
-    units), and ratios to them, median 1 unless taught otherwise: "eta.int4" (of a weight format), "kappa.int8" (of a
-    KV format), "eta_compute.int4", "model.smollm2-135m" (factor on the decode time of one model), those of accuracy
-    (`core.accuracy`), and "energy_j_byte" (energy per byte moved) once it was measured. `core.parameters.prior` makes
-    the one that no measurement has taught.
+    Parameters are the priors of `Runtime` ("eta", "kappa", "rho", "t_layer_s", ..., in its units), and ratios to them,
+    median 1 unless taught otherwise: "eta.int4" (of a weight format), "kappa.int8" (of a KV format),
+    "eta_compute.int4", "model.smollm2-135m" and "prompt.smollm2-135m" (factors on one model's decode time and time to
+    first token), "size.0", ... (what models of similar size share), those of accuracy (`core.accuracy`), and
+    "energy_j_byte" (energy per byte moved) once it was measured. `core.parameters.prior` makes the one that no
+    measurement has taught.
     """
 
     board: str
@@ -274,3 +283,4 @@ class Posterior:
     n_ttft: int = 0
     n_quality: int = 0
     n_energy: int = 0
+    basis: str = ""  # what it was learned from, as a phrase, where that was not this machine's measurements

@@ -190,7 +190,12 @@ class CalibrationPanel(QWidget):
             set_text(self._dock.aside, f"{len(calibration.points)} points" if calibration else "")
 
 
-_SHORT = {"rho": "unpacking ρ", "t_layer_s": "per layer", "t_token_s": "per token"}
+_SHORT = {
+    "rho": "unpacking ρ",
+    "t_layer_s": "per layer",
+    "t_token_s": "per token",
+    "t_layer_prefill_s": "per layer, prompts",
+}
 _SHORT_OF = {
     "eta": "bandwidth, {}",
     "kappa": "KV cost κ, {}",

@@ -115,7 +115,10 @@ def test_array_equals_scalars():
 
 @pytest.mark.parametrize("bandwidth", [102.4e9, 1e15])  # memory bound, compute bound
 def test_decode_gradient_equals_differences(bandwidth):
-    costs, parameters = replace(BASE, bandwidth_byte_s=bandwidth), replace(FOUR, t_token_s=1e-3, eta_compute=0.5)
+    costs, parameters = (
+        replace(BASE, bandwidth_byte_s=bandwidth),
+        replace(FOUR, t_token_s=1e-3, eta_compute=0.5, t_layer_prefill_s=1e-4),
+    )
     gradient = latency.decode_log_gradient(decode_parts(costs, parameters))
     for name, slope in zip(PARAMETERS, gradient, strict=True):
         assert slope == pytest.approx(log_slope(decode_parts, costs, parameters, name), abs=1e-7)
@@ -124,7 +127,7 @@ def test_decode_gradient_equals_differences(bandwidth):
 @pytest.mark.parametrize("flop", [1e9, 1e13])  # bound by reading the weights once, by computing
 def test_prefill_gradient_equals_differences(flop):
     costs = PrefillCosts(flop, 4.2e9, 32, 102.4e9, 10e12, beta=1.5)
-    parameters = LatencyParameters(0.8, 2.0, 0.5, 1e-4, 1e-3, 0.4)
+    parameters = LatencyParameters(0.8, 2.0, 0.5, 1e-4, 1e-3, 0.4, 3e-4)
     gradient = latency.prefill_log_gradient(prefill_parts(costs, parameters))
     for name, slope in zip(PARAMETERS, gradient, strict=True):
         assert slope == pytest.approx(log_slope(prefill_parts, costs, parameters, name), abs=1e-7)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -31,7 +33,7 @@ def test_ratios_are_added_once_and_independent():
 
 def test_format_of_the_weights_cancels_in_the_cost_of_the_cache():
     names = ("eta", "eta.int8", "kappa", "kappa.bf16")
-    rows = loadings(names, POINT)
+    rows = loadings(names, POINT, SETTING)
     np.testing.assert_array_equal(rows[0], [1, 1, 0, 0])
     np.testing.assert_array_equal(rows[1] - rows[0], [-1, 0, 1, 1])  # ln(kappa / eta)
 
@@ -58,3 +60,21 @@ def test_quadratic_form():
     cov, gradient = root @ root.T, rng.normal(size=(3, 5))
     np.testing.assert_allclose(quadratic(tuple(gradient), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient))
     assert isinstance(plain(quadratic((1.0, 2.0, 0.0), cov)), float)
+
+
+def test_models_of_similar_size_share_what_the_equations_miss():
+    runtime = replace(CATALOGUE.runtimes["rkllm_npu"], size_log_sd=0.1)
+    settings = [
+        replace(CATALOGUE.setting(OperatingPoint(model=m)), runtime=runtime)
+        for m in ("qwen2.5-1.5b", "tinyllama-1.1b", "llama-3-70b")
+    ]
+    known = extended(prior(settings[0]), ratio_names(settings[0]))
+    names = [i for i, name in enumerate(known.names) if name.startswith("size.")]
+    cov = known.log_cov[np.ix_(names, names)]
+    weights = [loadings(known.names, OperatingPoint(model=s.model.key), s)[-2, names] for s in settings]
+    shared = np.array([[one @ cov @ other for other in weights] for one in weights])
+    np.testing.assert_allclose(np.diag(shared), 0.01, rtol=0.05)
+    assert shared[0, 1] > 0.8 * 0.01
+    assert shared[0, 2] < 0.05 * 0.01
+    plain_names = prior(SETTING).names
+    assert not any(name.startswith("size.") for name in plain_names)

@@ -101,3 +101,26 @@ def test_a_step_too_long_is_shortened():
         model, observed(model(np.array([-3.0]))[0], 0.01), Prior(np.array([2.0]), np.eye(1) * 25, np.array([0.01]))
     )
     assert found.mean[0] == pytest.approx(-3.0, abs=0.05)
+
+
+def test_one_deviant_model_bends_a_heavy_tailed_fit_less():
+    rng = np.random.default_rng(3)
+    jacobian = np.c_[np.ones(6), np.eye(6)]  # a common level, and a factor of each model
+    value = rng.normal(0.0, 0.02, 6) + 0.5 * np.eye(6)[5]
+    seen = observed(value)
+    cov = np.diag([1.0, *[0.1**2] * 6])
+    levels = []
+    for heavy in (None, np.array([False, *[True] * 6])):
+        prior = Prior(np.zeros(7), cov, np.array([0.03]), heavy)
+        found = fit(lambda theta: (jacobian @ theta, jacobian), seen, prior)
+        levels.append(float(found.mean[0]))
+        assert found.cov[0, 0] > 0.0
+    assert abs(levels[1]) < 0.5 * abs(levels[0])
+
+
+def test_heavy_tailed_parameter_that_nothing_observed_keeps_its_prior():
+    prior = Prior(np.zeros(2), np.diag([1.0, 0.04]), np.array([0.1]), np.array([False, True]))
+    seen = observed([0.3])
+    found = fit(lambda theta: (theta[:1], np.array([[1.0, 0.0]])), seen, prior)
+    assert found.mean[1] == 0.0
+    assert found.cov[1, 1] == pytest.approx(0.04)
