@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -177,13 +178,24 @@ def open_dashboard(options: Options) -> Dashboard:
     CannotStart, FileError
         One sentence.
     """
-    check_platform(headless=options.screenshot is not None)
     gc.disable()
     try:
+        check_platform(headless=options.screenshot is not None)
+        _import_numpy()
         return Dashboard(options)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_numpy() -> None:
+    """Import numpy without a pool of threads: the dashboard's matrices are small, and the cores are the board's."""
+    name = "OPENBLAS_NUM_THREADS"
+    given = os.environ.get(name)
+    os.environ.setdefault(name, "1")
+    importlib.import_module("numpy")
+    if given is None:
+        del os.environ[name]  # the board's own processes decide for themselves
 
 
 def run(options: Options) -> int:
