@@ -505,7 +505,7 @@ def test_the_real_agent_attaches_and_the_program_survives_its_death(qapp, path, 
 def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(path.parent))
-    store = Store(CATALOGUE, OperatingPoint(context_tokens=64.0, alpha=0.5))
+    store = Store(CATALOGUE, OperatingPoint(weights="fp32", context_tokens=64.0, alpha=0.5))  # nothing to pack
     store.set("auto_measure", False)
     conductor = Conductor(store, lambda on_event: Session(LocalTransport, on_event), path)
     conductor.start()
@@ -514,7 +514,10 @@ def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkey
         if store.not_measured_here:
             pytest.skip(store.not_measured_here)
         assert conductor.measure_now() == ""
-        qtbot.waitUntil(lambda: store.has_measured("decode_s"), timeout=200000)
+        qtbot.waitUntil(
+            lambda: store.has_measured("decode_s") or any(line.level == "error" for line in store.log), timeout=240000
+        )
+        assert [line.text for line in store.log if line.level == "error"] == []
         conductor.cancel()
         measured = store.measured("decode_s")
         assert measured.provenance is Provenance.MEASURED
