@@ -1,6 +1,8 @@
 # Trilemma: `make run` opens the dashboard on this machine, `make test` runs all tests. Both set up what they need.
 
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p) 2>/dev/null)))
+# the first Python that really starts and is new enough; python3 decides what is said when none is
+PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done),python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint packaging/constraints.txt
