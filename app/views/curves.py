@@ -1,14 +1,15 @@
 """The curve view: latency, power and accuracy against the slider last moved, prediction and measurement together.
 
-A press or drag in a plot moves that slider. The pointer shows the values under it in all three cards.
+A press or drag in a plot moves that slider. The pointer shows the values under it in all three cards. Sentences and
+numbers are painted first, with the window; the plots are imported and made right after that (docs/adr/0003-plots.md).
 """
 
 from __future__ import annotations
 
 from itertools import count
 
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QUndoStack
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QPaintEvent, QUndoStack
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.model.axes import NUMERIC
@@ -23,7 +24,9 @@ _SLOW_MS = 150  # texts for assistive tools follow a drag at this pace
 
 
 class Curves(QWidget):
-    """The three cards over one slider."""
+    """The three cards over one slider. `plotted` tells that the plots are there, to be painted next."""
+
+    plotted = Signal(list)
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         super().__init__()
@@ -37,13 +40,29 @@ class Curves(QWidget):
         layout.setSpacing(GAP)
         for card in self.cards:
             layout.addWidget(card, 1)
-            card.plot.pointed.connect(self._pointed)
-            card.plot.pressed.connect(self._pressed)
+        self._painted = False
         self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
         self._slow.timeout.connect(self._describe)
         store.changed.connect(self._on_changed)
-        theme.changed.connect(self.refresh)
         self.refresh()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Ask for the plots once all that does not need them is painted."""
+        super().paintEvent(event)
+        if not self._painted:
+            self._painted = True
+            QTimer.singleShot(0, self.make_plots)
+
+    def make_plots(self) -> None:
+        """Import and make the plots, once."""
+        if self.cards[0].plot is not None:
+            return
+        plots = [card.make_plot() for card in self.cards]
+        for plot in plots:
+            plot.pointed.connect(self._pointed)
+            plot.pressed.connect(self._pressed)
+        self._slow.start()
+        self.plotted.emit(plots)
 
     def _on_changed(self, path: str) -> None:
         if path in ("prediction", "measurements", "axis", "pinned") or path.startswith("limits."):

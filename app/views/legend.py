@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from app.views.layers import COLORS, DASHES, draw_symbol
+from app.views.marks import COLORS, DASHES, draw_symbol
 from app.views.theme import SECONDARY_PX, Theme, font
 from core.spec import Provenance
 

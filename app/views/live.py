@@ -27,7 +27,8 @@ from core.spec import Estimate
 Floats = NDArray[np.float64]
 
 FRAME_MS = 33
-SPAN_S = (5.0, 3600.0)
+SPAN_S = 60.0
+_SAME_SPAN_FRAC = 1e-6
 
 
 class Live(QWidget):
@@ -38,7 +39,6 @@ class Live(QWidget):
         self.setObjectName("live")
         self._store, self._conductor = store, conductor
         self._began_s = self._origin_s = time.monotonic()
-        self._span_s = 60.0
         self._at: float | None = None
         self._n_measurements, self._measured_at = -1, np.empty(0)
         self.cards = [LiveCard(store, theme, quantity) for quantity in (LATENCY, POWER, TOP1)]
@@ -46,13 +46,14 @@ class Live(QWidget):
         for card in self.cards:
             card.remember(self._began_s)
             card.plot.pointed.connect(self._pointed)
-            card.plot.zoomed.connect(self._zoom)
-            card.plot.panned.connect(self._pan)
+            card.plot.moved.connect(self._moved)
             card.plot.double_clicked.connect(self.run_on)
+        for card in self.cards[1:]:
+            card.plot.setXLink(self.cards[0].plot)
         self._frame = QTimer(self, interval=FRAME_MS)
         self._frame.timeout.connect(self._tick)
         store.changed.connect(self._on_changed)
-        self._set_range(-self._span_s, 0.0)
+        self._set_range(-SPAN_S, 0.0)
 
     def _build(self, pause: QAction) -> None:
         self._state = ElidedLabel("dim")
@@ -102,29 +103,24 @@ class Live(QWidget):
         return not self._store.get("paused")
 
     def _set_range(self, left: float, right: float) -> None:
-        for card in self.cards:
-            card.plot.x_range = (left, right)
-            card.plot.update()
+        self._range = (left, right)
+        self.cards[0].plot.show_ranges((left, right), self.cards[0].plot.box.viewRange()[1])
 
-    def _zoom(self, factor: float, x: float) -> None:
+    def _moved(self) -> None:
+        """Follow a zoom or a pan by hand: a zoom while following keeps the live edge, a pan holds the view."""
         left, right = self.cards[0].plot.x_range
-        span = min(max((right - left) * factor, SPAN_S[0]), SPAN_S[1])
-        anchor = 0.0 if self._following else x
-        share = 1.0 if self._following else (x - left) / (right - left)
-        self._set_range(anchor - share * span, anchor + (1 - share) * span)
-        self._draw()
-
-    def _pan(self, seconds: float) -> None:
-        if self._following:
+        have = self._range[1] - self._range[0]
+        if self._following and abs(right - left - have) > _SAME_SPAN_FRAC * have:
+            left, right = left - right, 0.0
+        elif self._following:
             self._store.set("paused", True)
-        left, right = self.cards[0].plot.x_range
-        self._set_range(left + seconds, right + seconds)
+        self._set_range(left, right)
         self._draw()
 
     def run_on(self) -> None:
         """Return to the live edge and the last minute."""
         self._store.set("paused", False)
-        self._set_range(-self._span_s, 0.0)
+        self._set_range(-SPAN_S, 0.0)
         self._tick()
 
     # ---- what the store says

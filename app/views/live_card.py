@@ -5,39 +5,23 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
+import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtGui import QMouseEvent
 
 from app.model.store import Store
-from app.views.figure import Figure
+from app.views.curve_data import Floats, held_range
 from app.views.format import display_unit, estimate_text, number_text
-from app.views.layers import DASHES, Band, Curve, Marks, Rule, steps
+from app.views.marks import DASHES
+from app.views.plots import Band, Figure, Marks, in_pen, line_pen, rule, show_rule
 from app.views.quantities import WORDS, Quantity
-from app.views.theme import Theme
-from app.views.ticks import Scale
-from app.views.widgets import Card, ElidedLabel, label, row, set_text
+from app.views.theme import Palette, Theme
+from app.views.widgets import Card, ElidedLabel, PlotSpace, label, row, set_text
 from core.spec import Absent, Estimate, Provenance
 
-Floats = NDArray[np.float64]
-
+SPAN_S = (5.0, 3600.0)  # the shortest and the longest time shown
 KEPT = 20_000  # predictions kept: an hour of steady dragging
 _MERGE_S = 0.03  # predictions closer than this are one
-_COLUMNS = 1200  # at most two points of a trace for each
-
-
-def thinned(t: Floats, y: Floats, n_columns: int = _COLUMNS) -> tuple[Floats, Floats]:
-    """Return at most two points a column of the screen: the least and the largest of each, in their order."""
-    size = len(y) // n_columns
-    if size < 2:
-        return t, y
-    n = size * n_columns
-    blocks = y[:n].reshape(n_columns, size)
-    filled = np.where(np.isfinite(blocks), blocks, -np.inf), np.where(np.isfinite(blocks), blocks, np.inf)
-    first = np.arange(n_columns) * size
-    picks = np.sort(np.stack((first + filled[1].argmin(axis=1), first + filled[0].argmax(axis=1))), axis=0)
-    keep = np.concatenate((picks.T.ravel(), np.arange(n, len(y))))
-    return t[keep], y[keep]
 
 
 class Past:
@@ -66,45 +50,48 @@ class Past:
         return self._rows[-1][4] if self._rows else Provenance.PREDICTED
 
 
-class TimeFigure(Figure):
-    """A figure over time: the wheel zooms, a drag pans."""
+class TimePlot(Figure):
+    """A plot over time: the wheel zooms, a drag pans, a double click asks to run again."""
 
-    zoomed = Signal(float, float)  # factor, and the plot position it is asked at
-    panned = Signal(float)  # seconds
+    moved = Signal()  # by hand
     double_clicked = Signal()
 
-    def __init__(self, theme: Theme, path: str, name: str) -> None:
-        super().__init__(theme, path, name)
-        self._grabbed: float | None = None
-        self.bottom = Scale("s")
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Zoom the time axis."""
-        turned = event.angleDelta().y()
-        if turned:
-            self.zoomed.emit(1.2 ** (-turned / 120), self.x_at(event.position()))
-        event.accept()
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Take hold of the time axis."""
-        if event.button() is Qt.MouseButton.LeftButton:
-            self._grabbed = self.x_at(event.position())
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Pan while held, and point."""
-        x = self.x_at(event.position())
-        if self._grabbed is not None:
-            self.panned.emit(self._grabbed - x)
-            x = self._grabbed
-        self.pointed.emit(x)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Let go."""
-        self._grabbed = None
+    def __init__(self, theme: Theme, quantity: Quantity) -> None:
+        super().__init__(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
+        self.provenance = Provenance.PREDICTED
+        self.box.setMouseEnabled(x=True, y=False)
+        self.box.setLimits(minXRange=SPAN_S[0], maxXRange=SPAN_S[1])
+        self.box.sigRangeChangedManually.connect(lambda _: self.moved.emit())
+        self.bottom.describe("s", 1.0)
+        self.band = Band(self, step=True)
+        self.line = self.add(pg.PlotCurveItem(connect="finite", stepMode="right"), self._color_line)
+        self.trace = self.add(pg.PlotDataItem(connect="finite"), in_pen("measured"))
+        self.trace.setDownsampling(auto=True, method="peak")  # the least and the largest sample of each column
+        self.trace.setClipToView(True)
+        self.bound = self.add(rule(0), in_pen("bad", Qt.PenStyle.DashDotDotLine, 0.7))
+        self.marks = Marks(self)
+        self.cross = self.add(rule(90), in_pen("dim"))
+        self.cross.hide()
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Ask to run again."""
+        super().mouseDoubleClickEvent(event)
         self.double_clicked.emit()
+
+    def _color_line(self, item: pg.PlotCurveItem, palette: Palette) -> None:
+        item.setPen(line_pen(palette, "accent", DASHES[self.provenance]))
+
+    def show_provenance(self, provenance: Provenance) -> None:
+        """Draw the line of predictions by where the newest comes from."""
+        if provenance is not self.provenance:
+            self.provenance = provenance
+            self._color_line(self.line, self._theme.palette)
+
+    @property
+    def x_range(self) -> tuple[float, float]:
+        """The seconds shown."""
+        left, right = self.box.viewRange()[0]
+        return float(left), float(right)
 
 
 class LiveCard(Card):
@@ -113,23 +100,17 @@ class LiveCard(Card):
     def __init__(self, store: Store, theme: Theme, quantity: Quantity) -> None:
         super().__init__()
         self.setObjectName(f"live.{quantity.output}")
-        self.quantity, self._store, self._theme = quantity, store, theme
+        self.quantity, self._store = quantity, store
         self.past = Past()
-        self.plot = TimeFigure(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
-        self.plot.left = Scale(quantity.unit)
+        self._y_range = (0.0, 1.0)
+        self.plot, self._space = TimePlot(theme, quantity), PlotSpace()
+        self._space.take(self.plot)
         self._unit, self._now = label("", "dim"), ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
         self.body.setSpacing(4)
         line = row(label(quantity.title, "heading"), self._unit, self._now)
         line.setStretch(2, 1)
         self.body.addLayout(line)
-        self.body.addWidget(self.plot, 1)
-        self._band = self.plot.add(Band())
-        self._line = self.plot.add(Curve("accent"))
-        self._trace = self.plot.add(Curve("measured"))
-        self._bound = self.plot.add(Rule("bad", Qt.PenStyle.DashDotDotLine, vertical=False, opacity=0.7))
-        self._marks = self.plot.add(Marks())
-        self._cross = self.plot.add(Rule("dim", Qt.PenStyle.SolidLine, vertical=True))
-        self._cross.visible = False
+        self.body.addWidget(self._space, 1)
         self._predicted = np.empty((4, 0))
         self._measured = np.empty((4, 0))
 
@@ -142,21 +123,30 @@ class LiveCard(Card):
     def show_time(self, origin_s: float, now_s: float, measured: Floats, trace: tuple[Floats, Floats]) -> None:
         """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95)."""
         self._predicted, self._measured = self.past.arrays(now_s), measured
+        plot, (left, right) = self.plot, self.plot.x_range
         t, y, low, high = self._seen(origin_s)
-        line_t, line_y = steps(t, y)
-        self._line.set_data(line_t, line_y, DASHES[self.past.provenance])
-        self._band.set_data(*steps(t, low, high))
-        self._marks.set_data(measured[0] - origin_s, *measured[1:])
-        self.plot.message = "" if len(t) or measured.size or len(trace[0]) else self._reason()
-        self._trace.set_data(*thinned(*trace))
-        limit = self._store.get(self.quantity.limit)
-        self._bound.visible, self._bound.at = limit is not None, np.nan if limit is None else limit
-        left, right = self.plot.x_range
+        plot.show_provenance(self.past.provenance)
+        plot.line.setData(t, y)
+        plot.band.set_data(t, low, high)
+        plot.marks.set_data(measured[0] - origin_s, *measured[1:])
+        plot.trace.setData(*trace)
+        show_rule(plot.bound, self._store.get(self.quantity.limit))
+        message = "" if len(t) or measured.size or len(trace[0]) else self._reason()
+        self._space.say(message)
         inside = (measured[0] - origin_s >= left) & (measured[0] - origin_s <= right)
         q = self.quantity
-        self.plot.cover_y((low, high, *(part[inside] for part in measured[1:]), trace[1]), q.least, q.most)
-        self.plot.update()
-        set_text(self._unit, display_unit(q.unit, self.plot.reference).text)
+        self._y_range = held_range(
+            self._y_range, (low, high, *(part[inside] for part in measured[1:]), trace[1]), q.least, q.most
+        )
+        plot.left.show_texts(not message)
+        plot.left.describe(q.unit, self.reference)
+        plot.show_ranges(None, self._y_range)
+        set_text(self._unit, display_unit(q.unit, self.reference).text)
+
+    @property
+    def reference(self) -> float:
+        """The number whose prefix all texts of the card take: the largest that the plot shows."""
+        return max(map(abs, self._y_range))
 
     def _reason(self) -> str:
         output = getattr(self._store.prediction, self.quantity.output)
@@ -174,7 +164,7 @@ class LiveCard(Card):
 
     def show_now(self) -> None:
         """Say what is predicted and measured now."""
-        q, store, like = self.quantity, self._store, self.plot.reference
+        q, store, like = self.quantity, self._store, self.reference
         parts = []
         for output in (store.measured(q.output), getattr(store.prediction, q.output)):
             if isinstance(output, Estimate):
@@ -185,8 +175,7 @@ class LiveCard(Card):
 
     def point_at(self, x: float | None) -> None:
         """Show or hide the crosshair."""
-        self._cross.visible, self._cross.at = x is not None, np.nan if x is None else x
-        self.plot.update()
+        show_rule(self.plot.cross, x)
 
     def reading(self, t_s: float) -> tuple[str, str]:
         """Return what was predicted at a time, and the measurement nearest to it."""

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDockWidget,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QLabel,
     QLayout,
@@ -87,6 +88,36 @@ def clear(layout: QLayout) -> None:
         if widget is not None:
             widget.hide()
             widget.deleteLater()
+
+
+class PlotSpace(QWidget):
+    """The space of a plot, on the colour of its card: the same with and without the plot, so that nothing moves when it
+    comes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setMinimumHeight(90)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self.message = label("", "dim", wrap=True)
+        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.message.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.message.hide()
+        self._grid.addWidget(self.message, 0, 0)
+
+    def say(self, message: str) -> None:
+        """Say something where there is nothing to draw; "" says nothing."""
+        set_text(self.message, message)
+        self.message.setVisible(bool(message))
+
+    def take(self, plot: QWidget) -> None:
+        """Put a plot into the space, below the message."""
+        plot.setMinimumSize(0, 0)
+        plot.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
+        self._grid.addWidget(plot, 0, 0)
+        self.message.raise_()
 
 
 class ElidedLabel(QWidget):

@@ -109,6 +109,7 @@ def test_what_is_asked_for_wrongly_is_one_sentence(words, sentence, folder):
 def test_the_first_window_is_painted_without_torch_pandas_and_scipy():
     found = measure_start(1)
     assert found["heavy_imports"] == []
+    assert found["first_paint_cpu_s"]["median"] < found["curves_paint_cpu_s"]["median"]
     assert 0.05 < found["first_paint_cpu_s"]["median"] <= found["first_paint_wall_s"]["median"] * os.cpu_count()
 
 

@@ -6,8 +6,8 @@ from itertools import count
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QAction, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -32,9 +32,9 @@ from app.model.presets import save_preset
 from app.model.settings import Settings
 from app.model.state import Activity
 from app.model.store import Store
-from app.views.figure import Figure
 from app.views.main_window import MainWindow
 from app.views.palette import ActionList, matches, plain
+from app.views.plots import Figure
 from app.views.theme import Theme
 from core.calibrate import calibrate
 from core.load import load_catalogue
@@ -97,6 +97,7 @@ def window(qtbot, parts):
     qtbot.addWidget(made)
     made.show()
     qtbot.waitExposed(made)
+    made.curves.make_plots()
     made._make_live()
     return made
 
@@ -266,8 +267,7 @@ def test_calibration_puts_the_error_first_and_r2_last(window, qtbot):
     assert "not identified" in words
     assert panel._next.text().startswith("Next: ")
     assert panel._go.isVisibleTo(panel)
-    curve = window.curves.cards[0]._curve
-    assert curve.dash == Qt.PenStyle.SolidLine
+    assert window.curves.cards[0].plot.curve.opts["pen"].style() == Qt.PenStyle.SolidLine
 
 
 def test_the_proposed_point_is_one_step_of_undo(window, qtbot):
@@ -288,7 +288,7 @@ def test_pause_holds_the_view_and_live_returns(window, qtbot):
     attach(window._store)
     window.tabs.setCurrentIndex(1)
     live = window.live
-    qtbot.waitUntil(lambda: len(live.cards[1]._trace.y) > 0)
+    qtbot.waitUntil(lambda: len(live.cards[1].plot.trace.getData()[1]) > 0)
     window._store.set("paused", True)
     held = live._origin_s
     qtbot.wait(120)
@@ -300,14 +300,46 @@ def test_pause_holds_the_view_and_live_returns(window, qtbot):
 
 def test_zoom_works_while_live_and_keeps_the_edge(window):
     window.tabs.setCurrentIndex(1)
-    card = window.live.cards[0]
-    card.plot.zoomed.emit(0.5, -10.0)
-    for each in window.live.cards:
-        assert each.plot.x_range == pytest.approx([-30.0, 0.0])
+    QApplication.processEvents()
+    plots = [card.plot for card in window.live.cards]
+    at = QPointF(plots[0].viewport().rect().center())
+    zoom = QWheelEvent(
+        at,
+        QPointF(plots[0].viewport().mapToGlobal(at)),
+        QPoint(0, 0),
+        QPoint(0, 240),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier(0),
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(plots[0].viewport(), zoom)
+    left, right = plots[0].x_range
+    assert -60.0 < left < -5.0
+    assert right == pytest.approx(0.0)
     assert window._store.get("paused") is False
-    card.plot.panned.emit(-5.0)
-    assert window._store.get("paused") is True
+    assert [plot.x_range for plot in plots] == [pytest.approx((left, right))] * 3
     window.live.run_on()
+    assert plots[2].x_range == pytest.approx((-60.0, 0.0))
+
+
+def test_a_pan_holds_the_view(window):
+    window.tabs.setCurrentIndex(1)
+    QApplication.processEvents()
+    plot, other = window.live.cards[1].plot, window.live.cards[0].plot
+    middle = plot.viewport().rect().center()
+    QTest.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0), middle)
+    for dx in (20, 60, 100):
+        QTest.mouseMove(plot.viewport(), middle + QPoint(dx, 0))
+        QTest.qWait(40)
+    QTest.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0), middle + QPoint(100, 0))
+    assert window._store.get("paused") is True
+    left, right = plot.x_range
+    assert right < -1.0
+    assert right - left == pytest.approx(60.0)
+    assert other.x_range == pytest.approx((left, right))
+    QTest.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0), middle)
+    assert window._store.get("paused") is False
 
 
 def test_the_readout_follows_the_pointer_while_live(window, qtbot):
@@ -315,7 +347,7 @@ def test_the_readout_follows_the_pointer_while_live(window, qtbot):
     window._store.set("point.alpha", 0.5)
     window.live.cards[0].plot.pointed.emit(-0.0)
     qtbot.waitUntil(lambda: "ms" in window.live._cells[0][0].text())
-    assert window.live.cards[2]._cross.visible
+    assert window.live.cards[2].plot.cross.isVisible()
 
 
 # ---- files and layout

@@ -15,18 +15,19 @@ from app.model.store import Store
 from app.views import advice
 from app.views.controls import Controls
 from app.views.curve_card import accuracy_note
+from app.views.curve_data import curve_data, held_range
+from app.views.curve_plot import CurvePlot
 from app.views.curves import Curves
-from app.views.figure import AXIS_WIDTH
 from app.views.headline import why_html
-from app.views.layers import DASHES, draw_symbol, finite_runs, polygon, steps
 from app.views.legend import ENTRIES
-from app.views.live_card import Past, thinned
+from app.views.live_card import Past, TimePlot
+from app.views.marks import DASHES, draw_symbol
 from app.views.numbers import NumbersPanel
-from app.views.quantities import LATENCY, TOP1, WORDS
+from app.views.plots import AXIS_WIDTH, Marks, TickAxis, log_ticks
+from app.views.quantities import LATENCY, POWER, TOP1, WORDS
 from app.views.slider import at_fraction, fraction, snapped, step_size, stepped
 from app.views.table import CurveTable, curve_table
 from app.views.theme import DARK, LIGHT, Theme
-from app.views.ticks import Scale, log_ticks, nice_ticks, texts_fit
 from core.load import load_catalogue
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
@@ -69,6 +70,7 @@ def curves(qtbot, store, stack, theme):
     made.resize(900, 800)
     made.show()
     qtbot.waitExposed(made)
+    made.make_plots()
     return made
 
 
@@ -103,12 +105,11 @@ def test_fraction_and_value_are_inverse_on_linear_and_logarithmic_axes():
             assert fraction(axis, at_fraction(axis, share)) == pytest.approx(share)
 
 
-def test_ticks_are_round_and_few():
-    assert nice_ticks(0.0, 1.0, 5) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert nice_ticks(5.2, 12.9, 4) == [6.0, 8.0, 10.0, 12.0]
-    assert nice_ticks(1.0, 1.0, 4) == []
-    assert log_ticks(64.0, 8192.0, base_two=True) == [2.0**i for i in range(6, 14)]
-    assert log_ticks(1e9, 2e10, base_two=False) == [1e9, 2e9, 5e9, 1e10, 2e10]
+def test_logarithmic_ticks_are_round():
+    tokens = log_ticks(64.0, 8192.0, "tokens")
+    assert [10.0**at for at, _ in tokens] == pytest.approx([2.0**i for i in range(6, 14)])
+    assert tokens[-1][1] == "8\u2009192"
+    assert [text for _, text in log_ticks(1e9, 2e10, "byte/s")] == ["1", "2", "5", "10", "20"]
 
 
 # ---- controls
@@ -255,17 +256,17 @@ def test_a_prediction_is_dashed_and_a_calibration_solid():
 
 def test_the_curve_is_the_store_s_and_its_dash_its_provenance(curves, store):
     x, prediction = store.curve(101)
-    card = curves.cards[0]
-    assert card._curve.x == pytest.approx(x)
-    assert card._curve.y == pytest.approx(prediction.decode_s.median)
-    assert card._band.low == pytest.approx(prediction.decode_s.q05)
-    assert card._curve.dash == DASHES[prediction.decode_s.provenance]
+    plot = curves.cards[0].plot
+    assert plot.curve.getData() == (pytest.approx(x), pytest.approx(prediction.decode_s.median))
+    assert plot.band.low.getData()[1] == pytest.approx(prediction.decode_s.q05)
+    assert plot.curve.opts["pen"].style() == DASHES[prediction.decode_s.provenance]
 
 
 def test_measured_dots_stand_beside_the_curve_and_make_the_big_number(curves, store):
     measured(store, decode_s=0.0123)
     card = curves.cards[0]
-    assert card._dots[1] == pytest.approx([0.0123])
+    assert card.plot.marks.dots.getData() == (pytest.approx([0.3]), pytest.approx([0.0123]))
+    assert card.plot.marks.bars.opts["top"] == pytest.approx([0.05 * 0.0123])
     assert card._number.text().endswith("ms measured")
     assert "predicted" in card._pair.text()
 
@@ -298,33 +299,34 @@ def test_a_press_in_a_plot_moves_the_slider_of_its_axis(curves, store, stack):
 def test_a_categorical_axis_has_names(curves, store):
     store.set("point.weights", "int8")
     assert store.axis == "point.weights"
-    card = curves.cards[0]
+    ticks = [tick for level in curves.cards[0].plot.bottom._tickLevels for tick in level]
     names = [name for _, name in store.axis_range("point.weights").options]
-    assert card.plot.bottom.ticks(*card.plot.x_range, 5) == list(enumerate(names))
+    assert sorted(ticks) == [(float(i), name) for i, name in enumerate(names)]
 
 
 def test_pinning_keeps_a_ghost(curves, store):
     store.set("pinned", store.point)
     store.set("point.context", 4096.0)
     store.set("axis", "point.alpha")
-    card = curves.cards[0]
-    assert card._ghost.visible
+    plot = curves.cards[0].plot
+    assert plot.ghost.isVisible()
     _, pinned = store.curve(101, point=store.get("pinned"))
-    assert card._ghost_y == pytest.approx(pinned.decode_s.median)
+    assert plot.ghost.getData()[1] == pytest.approx(pinned.decode_s.median)
 
 
 def test_the_pointer_reads_prediction_and_measurement(curves, store):
     measured(store, decode_s=0.0123)
     curves.cards[0].plot.pointed.emit(0.3)
     assert "measured 12.3" in curves.cards[0]._pair.text()
-    assert curves.cards[2]._cross.visible
+    assert curves.cards[2].plot.cross.isVisible()
     curves.cards[0].plot.pointed.emit(None)
-    assert not curves.cards[2]._cross.visible
+    assert not curves.cards[2].plot.cross.isVisible()
 
 
 def test_the_left_axes_line_up(curves):
-    assert {card.plot.inside.left() for card in curves.cards} == {AXIS_WIDTH}
-    assert len({card.plot.inside.width() for card in curves.cards}) == 1
+    insides = [card.plot.box.sceneBoundingRect() for card in curves.cards]
+    assert {inside.left() for inside in insides} == {AXIS_WIDTH}
+    assert len({inside.width() for inside in insides}) == 1
 
 
 def test_plots_describe_themselves(curves, qtbot):
@@ -347,10 +349,10 @@ def test_accuracy_can_be_the_perplexity_ratio(curves, store):
 def test_a_ghost_that_is_the_same_curve_leaves_the_dashes_alone(curves, store):
     store.set("pinned", store.point)
     store.set("point.alpha", 0.8)
-    card = curves.cards[0]
-    assert not card._ghost.visible
-    assert card._pin.visible
-    assert card._pin.at == pytest.approx(0.3)
+    plot = curves.cards[0].plot
+    assert not plot.ghost.isVisible()
+    assert plot.pin.isVisible()
+    assert plot.pin.value() == pytest.approx(0.3)
 
 
 # ---- words
@@ -424,15 +426,19 @@ def test_the_curves_are_there_as_a_table(store, qtbot, qapp):
 # ---- over time
 
 
-def test_thinning_keeps_every_extreme():
-    rng = np.random.default_rng(1)
-    t, y = np.arange(100_000.0), rng.normal(size=100_000)
-    y[12_345], y[50_000] = 9.0, np.nan
-    thin_t, thin_y = thinned(t, y)
-    assert len(thin_t) <= 2 * 1200 + 1200
-    assert np.all(np.diff(thin_t) >= 0)
-    assert np.nanmax(thin_y) == 9.0
-    assert np.nanmin(thin_y) == np.nanmin(y)
+def test_a_long_trace_keeps_its_extremes(qtbot, theme):
+    plot = TimePlot(theme, POWER)
+    qtbot.addWidget(plot)
+    plot.resize(600, 200)
+    plot.show()
+    t, y = np.linspace(-60.0, 0.0, 100_000), np.random.default_rng(1).normal(size=100_000)
+    y[12_345] = 9.0
+    plot.show_ranges((-60.0, 0.0), (-10.0, 10.0))
+    plot.trace.setData(t, y)
+    drawn = plot.trace.curve.getData()[1]
+    assert len(drawn) < 10_000
+    assert drawn.max() == 9.0
+    assert drawn.min() == y.min()
 
 
 def test_the_past_holds_the_last_value_until_now_and_merges_what_follows_at_once():
@@ -449,61 +455,74 @@ def test_a_theme_repaints_everything(curves, theme):
     def ground():
         return curves.cards[0].plot.grab().toImage().pixelColor(2, 2).name()
 
-    assert ground() == theme.palette.panel
-    theme.choose("light")
-    assert ground() == LIGHT.panel
-    theme.choose("dark")
-    assert ground() == DARK.panel
+    def colors():
+        plot = curves.cards[0].plot
+        return plot.curve.opts["pen"].color().name(), plot.here.pen.color().name(), plot.left.textPen().color().name()
+
+    for palette, choice in ((DARK, "dark"), (LIGHT, "light"), (DARK, "dark")):
+        theme.choose(choice)
+        assert ground() == palette.panel
+        assert colors() == (palette.accent, palette.text, palette.dim)
 
 
 # ---- drawing
 
 
-def test_a_scale_says_its_ticks_in_one_unit():
-    assert Scale("s").ticks(0.0, 0.012, 4)[1] == (pytest.approx(0.005), "5")
-    assert [text for _, text in Scale("frac").ticks(0.9, 1.0, 4)] == ["90", "92", "94", "96", "98", "100"]
-    assert [text for _, text in Scale("tokens", log=True).ticks(6.0 * np.log10(2), 13.0 * np.log10(2), 8)][
-        -1
-    ] == "8\u2009192"
+def test_an_axis_says_its_ticks_in_one_unit(qapp):
+    def texts(unit, low, high):
+        axis = TickAxis("left")
+        axis.describe(unit, high)
+        spacing, values = axis.tickValues(low, high, 200)[0]
+        return axis.tickStrings(values, axis.scale, spacing)
+
+    assert texts("s", 0.0, 0.012) == ["0", "2", "4", "6", "8", "10", "12"]
+    assert texts("frac", 0.9, 1.0) == ["90", "92", "94", "96", "98", "100"]
+    assert texts("s", -0.2, 0.1)[0].startswith("−")
 
 
-def test_texts_never_touch():
-    assert texts_fit([0.0, 10.0, 40.0], [20.0, 20.0, 20.0], 4.0) == [True, False, True]
+def strips(band):
+    return [polygon.boundingRect().getRect() for polygon in band.item.path().toSubpathPolygons()]
 
 
-def test_a_line_breaks_where_it_is_not_finite():
-    y = np.array([1.0, np.nan, 2.0, 3.0])
-    assert finite_runs(y) == [slice(0, 1), slice(2, 4)]
+def test_a_band_breaks_where_it_is_not_finite(qtbot, theme):
+    plot = CurvePlot(theme, LATENCY)
+    qtbot.addWidget(plot)
+    x, low = np.arange(5.0), np.array([1.0, 1.0, np.nan, 1.0, 1.0])
+    plot.band.set_data(x, low, low + 2.0)
+    assert strips(plot.band) == [(0.0, 1.0, 1.0, 2.0), (3.0, 1.0, 1.0, 2.0)]
 
 
-def test_steps_hold_until_the_next():
-    x, y = steps(np.array([0.0, 1.0, 3.0]), np.array([5.0, 6.0, 7.0]))
-    assert x.tolist() == [0.0, 1.0, 1.0, 3.0, 3.0]
-    assert y.tolist() == [5.0, 5.0, 6.0, 6.0, 7.0]
+def test_a_step_holds_until_the_next(qtbot, theme):
+    plot = TimePlot(theme, LATENCY)
+    qtbot.addWidget(plot)
+    plot.line.setData(np.array([0.0, 1.0, 3.0]), np.array([5.0, 6.0, 7.0]))
+    path = plot.line.getPath()
+    corners = [(path.elementAt(i).x, path.elementAt(i).y) for i in range(path.elementCount())]
+    assert corners[:4] == [(0.0, 5.0), (1.0, 5.0), (1.0, 6.0), (3.0, 6.0)]
 
 
-def test_a_polygon_is_its_points():
-    made = polygon(np.array([1.0, 2.0]), np.array([3.0, 4.5]))
-    assert [(p.x(), p.y()) for p in made] == [(1.0, 3.0), (2.0, 4.5)]
-    assert polygon(np.empty(0), np.empty(0)).isEmpty()
+def test_the_pointer_and_the_pixels_are_inverse(curves, store):
+    plot = curves.cards[0].plot
+    at = plot.box.mapViewToScene(QPointF(0.4, plot.box.viewRange()[1][0]))
+    assert plot.x_at(at) == pytest.approx(0.4)
+    seen = []
+    plot.pointed.connect(seen.append)
+    QTest.mouseMove(plot.viewport(), at.toPoint() - QPoint(0, 20))
+    assert seen[-1] == pytest.approx(0.4, abs=0.002)
+    QTest.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0), at.toPoint())
+    assert store.point.alpha == pytest.approx(0.4, abs=0.006)
 
 
-def test_the_pointer_and_the_pixels_are_inverse(curves):
-    figure = curves.cards[0].plot
-    x, y = float(figure.to_x(0.4)), float(figure.to_y(figure.y_range[0]))
-    assert figure.x_at(QPointF(x, 0.0)) == pytest.approx(0.4)
-    assert y == pytest.approx(figure.inside.bottom())
+def test_the_vertical_range_holds_still_until_it_must_move():
+    have = (0.0, 10.0)
+    assert held_range(have, [np.array([1.0, 9.0])]) == have
+    assert held_range(have, [np.array([1.0, 11.0]), None, np.nan])[1] > 11.0
+    assert held_range(have, [np.array([2.0, 3.0])])[1] < 4.0
+    assert 1.0 <= held_range(have, [np.array([0.97, 1.0])], least=0.0, most=1.0)[1] < 1.01
+    assert held_range(have, [np.array([np.nan])]) == have
 
 
-def test_the_vertical_range_holds_still_until_it_must_move(curves):
-    figure = curves.cards[0].plot
-    figure.y_range = (0.0, 10.0)
-    figure.cover_y([np.array([1.0, 9.0])])
-    assert figure.y_range == (0.0, 10.0)
-    figure.cover_y([np.array([1.0, 11.0]), None, np.nan])
-    assert figure.y_range[1] > 11.0
-    figure.cover_y([np.array([0.97, 1.0])], least=0.0, most=1.0)
-    assert 1.0 <= figure.y_range[1] < 1.01
+SYMBOLIC = (Provenance.MEASURED, Provenance.PUBLISHED, Provenance.SIMULATED)
 
 
 def test_each_provenance_draws_its_own_symbol(qapp):
@@ -515,14 +534,64 @@ def test_each_provenance_draws_its_own_symbol(qapp):
         painter.end()
         return bytes(image.constBits())
 
-    symbols = [drawn(p) for p in (Provenance.MEASURED, Provenance.PUBLISHED, Provenance.SIMULATED)]
-    assert len(set(symbols)) == 3
+    assert len({drawn(p) for p in SYMBOLIC}) == 3
 
 
-def test_what_is_not_predicted_is_said_in_the_plot(curves, store):
-    card = curves.cards[1]
-    card._show_curve(Absent("no source states the energy per byte"))
-    assert card.plot.message == "Not predicted: no source states the energy per byte"
-    assert not card._curve.visible
+def test_each_provenance_has_its_own_symbol_in_a_plot(qtbot, theme):
+    plot = CurvePlot(theme, LATENCY)
+    qtbot.addWidget(plot)
+    looks = set()
+    for which in SYMBOLIC:
+        opts = Marks(plot, which).dots.opts
+        looks.add((opts["symbol"], opts["brush"].color().name() == theme.palette.panel))
+    assert looks == {("o", False), ("o", True), ("d", True)}
+
+
+def test_a_dot_has_the_colour_of_what_is_measured(qtbot, theme):
+    plot = CurvePlot(theme, LATENCY)
+    qtbot.addWidget(plot)
+    plot.resize(300, 200)
+    plot.show()
+    plot.show_ranges((0.0, 1.0), (0.0, 1.0))
+    one = np.array([0.5])
+    plot.marks.set_data(one, one, one - 0.3, one + 0.3)
+    at = plot.box.mapViewToScene(QPointF(0.5, 0.5)).toPoint()
+    assert plot.grab().toImage().pixelColor(at).name() == theme.palette.measured
+
+
+def test_what_is_not_predicted_is_said_in_the_plot(curves, store, monkeypatch):
+    card, (x, prediction) = curves.cards[1], store.curve(101)
+    without = replace(prediction, power_w=Absent("no source states the energy per byte"))
+    monkeypatch.setattr(store, "curve", lambda n, **_: (x, without))
     card.refresh()
-    assert card.plot.message == ""
+    assert card.space.message.text() == "Not predicted: no source states the energy per byte"
+    assert card.space.message.isVisible()
+    assert not card.plot.left.style["showValues"]
+    monkeypatch.undo()
+    card.refresh()
+    assert not card.space.message.isVisible()
+    assert card.plot.left.style["showValues"]
+
+
+def test_the_plots_come_after_the_first_paint_and_move_nothing(qtbot, store, stack, theme):
+    made = Curves(store, stack, theme)
+    qtbot.addWidget(made)
+    made.resize(900, 800)
+    made.cards[2]._choice.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its focus would be another difference
+    assert all(card.plot is None for card in made.cards)
+    before, number = made.grab(), made.cards[0]._number.text()
+    places = [card.space.geometry() for card in made.cards]
+    made.show()
+    qtbot.waitUntil(lambda: made.cards[2].plot is not None)
+    assert [card.space.geometry() for card in made.cards] == places
+    assert made.cards[0]._number.text() == number
+    after = made.grab().toImage()
+    for card in made.cards:  # nothing but the space of the plot has changed
+        words = 0, card.y(), made.width(), card.space.y()
+        assert before.toImage().copy(*words) == after.copy(*words)
+
+
+def test_the_words_of_a_plot_are_those_of_its_data(store):
+    data = curve_data(store, LATENCY)
+    assert data.reading(0.3, 0.01).startswith("0.304: ")
+    assert "against KV prune rate α" in data.description()

@@ -1,0 +1,152 @@
+"""What one card of the curve view shows: the curve of a quantity along a slider and all that is marked beside it.
+
+Free of Qt: numbers and words come from here whether or not the plot is drawn yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.model.axes import Axis, position
+from app.model.store import Store
+from app.views.format import estimate_text, exact_text, quantity_text
+from app.views.quantities import Quantity
+from core.spec import Absent, Estimate, Provenance
+
+Floats = NDArray[np.float64]
+
+N_POINTS = 101
+_NEAR_FRAC = 0.02  # a dot nearer than this share of the axis is read with the curve
+
+
+@dataclass(frozen=True, slots=True)
+class CurveData:
+    """A quantity along an axis. Positions are plotted ones: decimal logarithms on a logarithmic axis."""
+
+    quantity: Quantity
+    axis: Axis
+    x: Floats  # shape (n,), as all that follows without another
+    median: Floats
+    q05: Floats
+    q95: Floats
+    provenance: Provenance
+    dots: tuple[Floats, Floats, Floats, Floats]  # measured: position, median, q05, q95
+    here: float
+    limit: float | None
+    wash_from: float | None  # from here on one should not go
+    pin: float | None  # where A is pinned
+    ghost: Floats | None  # the curve through A
+    message: str  # what is said where there is nothing to draw
+
+    @property
+    def x_range(self) -> tuple[float, float]:
+        """The positions to show."""
+        low, high = float(self.x[0]), float(self.x[-1])
+        margin = 0.5 if self.axis.options else 0.01 * (high - low)
+        return low - margin, high + margin
+
+    @property
+    def ghost_stands_apart(self) -> bool:
+        """Whether the ghost is another curve: under the dashes of the same one it would make them look solid."""
+        return self.ghost is not None and not np.allclose(self.ghost, self.median, rtol=1e-3, equal_nan=True)
+
+    def reading(self, x: float, like: float) -> str:
+        """Return prediction, nearest measurement and pinned value at a plotted position, in the prefix of `like`."""
+        q, axis = self.quantity, self.axis
+        i = int(np.argmin(np.abs(self.x - x)))
+        value = 10.0 ** self.x[i] if axis.log else self.x[i]
+        parts = [f"{axis.options[i][1] if axis.options else exact_text(value, axis.unit)}:"]
+        if np.isfinite(self.median[i]):
+            parts.append(str(estimate_text(self.median[i], self.q05[i], self.q95[i], q.unit, like)))
+        dot_x, *dot = self.dots
+        near = np.flatnonzero(np.abs(dot_x - self.x[i]) < _NEAR_FRAC * (self.x[-1] - self.x[0] or 1.0))
+        if len(near):
+            median, low, high = (float(part[near[0]]) for part in dot)
+            parts.append(f"measured {estimate_text(median, low, high, q.unit, like)}")
+        if self.ghost is not None and np.isfinite(self.ghost[i]):
+            parts.append(f"A {quantity_text(float(self.ghost[i]), q.unit)}")
+        return "  ".join(parts)
+
+    def description(self) -> str:
+        """Return what the plot shows in words, for those who cannot see it."""
+        fine = np.flatnonzero(np.isfinite(self.median))
+        if not len(fine):
+            return self.message
+        ends = [quantity_text(float(self.median[i]), self.quantity.unit) for i in (fine[0], fine[-1])]
+        return (
+            f"{self.quantity.title} against {self.axis.label}: predicted {ends[0]} at the start, {ends[1]} at the end; "
+            f"{len(self.dots[0])} measured points."
+        )
+
+
+def curve_data(store: Store, quantity: Quantity) -> CurveData:
+    """Return what a card shows of a quantity along the slider last moved."""
+    axis = store.axis_range(store.axis)
+
+    def plotted(x: Floats | float) -> Floats:
+        return np.log10(x) if axis.log else np.asarray(x, dtype=float)
+
+    along, prediction = store.curve(N_POINTS)
+    x, output, dots = plotted(along), getattr(prediction, quantity.output), store.dots(quantity.output)
+    absent = isinstance(output, Absent)
+    median, q05, q95 = _columns(None if absent else output, len(x))
+    pinned = store.get("pinned")
+    ghost = None
+    if pinned is not None:
+        then = getattr(store.curve(N_POINTS, point=pinned)[1], quantity.output)
+        ghost = _columns(then, len(x))[0] if isinstance(then, Estimate) else None
+    return CurveData(
+        quantity=quantity,
+        axis=axis,
+        x=x,
+        median=median,
+        q05=q05,
+        q95=q95,
+        provenance=Provenance.PREDICTED if absent else output.provenance,
+        dots=(plotted(dots.x), dots.median, dots.q05, dots.q95),
+        here=float(plotted(store.position(store.axis))),
+        limit=store.get(quantity.limit) if quantity.limit else None,
+        wash_from=store.r_max.alpha if axis.path == "point.alpha" else None,
+        pin=None if pinned is None else float(plotted(position(axis.path, pinned, store.catalogue))),
+        ghost=ghost,
+        message=f"Not predicted: {output.reason}" if absent and not len(dots.x) else "",
+    )
+
+
+def _columns(output: Estimate | None, n: int) -> tuple[Floats, Floats, Floats]:
+    if output is None:
+        nothing = np.full(n, np.nan)
+        return nothing, nothing, nothing
+    median, q05, q95 = (
+        np.broadcast_to(np.asarray(v, dtype=float), (n,)) for v in (output.median, output.q05, output.q95)
+    )
+    return median, q05, q95
+
+
+def held_range(
+    have: tuple[float, float],
+    values: Sequence[Floats | float | None],
+    least: float | None = None,
+    most: float | None = None,
+) -> tuple[float, float]:
+    """Return a vertical range over all finite values: the one there is unless they leave it or fill less than half.
+
+    `least` and `most` bound the range: a share of tokens never exceeds 1.
+    """
+    found = [np.asarray(v, dtype=float).reshape(-1) for v in values if v is not None]
+    flat = np.concatenate(found) if found else np.empty(0)
+    flat = flat[np.isfinite(flat)]
+    if not len(flat):
+        return have
+    low, high = float(flat.min()), float(flat.max())
+    spread = max(high - low, abs(high) * 0.02, 1e-12)
+    if have[0] <= low and high <= have[1] and spread > 0.45 * (have[1] - have[0]):
+        return have
+    bottom, top = low - 0.12 * spread, high + 0.12 * spread
+    bottom = max(bottom, least) if least is not None and low >= least else bottom
+    top = min(top, most + 0.04 * spread) if most is not None else top
+    return bottom, top
