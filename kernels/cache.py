@@ -27,7 +27,7 @@ class KvCache(Protocol):
     mask: Tensor | None  # [n_layers, n_kv_heads, 1, n_keys] added to the scores: the masked layout
 
     def write(self, layer: int, kv: Tensor) -> None:
-        """Put keys and values, [2, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] fp32 over the first `n_keys` tokens of a layer.
@@ -64,8 +64,8 @@ class FloatKvCache:
         self._kv = [torch.zeros(size, dtype=_TYPES[kv_format]) for _ in range(n_layers)]
 
     def write(self, layer: int, kv: Tensor) -> None:
-        """Put keys and values, [2, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
-        self._kv[layer].narrow(3, self.length, kv.shape[2]).copy_(kv[:, None])
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        self._kv[layer].narrow(3, self.length, kv.shape[3]).copy_(kv)
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
@@ -105,13 +105,13 @@ class Int8KvCache:
         self._scale = [torch.zeros(2, n_kv_heads, 1, capacity) for _ in range(n_layers)]
 
     def write(self, layer: int, kv: Tensor) -> None:
-        """Put keys and values, [2, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
         scale = torch.linalg.vector_norm(kv, torch.inf, dim=-1, keepdim=True).div_(127).clamp_(min=1e-30)
-        k, v = torch.div(kv, scale).round_().unbind(0)  # within -127..127, since scale is the largest magnitude / 127
-        start, n = self.length, kv.shape[2]
+        (k,), (v,) = torch.div(kv, scale).round_()  # within -127..127, since scale is the largest magnitude / 127
+        start, n = self.length, kv.shape[3]
         self._k[layer].narrow(1, start, n).copy_(k)
         self._v_t[layer].narrow(2, start, n).copy_(v.transpose(1, 2))
-        self._scale[layer].narrow(3, start, n).copy_(scale.transpose(2, 3))
+        self._scale[layer].narrow(3, start, n).copy_(scale[:, 0].transpose(2, 3))
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
@@ -160,5 +160,5 @@ def copy_tokens(source: KvCache, target: KvCache, index: Tensor | None, n_tokens
         if index is not None:
             rows = index[layer][:, :, None].expand(-1, -1, k.shape[2])
             k, v = k.gather(1, rows), v.gather(1, rows)
-        target.write(layer, torch.stack([k, v]))
+        target.write(layer, torch.stack([k, v])[:, None])
     target.length = n_tokens if index is None else index.shape[2]

@@ -79,7 +79,7 @@ def test_error_of_dropping_keys_obeys_the_identity():
 def test_int8_equals_float_attention_over_the_dequantised_cache(n_keys):
     g = torch.Generator().manual_seed(n_keys)
     cache = Int8KvCache(1, H_KV, 112, DIM)
-    cache.write(0, torch.randn(2, H_KV, n_keys, DIM, generator=g))
+    cache.write(0, torch.randn(2, 1, H_KV, n_keys, DIM, generator=g))
     q = torch.randn(H_KV, GROUPS, DIM, generator=g) * DIM**-0.5
     out = cache.attend(0, q[None], n_keys).view(H_KV, GROUPS, DIM)
     assert torch.allclose(out.double(), dense(q, *cache.dequantised(0, n_keys)), atol=3e-2)

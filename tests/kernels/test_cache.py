@@ -11,7 +11,7 @@ def filled(kv_format, n=20, capacity=24):
     cache = new_cache(LAYERS, HEADS, capacity, DIM, kv_format)
     kv = torch.randn(LAYERS, 2, HEADS, n, DIM, generator=torch.Generator().manual_seed(0))
     for layer in range(LAYERS):
-        cache.write(layer, kv[layer])
+        cache.write(layer, kv[layer][:, None])
     cache.length = n
     return cache, kv
 
@@ -30,7 +30,7 @@ def test_appending_one_by_one_equals_writing_at_once(kv_format):
     steps = new_cache(LAYERS, HEADS, 24, DIM, kv_format)
     for i in range(20):
         for layer in range(LAYERS):
-            steps.write(layer, kv[layer, :, :, i : i + 1])
+            steps.write(layer, kv[layer, :, None, :, i : i + 1])
         steps.length += 1
     for layer in range(LAYERS):
         for a, b in zip(steps.dequantised(layer, 20), whole.dequantised(layer, 20), strict=True):
@@ -79,7 +79,7 @@ def test_wrong_arguments_raise(capacity, kv_format, message):
 
 def test_zeros_survive_int8():
     cache = new_cache(1, 1, 16, DIM, "int8")
-    cache.write(0, torch.zeros(2, 1, 3, DIM))
+    cache.write(0, torch.zeros(2, 1, 1, 3, DIM))
     k, v = cache.dequantised(0, 3)
     assert torch.equal(k, torch.zeros(1, 3, DIM))
     assert torch.equal(v, torch.zeros(1, 3, DIM))
