@@ -21,7 +21,8 @@ from kernels.tokenizer import BytePairTokenizer
 from kernels.transformer import N_OBSERVED, Decoder, Prefilled
 from kernels.weights import ModelFile
 
-WHAT = ("decode", "ttft", "quality")
+WHAT = ("ttft", "quality", "decode")
+"""What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
 N_SCORED = 256
 """Tokens behind the context that accuracy is measured on."""
 WARM_UP_STEPS, MIN_STEPS, MAX_STEPS, MIN_DECODE_S = 3, 32, 200, 0.6
@@ -97,8 +98,8 @@ class Workload:
         progress : callable
             Called with the share done, 0..1, and a sentence.
         cancelled : callable
-            Asked about every 50 ms, at the latest behind each layer of a prompt's chunk; once it returns True,
-            `Cancelled` is raised.
+            Asked about every 50 ms (up to 1 s apart while the output head is loaded), at the latest behind each layer
+            of a prompt's chunk; once it returns True, `Cancelled` is raised.
 
         Returns
         -------
