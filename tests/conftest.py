@@ -1,5 +1,9 @@
-"""What every test needs: Qt without a screen, unless one is named."""
+"""What every test needs: Qt without a screen, unless one is named; no deadline where the machine may be busy."""
 
 import os
 
+from hypothesis import settings
+
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")

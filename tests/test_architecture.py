@@ -24,9 +24,8 @@ SEEDS = {
 
 def lint(root: Path) -> subprocess.CompletedProcess[str]:
     command = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as c; c()"
-    return subprocess.run(
-        [sys.executable, "-c", command, "--no-cache"], cwd=root, capture_output=True, text=True, timeout=120, check=False
-    )
+    words = [sys.executable, "-c", command, "--no-cache"]
+    return subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=120, check=False)
 
 
 def copied(tmp_path: Path) -> Path:

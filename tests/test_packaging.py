@@ -16,8 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def wheel(tmp_path_factory):
     """The wheel of a copy of the tracked files, built without a network."""
     out = tmp_path_factory.mktemp("wheel")
-    code = f"import os; os.chdir({str(ROOT)!r}); from poetry.core.masonry.api import build_wheel; print(build_wheel({str(out)!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    code = f"from poetry.core.masonry.api import build_wheel; print(build_wheel({str(out)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return out / done.stdout.split()[-1]
 

@@ -30,9 +30,8 @@ def bare(tmp_path):
 
 
 def run(path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(SCRIPT), *words], env=os.environ | {"PATH": str(path)}, capture_output=True, text=True, timeout=30, check=False
-    )
+    env = os.environ | {"PATH": str(path)}
+    return subprocess.run([str(SCRIPT), *words], env=env, capture_output=True, text=True, timeout=30, check=False)
 
 
 def test_without_permission_it_prints_the_one_command(bare):
@@ -64,6 +63,12 @@ def test_with_permission_it_installs_what_is_missing_under_the_name_that_exists(
     installed = (bare / "log").read_text().splitlines()[-1].split()
     assert "libglib2.0-0t64" in installed
     assert "libegl1" in installed
+
+
+def test_tests_need_a_compiler(bare):
+    done = run(bare, "tests")
+    assert "g++" in done.stderr
+    assert "g++" not in run(bare, "offscreen").stderr
 
 
 def test_nothing_missing_does_nothing():
