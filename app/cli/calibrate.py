@@ -30,11 +30,17 @@ from core.spec import Catalogue, Estimate, OperatingPoint
 GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0, 0.3, 0.6, 0.9))
 """Weight formats, contexts and prune rates of ``--grid``."""
 
+GRID_ROUNDS = 3
+"""How often ``--grid`` goes through its points: a machine drifts, and a point measured at several times shows it."""
+
+
+GRID_HELP = "measure the decode time of 64 points (formats x contexts x alpha) in three rounds, about five minutes"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to measure and what to fit."""
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--grid", action="store_true", help="measure 64 points (formats x contexts x alpha), in minutes")
+    what.add_argument("--grid", action="store_true", help=GRID_HELP)
     what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
     parser.add_argument("--fresh", action="store_true", help="fit only what is measured now, not what was before")
 
@@ -62,15 +68,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(board: AttachedBoard, machine: str, *, grid: bool) -> list[Measurement]:
     """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there."""
-    for what in ("bandwidth", "measure"):
-        if reason := cannot(board.hello, what):
+    for ability in ("bandwidth", "measure"):
+        if reason := cannot(board.hello, ability):
             raise UserError(reason.rstrip("."))
     with ProgressLine() as line:
         record = board.bandwidth(line.show).get("read_byte_s", {})
         if "median" in record:
             save_bandwidth(bandwidth_file(), machine, record)
         catalogue = measured_here(load_catalogue(), machine)
-        plan = _grid() if grid else calibration_plan(catalogue)
+        plan = GRID_ROUNDS * _grid() if grid else calibration_plan(catalogue)
+        what = ("decode",) if grid else ("decode", "ttft", "quality")
         done = []
         for number, point in enumerate(plan, 1):
 
@@ -78,7 +85,7 @@ def _measure(board: AttachedBoard, machine: str, *, grid: bool) -> list[Measurem
                 line.show((number - 1 + done_frac) / len(plan), f"point {number} of {len(plan)}: {text}")
 
             asked = canonical(point, catalogue)
-            body = board.measure(point_record(asked), ("decode", "ttft", "quality"), show)
+            body = board.measure(point_record(asked), what, show)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             done.append(Measurement(asked, body, time_utc, machine))
             append_measurement(measurements_file(), done[-1])
