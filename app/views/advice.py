@@ -6,6 +6,7 @@ Every figure in a sentence is a prediction of the same engine that draws the cur
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.model.store import Store
@@ -103,7 +104,7 @@ def accuracy_note(store: Store) -> str:
     bits = int(form.bits_per_weight - 0.5)  # without its scales: 4 of 5.0 or 4.5, 8 of 8.5
     return (
         f"Relative to the model file, whose weights are {bits}-bit ({form.name.removeprefix('GGUF ')}): "
-        "formats at or above lose nothing by construction."
+        "formats at or above it add no weight error; rounding of activations and cache remains."
     )
 
 
@@ -115,16 +116,44 @@ def shares(prediction: Prediction) -> list[tuple[str, float, float]]:
     return sorted(found, key=lambda part: -part[1])
 
 
-def bound(prediction: Prediction) -> str:
-    """Return what decoding is bound by, as an adjective."""
-    by = dict.fromkeys(("memory", "arithmetic", "overhead"), 0.0)
-    group = {"weights": "memory", "kv": "memory", "unpack": "arithmetic", "compute": "arithmetic"}
-    for key, _, share in shares(prediction):
-        by[group.get(key, "overhead")] += share
-    first = max(by, key=lambda k: by[k])
-    if first == "overhead":
-        return "bound by the cost of starting operators"
-    return "memory-bound" if str(prediction.binding) == "memory" else "compute-bound"
+GROUPS = {"memory": ("weights", "kv"), "compute": ("compute", "unpack"), "fixed": ("layers", "token")}
+"""What a token's time goes to, by what could be done about it: keys of PARTS."""
+
+
+def verdict(prediction: Prediction) -> str:
+    """Return what decoding is bound by, with its evidence, as a sentence with ``<b>`` around what matters most.
+
+    It is bound by memory or by arithmetic only where that takes most of a token; else the largest part is named.
+    """
+    parts = {key: share for key, _, share in shares(prediction)}
+    of = {group: sum(parts.get(key, 0.0) for key in keys) for group, keys in GROUPS.items()}
+    for group, adjective, what in (
+        ("memory", "memory-bound", "reading memory"),
+        ("compute", "compute-bound", "computing"),
+    ):
+        if of[group] > 0.5:
+            inside = _listed(parts, GROUPS[group])
+            rest = _listed(parts, [key for key in parts if key not in GROUPS[group]])
+            only = inside[0].partition(" % ")[2]
+            is_ = only if len(inside) == 1 else f"{what} ({', '.join(inside)})"
+            then = ", ".join([f"{_percent(of[group])} of each token is {is_}", *rest[:1]])
+            return f"Decode is <b>{adjective}</b>: {then}."
+    rest = _listed(parts, [key for key in parts if key not in GROUPS["fixed"]])
+    if of["fixed"] >= max((parts.get(key, 0.0) for key in (*GROUPS["memory"], *GROUPS["compute"])), default=0.0):
+        name = "Per-layer cost" if parts.get("layers", 0.0) >= parts.get("token", 0.0) else "Constant cost"
+        then = f", then {', '.join(rest[:2])}" if rest else ""
+        return f"<b>{name}</b> holds this point up: {_percent(of['fixed'])} of each token{then}."
+    return f"No single cost dominates: of each token, {', '.join(_listed(parts, list(parts))[:3])}."
+
+
+def _listed(parts: Mapping[str, float], keys: Sequence[str]) -> list[str]:
+    """Return the shares of some parts in words, the largest first, without what is below 1 %."""
+    ranked = sorted((key for key in keys if parts.get(key, 0.0) >= 0.01), key=lambda key: -parts[key])
+    return [f"{_percent(parts[key])} {PARTS[key]}" for key in ranked]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def sentence(store: Store) -> str:
@@ -132,13 +161,7 @@ def sentence(store: Store) -> str:
     prediction = store.prediction
     if isinstance(prediction.decode_s, Absent):
         return f"There is no decode time to explain: {prediction.decode_s.reason}."
-    largest = shares(prediction)[:3]
-    evidence = ", ".join(
-        f"{100 * share:.0f} %{' of each token is' if i == 0 else ''} {PARTS[key]}"
-        for i, (key, _, share) in enumerate(largest)
-        if share >= 0.01
-    )
-    parts = [*missed(store), f"Decode is <b>{bound(prediction)}</b>: {evidence}."]
+    parts = [*missed(store), verdict(prediction)]
     return _unbroken(" ".join([*parts, proposal(store)]))
 
 
@@ -148,18 +171,28 @@ def _unbroken(text: str) -> str:
 
 
 def missed(store: Store) -> list[str]:
-    """Return one sentence for each limit that the point misses."""
-    sentences = []
+    """Return the limits that the point misses, as one sentence, and what would keep the accuracy limit."""
+    found = []
     for quantity in (LATENCY, POWER, TOP1):
         limit = store.get(quantity.limit)
         measured = store.measured(quantity.output)
         output = measured if isinstance(measured, Estimate) else getattr(store.prediction, quantity.output)
         _, holds = quantity.verdict(output, limit)
         if holds is False:
-            sentences.append(_missed(quantity, output, limit))
-            if quantity is TOP1:
-                sentences += _remedy(store)
-    return sentences
+            by = quantity_text(abs(float(output.median) - limit), quantity.unit, 2)
+            found.append((quantity, quantity_text(limit, quantity.unit), by))
+    if not found:
+        return []
+    sentences = [_missed(found)]
+    return [*sentences, *_remedy(store)] if any(quantity is TOP1 for quantity, *_ in found) else sentences
+
+
+def _missed(found: Sequence[tuple[Quantity, str, str]]) -> str:
+    if len(found) == 1:
+        quantity, limit, by = found[0]
+        return f"{quantity.title} misses its limit of {limit} by <b>{by}</b>."
+    *first, last = (f"{quantity.short.lower()} by <b>{by}</b>" for quantity, _, by in found)
+    return f"Limits are missed: {', '.join(first)} and {last}."
 
 
 def _remedy(store: Store) -> list[str]:
@@ -170,12 +203,6 @@ def _remedy(store: Store) -> list[str]:
     if mark == 0:
         return ["No pruning would hold it either: weights or cache need more bits."]
     return [f"Pruning at most <b>α {number_text(mark, 2)}</b> would hold it."]
-
-
-def _missed(quantity: Quantity, output: Estimate, limit: float) -> str:
-    median = float(output.median)
-    by = quantity_text(abs(median - limit), quantity.unit, 2)
-    return f"{quantity.title} misses its limit of {quantity_text(limit, quantity.unit)} by <b>{by}</b>."
 
 
 def proposal(store: Store) -> str:

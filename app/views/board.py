@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 
 from app.model.conductor import Conductor
 from app.model.store import Store
-from app.views.format import quantity_text
+from app.views.format import brief, quantity_text
+from app.views.names import channel_name
 from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text
@@ -19,7 +20,7 @@ from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, se
 _PACE_MS = 500
 _RATE_SPAN_S = 5.0
 _STATE_ROLES = {"attached": "ok", "lost": "bad", "connecting": "dim", "detached": "dim"}
-_FACTS = ("State", "Board", "Processor", "Memory", "Bandwidth", "Governor", "Samples")
+_FACTS = ("State", "Board", "Memory", "Bandwidth", "Governor", "Samples")
 
 
 class BoardPanel(QWidget):
@@ -56,8 +57,8 @@ class BoardPanel(QWidget):
             grid.addWidget(value, i, 1)
         self._sensors = QGridLayout()
         self._sensors.setHorizontalSpacing(10)
-        self._sensors.setVerticalSpacing(0)
-        self._sensors.setColumnStretch(0, 1)
+        self._sensors.setVerticalSpacing(3)
+        self._sensors.setColumnStretch(1, 1)
         page = QWidget()
         page.setObjectName("page")
         inside = QVBoxLayout(page)
@@ -90,8 +91,7 @@ class BoardPanel(QWidget):
         link, hello = self._store.link, self._store.link.hello
         board = hello.get("board", {})
         facts = {
-            "Board": board.get("name", "not attached"),
-            "Processor": _processor(board),
+            "Board": _board_text(board),
             "Memory": quantity_text(float(board["memory_byte"]), "byte") if "memory_byte" in board else "not known",
             "Bandwidth": self._bandwidth(),
             "Governor": board.get("governor", "not readable on this machine") if board else "not known",
@@ -115,19 +115,20 @@ class BoardPanel(QWidget):
         self._shown = self._store.link.channels
         self._values = {}
         for i, channel in enumerate(sorted(self._store.link.channels, key=lambda c: bool(c.absent))):
-            name, source = ElidedLabel("secondary"), ElidedLabel("dim")
+            words = channel_name(channel.key)
+            name = label(
+                f"{words}: {brief(channel.absent)}" if channel.absent else words, "dim", wrap=bool(channel.absent)
+            )
+            name.setToolTip("\n".join(part for part in (channel.key, channel.source, channel.absent) if part))
+            if channel.absent:
+                self._sensors.addWidget(name, i, 0, 1, 2)
+                continue
             value = ElidedLabel("secondary", Qt.AlignmentFlag.AlignRight)
-            name.setText(channel.key)
-            value.setAccessibleName(channel.key)
+            value.setAccessibleName(words)
             value.setText("–")
-            value.setMinimumWidth(84)
-            source.setText(f"absent: {channel.absent}" if channel.absent else channel.source)
-            self._sensors.addWidget(name, 2 * i, 0)
-            self._sensors.addWidget(value, 2 * i, 1)
-            self._sensors.addWidget(source, 2 * i + 1, 0, 1, 2)
-            self._sensors.setRowMinimumHeight(2 * i + 1, 19)
-            if not channel.absent:
-                self._values[channel.key] = value
+            self._sensors.addWidget(name, i, 0)
+            self._sensors.addWidget(value, i, 1)
+            self._values[channel.key] = value
 
     def _refresh_values(self) -> None:
         if not self.isVisible():
@@ -163,8 +164,12 @@ class BoardPanel(QWidget):
             set_role(self._dock.aside, _STATE_ROLES[state])
 
 
-def _processor(board: dict[str, object]) -> str:
-    parts = [str(board.get("cpu", "not known"))]
+def _board_text(board: dict[str, object]) -> str:
+    """Return the board's name, its processor where that is another name, and what it has of both."""
+    if not board:
+        return "not attached"
+    name, cpu = str(board["name"]), str(board.get("cpu", ""))
+    parts = [name] if not cpu or cpu in name else [name, cpu]
     if "n_threads" in board:
         parts.append(f"{board['n_threads']} threads")
     if board.get("virtual"):

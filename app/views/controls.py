@@ -12,6 +12,7 @@ from app.model.outlook import Mark
 from app.model.store import Store
 from app.views.field import QuantityField
 from app.views.format import change_text, exact_text, number_text
+from app.views.names import short_name
 from app.views.palette import plain
 from app.views.quantities import LATENCY, POWER, TOP1, Quantity
 from app.views.slider import SliderControl
@@ -73,7 +74,12 @@ class Controls(QWidget):
     # ---- made once
 
     def _choice(self, path: str) -> Choice:
-        choice = Choice(self._theme, self._store.axis_range(path).label, path)
+        store = self._store
+
+        def shorten(key: str, name: str) -> str:
+            return short_name(path, key, name, store.catalogue)
+
+        choice = Choice(self._theme, store.axis_range(path).label, path, shorten)
         choice.activated.connect(lambda i, c=choice: self._move(path, c.itemData(i), -1))
         return choice
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 
 from app.model.store import Store
 from app.views.advice import accuracy_note
 from app.views.curve_data import curve_data, held_range
-from app.views.format import exact_text, quantity_text
+from app.views.format import brief, exact_text, quantity_text
 from app.views.quantities import LATENCY, POWER, WORDS, Quantity
 from app.views.theme import Theme
 from app.views.widgets import BigNumber, Card, Choice, ElidedLabel, PlotSpace, label, row, set_role, set_text
@@ -17,6 +18,8 @@ from core.spec import Absent, Estimate, Output
 
 if TYPE_CHECKING:
     from app.views.curve_plot import CurvePlot
+
+_NOTE_FROM_PX = 200  # the height of a card that has room for a note
 
 
 class CurveCard(Card):
@@ -76,6 +79,12 @@ class CurveCard(Card):
             self._note = ElidedLabel("dim")
             self.body.addWidget(self._note)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the note out where the plot needs its line."""
+        super().resizeEvent(event)
+        if self._note is not None:
+            self._note.setVisible(self.height() >= _NOTE_FROM_PX)
+
     def _switch(self, quantity: Quantity) -> None:
         self.quantity = quantity
         self.refresh()
@@ -111,8 +120,9 @@ class CurveCard(Card):
             text = q.text(best, like)
             self._number.show_value(text.value, f"{text.unit} {WORDS[best.provenance]}".strip())
         else:
-            self._number.show_value("–", best.reason)
+            self._number.show_value("–", brief(best.reason))
         set_text(self._pair, self._pair_text(measured, predicted, like))
+        self._pair.set_tip("\n".join(output.reason for output in (measured, predicted) if isinstance(output, Absent)))
         set_text(self._aside, self._aside_text(best))
         if self._note is not None:
             set_text(self._note, accuracy_note(store))
@@ -123,14 +133,14 @@ class CurveCard(Card):
 
     def _pair_text(self, measured: Output, predicted: Output, like: float) -> str:
         if isinstance(predicted, Absent):
-            interval, value = "", f"not predicted: {predicted.reason}"
+            interval, value = "", f"not predicted: {brief(predicted.reason)}"
         else:
             text = self.quantity.text(predicted, like)
             interval = f"[{text.interval}]" if text.interval else ""
             value = f"{WORDS[predicted.provenance]} {text.value} {interval}"
         if isinstance(measured, Estimate):
             return value
-        return f"{interval}  measured – {measured.reason}".strip()
+        return f"{interval}  measured – {brief(measured.reason)}".strip()
 
     def _aside_text(self, best: Output) -> str:
         store, q = self._store, self.quantity

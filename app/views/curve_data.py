@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from app.model.axes import Axis, position
 from app.model.store import Store
-from app.views.format import estimate_text, exact_text, quantity_text
+from app.views.format import estimate_text, quantity_text
+from app.views.names import short_name
 from app.views.quantities import Quantity
 from core.spec import Absent, Estimate, Provenance
 
@@ -29,6 +30,7 @@ class CurveData:
 
     quantity: Quantity
     axis: Axis
+    names: tuple[str, ...]  # of the options of an axis that has no numbers
     x: Floats  # shape (n,), as all that follows without another
     median: Floats
     q05: Floats
@@ -59,7 +61,7 @@ class CurveData:
         q, axis = self.quantity, self.axis
         i = int(np.argmin(np.abs(self.x - x)))
         value = 10.0 ** self.x[i] if axis.log else self.x[i]
-        parts = [f"{axis.options[i][1] if axis.options else exact_text(value, axis.unit)}:"]
+        parts = [f"{self.names[i] if axis.options else quantity_text(value, axis.unit)}:"]
         if np.isfinite(self.median[i]):
             parts.append(str(estimate_text(self.median[i], self.q05[i], self.q95[i], q.unit, like)))
         dot_x, *dot = self.dots
@@ -102,6 +104,7 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
     return CurveData(
         quantity=quantity,
         axis=axis,
+        names=tuple(short_name(axis.path, key, name, store.catalogue) for key, name in axis.options),
         x=x,
         median=median,
         q05=q05,

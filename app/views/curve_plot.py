@@ -52,7 +52,7 @@ class CurvePlot(Figure):
             self.ghost.setData(data.x, data.ghost)
         show_rule(self.pin, data.pin)
         show_rule(self.here, data.here)
-        show_rule(self.bound, data.limit)
+        show_rule(self.bound, None if data.message else data.limit)
         self.wash.setVisible(data.wash_from is not None)
         if data.wash_from is not None:
             self.wash.setRegion((data.wash_from, _ENDLESS))
@@ -63,7 +63,7 @@ class CurvePlot(Figure):
 
     def _show_axes(self, data: CurveData, y_range: tuple[float, float]) -> None:
         axis, (low, high) = data.axis, data.x_range
-        ticks = [(float(i), name) for i, (_, name) in enumerate(axis.options)]
+        ticks = [(float(i), name) for i, name in enumerate(data.names)]
         if axis.log:
             ticks = log_ticks(10.0 ** data.x[0], 10.0 ** data.x[-1], axis.unit)
         self.bottom.describe(axis.unit, high, ticks)

@@ -170,6 +170,11 @@ def output_text(output: Output, unit: str) -> str:
     return f"{text} {output.provenance.value.replace('_', ' ')}"
 
 
+def brief(reason: str) -> str:
+    """Return the head of a reason, what stands before its details: "no power sensor on this machine"."""
+    return re.split(r"[:;] ", reason, maxsplit=1)[0]
+
+
 def _joined(number: str, unit: str) -> str:
     return f"{number} {unit}" if unit else number
 

@@ -81,7 +81,7 @@ class Live(QWidget):
         grid.addWidget(self._head, 0, 0)
         grid.addWidget(label("predicted", "dim"), 1, 0)
         grid.addWidget(label("measured", "dim"), 2, 0)
-        grid.setColumnMinimumWidth(0, 130)
+        grid.setColumnMinimumWidth(0, 90)
         for i, card in enumerate(self.cards, start=1):
             cells = ElidedLabel("secondary"), ElidedLabel("secondary")
             head = ElidedLabel("dim")

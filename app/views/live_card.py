@@ -11,7 +11,7 @@ from PySide6.QtGui import QMouseEvent
 
 from app.model.store import Store
 from app.views.curve_data import Floats, held_range
-from app.views.format import display_unit, estimate_text, number_text
+from app.views.format import brief, display_unit, estimate_text, number_text
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, Marks, in_pen, line_pen, rule, show_rule
 from app.views.quantities import WORDS, Quantity
@@ -113,6 +113,7 @@ class LiveCard(Card):
         self.body.addWidget(self._space, 1)
         self._predicted = np.empty((4, 0))
         self._measured = np.empty((4, 0))
+        self._inside = np.empty(0, dtype=bool)
 
     def remember(self, t_s: float) -> None:
         """Keep what is predicted now."""
@@ -133,7 +134,7 @@ class LiveCard(Card):
         show_rule(plot.bound, self._store.get(self.quantity.limit))
         message = "" if len(t) or measured.size or len(trace[0]) else self._reason()
         self._space.say(message)
-        inside = (measured[0] - origin_s >= left) & (measured[0] - origin_s <= right)
+        self._inside = inside = (measured[0] - origin_s >= left) & (measured[0] - origin_s <= right)
         q = self.quantity
         self._y_range = held_range(
             self._y_range, (low, high, *(part[inside] for part in measured[1:]), trace[1]), q.least, q.most
@@ -170,7 +171,7 @@ class LiveCard(Card):
             if isinstance(output, Estimate):
                 parts.append(f"{WORDS[output.provenance]} {q.text(output, like)}")
             else:
-                parts.append(output.reason)
+                parts.append(brief(output.reason))
         set_text(self._now, "   ".join(parts))
 
     def point_at(self, x: float | None) -> None:
@@ -178,8 +179,8 @@ class LiveCard(Card):
         show_rule(self.plot.cross, x)
 
     def reading(self, t_s: float) -> tuple[str, str]:
-        """Return what was predicted at a time, and the measurement nearest to it."""
-        p, m = self._predicted, self._measured
+        """Return what was predicted at a time, and the measurement in the view that is nearest to it."""
+        p, m = self._predicted, self._measured[:, self._inside]
         i = int(np.searchsorted(p[0], t_s, side="right")) - 1
         predicted = self._words(p[1:, i]) if i >= 0 else "–"
         if not m.shape[1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF, QWheelEvent
@@ -97,7 +97,7 @@ class PlotSpace(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setMinimumHeight(90)
+        self.setMinimumHeight(60)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -128,7 +128,7 @@ class ElidedLabel(QWidget):
 
     def __init__(self, role: str = "", align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
         super().__init__()
-        self._text, self._cut = "", False
+        self._text, self._tip, self._cut = "", "", False
         self._align = align | Qt.AlignmentFlag.AlignVCenter
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         set_role(self, role)
@@ -144,6 +144,12 @@ class ElidedLabel(QWidget):
             self.setAccessibleDescription(text)
             self.update()
 
+    def set_tip(self, tip: str) -> None:
+        """Say more in the tool tip; "" leaves it to what is cut."""
+        if tip != self._tip:
+            self._tip = tip
+            self.setToolTip(tip or (self._text if self._cut else ""))
+
     def sizeHint(self) -> QSize:
         """Return the height of a line; the width is what is given."""
         return QSize(24, self.fontMetrics().height() + 1)
@@ -158,7 +164,7 @@ class ElidedLabel(QWidget):
         text = painter.fontMetrics().elidedText(self._text, Qt.TextElideMode.ElideRight, room.width())
         if self._cut != (text != self._text):
             self._cut = not self._cut
-            self.setToolTip(self._text if self._cut else "")
+            self.setToolTip(self._tip or (self._text if self._cut else ""))
         painter.setPen(self.palette().windowText().color())
         painter.drawText(room, self._align, text)
 
@@ -197,11 +203,14 @@ class BigNumber(QWidget):
 
 
 class Choice(QComboBox):
-    """A drop-down that draws itself: flat, a chevron, the focus visible. The wheel scrolls the panel, not the value."""
+    """A drop-down that draws itself: flat, a chevron, the focus visible. The wheel scrolls the panel, not the value.
 
-    def __init__(self, theme: Theme, name: str, path: str) -> None:
+    The list has full names; `shorten` makes of (key, name) what the closed field shows.
+    """
+
+    def __init__(self, theme: Theme, name: str, path: str, shorten: Callable[[str, str], str] | None = None) -> None:
         super().__init__()
-        self._theme = theme
+        self._theme, self._shorten = theme, shorten
         self._shown: tuple[tuple[tuple[str, str], ...], str] = ((), "")
         self.setObjectName(path)
         self.setAccessibleName(name)
@@ -226,6 +235,16 @@ class Choice(QComboBox):
         self.blockSignals(blocked)
         self.update()
 
+    def shown(self) -> str:
+        """Return what the closed field shows."""
+        key, name = self.currentData(), self.currentText()
+        return self._shorten(key, name) if self._shorten is not None and key is not None else name
+
+    def showPopup(self) -> None:
+        """Open the list, wide enough for its names."""
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + 24)
+        super().showPopup()
+
     def sizeHint(self) -> QSize:
         """Return a size of one line of text and its padding."""
         return QSize(120, 28)
@@ -244,7 +263,7 @@ class Choice(QComboBox):
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
         painter.setPen(p.color("text" if self.isEnabled() else "dim"))
         room = self.rect().adjusted(9, 0, -24, 0)
-        text = painter.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, room.width())
+        text = painter.fontMetrics().elidedText(self.shown(), Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
         x, y = self.width() - 15.0, self.height() / 2.0 - 1.5
         painter.setPen(QPen(p.color("dim"), 1.4))

@@ -227,8 +227,10 @@ def test_commands_are_off_while_they_can_do_nothing(window):
 def test_the_board_panel_says_what_is_there_and_why_what_is_not(window):
     attach(window._store)
     texts = [child.text() for child in window.docks["board"].findChildren(QWidget) if hasattr(child, "text")]
-    assert "package.power_w" in texts
-    assert "absent: no such sensor" in texts
+    assert "Package power" in texts
+    assert "Package temperature: no such sensor" in texts
+    tips = [child.toolTip() for child in window.docks["board"].findChildren(QWidget)]
+    assert "package.power_w\n/sys/class/powercap" in tips
     assert window.docks["board"].aside.text() == "● attached"
 
 

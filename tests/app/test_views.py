@@ -22,6 +22,7 @@ from app.views.headline import why_html
 from app.views.legend import ENTRIES
 from app.views.live_card import Past, TimePlot
 from app.views.marks import DASHES, draw_symbol
+from app.views.names import channel_name, short_name
 from app.views.numbers import NumbersPanel
 from app.views.plots import AXIS_WIDTH, Marks, TickAxis, log_ticks
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS
@@ -272,9 +273,10 @@ def test_measured_dots_stand_beside_the_curve_and_make_the_big_number(curves, st
 
 
 def test_absent_is_words(curves, store):
-    body = {"power_w": {"absent": "no power sensor on this machine"}}
+    body = {"power_w": {"absent": "no power sensor on this machine: no RAPL domain"}}
     store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", store.machine))
-    assert "measured – no power sensor on this machine" in curves.cards[1]._pair.text()
+    assert curves.cards[1]._pair.text().endswith("measured – no power sensor on this machine")
+    assert "no RAPL domain" in curves.cards[1]._pair.toolTip()
 
 
 def test_limits_get_a_sign_and_a_word(curves, store):
@@ -300,7 +302,7 @@ def test_a_categorical_axis_has_names(curves, store):
     store.set("point.weights", "int8")
     assert store.axis == "point.weights"
     ticks = [tick for level in curves.cards[0].plot.bottom._tickLevels for tick in level]
-    names = [name for _, name in store.axis_range("point.weights").options]
+    names = [short_name("point.weights", *option, CATALOGUE) for option in store.axis_range("point.weights").options]
     assert sorted(ticks) == [(float(i), name) for i, name in enumerate(names)]
 
 
@@ -335,7 +337,7 @@ def test_plots_describe_themselves(curves, qtbot):
 
 
 def test_accuracy_says_what_it_is_relative_to(curves, store):
-    assert "4-bit" in accuracy_note(store)
+    assert "4-bit (Q4_1): formats at or above it add no weight error; rounding" in accuracy_note(store)
     assert curves.cards[2]._note.text() == accuracy_note(store)
 
 
@@ -369,7 +371,7 @@ def test_a_missed_accuracy_names_the_prune_rate_that_holds_it(store):
 def test_the_sentence_adds_up_and_names_what_it_proposes(store):
     assert sum(share for _, _, share in advice.shares(store.prediction)) == pytest.approx(1.0)
     text = advice.sentence(store)
-    assert "bound" in text
+    assert "of each token" in text
     assert "saves <b>" in text
     change = advice.changes(store)[0]
     there = store.prediction_of(change.point)
@@ -382,6 +384,58 @@ def test_the_sentence_adds_up_and_names_what_it_proposes(store):
 def test_a_missed_limit_comes_first(store):
     store.set("limits.latency", 1e-4)
     assert advice.sentence(store).startswith("Latency per token misses its limit")
+    store.set("limits.accuracy", 0.999)
+    assert advice.sentence(store).startswith("Limits are missed: latency by <b>")
+    assert "top-1 by <b>" in advice.sentence(store)
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        (
+            {"weights": 3.1, "kv": 5.8, "layers": 1.1},
+            "Decode is <b>memory-bound</b>: 89 % of each token is reading memory (58 % the KV cache, 31 % weights), "
+            "11 % per-layer cost.",
+        ),
+        (
+            {"compute": 7.0, "weights": 1.0, "layers": 2.0},
+            "Decode is <b>compute-bound</b>: 70 % of each token is arithmetic, 20 % per-layer cost.",
+        ),
+        (
+            {"layers": 3.9, "token": 0.2, "weights": 2.9, "kv": 1.8, "unpack": 1.2},
+            "<b>Per-layer cost</b> holds this point up: 41 % of each token, then 29 % weights, 18 % the KV cache.",
+        ),
+        ({"token": 6.0, "weights": 4.0}, "<b>Constant cost</b> holds this point up: 60 % of each token, then 40 %"),
+        ({"weights": 3.0, "kv": 1.8, "layers": 2.6, "unpack": 2.6}, "No single cost dominates: of each token, 30 % w"),
+    ],
+)
+def test_the_verdict_never_contradicts_its_evidence(store, parts, says):
+    prediction = replace(store.prediction, parts_s={key: 1e-3 * value for key, value in parts.items()})
+    assert advice.verdict(prediction).startswith(says)
+
+
+def test_names_are_short_where_there_is_no_room():
+    formats, kv = CATALOGUE.weight_formats, CATALOGUE.kv_formats
+    names = [short_name("point.weights", key, formats[key].name, CATALOGUE) for key in ("int4", "q4_k_m", "fp32")]
+    assert names == ["int4 · 5.0 bit", "Q4_K_M · 4.9 bit", "fp32 · 32 bit"]
+    assert all(len(short_name("point.weights", key, form.name, CATALOGUE)) <= 22 for key, form in formats.items())
+    assert all(len(short_name("point.kv", key, form.name, CATALOGUE)) <= 22 for key, form in kv.items())
+    assert short_name("point.runtime", "llamacpp_gpu", "llama.cpp or Ollama on a GPU", CATALOGUE) == "llama.cpp, GPU"
+
+
+def test_a_closed_drop_down_is_short_and_its_list_and_tool_tip_full(controls, store):
+    choice = controls.choices["point.weights"]
+    full = CATALOGUE.weight_formats[store.point.weights].name
+    assert choice.shown().endswith(" bit")
+    assert choice.currentText() == choice.toolTip() == full
+
+
+def test_sensors_have_names_in_words():
+    assert channel_name("cpu.steal_frac") == "CPU stolen by the host"
+    assert channel_name("cpu0.clock_hz") == "CPU 0 clock"
+    assert channel_name("package.temp_c") == "Package temperature"
+    assert channel_name("gpu.power_w") == "GPU power"
+    assert channel_name("fan.speed_rpm") == "fan.speed_rpm"
 
 
 def test_why_shows_parts_changes_and_the_mark(store):

@@ -1,0 +1,46 @@
+"""Short words for what files and the agent call by a key; the full name or the key stands in a tool tip. Free of Qt."""
+
+from __future__ import annotations
+
+import re
+
+from core.spec import Catalogue
+
+_SHORT = {"builtin": "Trilemma's own", "rkllm_npu": "rkllm, Rockchip NPU", "qnn_npu": "QNN, Qualcomm NPU"}
+_CHANNELS = {
+    "cpu.busy_frac": "CPU busy",
+    "cpu.steal_frac": "CPU stolen by the host",
+    "cpu.load_1min": "Load, 1 min",
+    "memory.available_byte": "Memory available",
+}
+_QUANTITIES = {"power_w": "power", "temp_c": "temperature", "clock_hz": "clock"}
+_CAPITALS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "soc": "SoC"}
+
+
+def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
+    """Return the name of an option for a narrow field: ``int4 · 5.0 bit``, ``llama.cpp, GPU``."""
+    if path == "point.weights":
+        return _format_name(key, name, catalogue.weight_formats[key].bits_per_weight)
+    if path == "point.kv":
+        return _format_name(key, name, catalogue.kv_formats[key].bits_per_value)
+    if path == "point.runtime":
+        return _SHORT.get(key, name.replace(" or Ollama", "").replace(" on a ", ", "))
+    return name.partition(" (")[0]
+
+
+def _format_name(key: str, name: str, bits: float) -> str:
+    shown = name.removeprefix("GGUF ") if name.startswith("GGUF ") else key.replace("_", " ")
+    return f"{shown} · {bits:.1f} bit" if bits < 10 else f"{shown} · {bits:.0f} bit"
+
+
+def channel_name(key: str) -> str:
+    """Return a sensor's name in words: ``cpu0.clock_hz`` is "CPU 0 clock"; another kind of key stays as it is."""
+    if key in _CHANNELS:
+        return _CHANNELS[key]
+    subject, _, quantity = key.rpartition(".")
+    if quantity not in _QUANTITIES:
+        return key
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", subject.replace(".", " ").replace("_", " ")).split()
+    words = [_CAPITALS.get(word, word) for word in words]
+    text = " ".join([*words, _QUANTITIES[quantity]])
+    return text[0].upper() + text[1:]
