@@ -164,7 +164,9 @@ class Workload:
             {
                 "quiet_share": watch.quiet_share,
                 "kv_tokens_read": n_read,
-                "decode_window_s": [start_s, time.perf_counter()],  # over which the agent integrates the power
+                # over which the agent integrates the power, and what was generated in it
+                "decode_window_s": [start_s, time.perf_counter()],
+                "decode_window_tokens": len(watch.durations_s),
             },
             self._decode_notes(point, prompt, watch),
         )

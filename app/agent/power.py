@@ -241,7 +241,7 @@ def add_energy(
     ----------
     body
         A measured run. Its conditions carry `decode_window_s`, start and end of the timed steps in seconds of the
-        monotonic clock, which is taken out here.
+        monotonic clock, and `decode_window_tokens`, the tokens generated in it; both are taken out here.
     meter
         What the total power has been.
     absent
@@ -255,8 +255,8 @@ def add_energy(
     """
     conditions = dict(body.get("conditions", {}))
     start_s, end_s = conditions.pop("decode_window_s", (0.0, 0.0))
+    n_tokens = conditions.pop("decode_window_tokens", 0)
     body = {**body, "conditions": conditions}
-    n_tokens = body.get("decode_s", {}).get("n", 0)
     energy_j = None
     if not absent:
         if not n_tokens or end_s <= start_s:

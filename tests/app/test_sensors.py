@@ -510,9 +510,10 @@ def test_energy_of_a_fast_stream_is_exact_in_bounded_memory():
     assert meter.energy_j(2 * SECOND, int(2.5 * SECOND), 0) == pytest.approx(10)
 
 
-def body(window_s=(1.0, 2.0), n=50):
+def body(window_s=(1.0, 2.0), n=40):  # 10 of the 50 tokens were disturbed
     record = {"median": 0.02, "q05": 0.02, "q95": 0.02, "n": n, "provenance": "measured"}
-    return {"decode_s": record, "conditions": {"threads": 2, "decode_window_s": list(window_s)}, "notes": ["a"]}
+    window = {"decode_window_s": list(window_s), "decode_window_tokens": 50}
+    return {"decode_s": record, "conditions": {"threads": 2, **window}, "notes": ["a"]}
 
 
 def test_a_measured_body_gets_power_and_energy_of_its_decode_window():
