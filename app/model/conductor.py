@@ -1,7 +1,7 @@
 """Owns the session with the board: what the board says goes into the store, what the user wants goes to the board.
 
-Events arrive on the session's reader thread and wait in a queue; a timer at the frame rate empties it in the GUI
-thread, so that a thousand samples a second cost one notification a frame.
+Events arrive on the session's reader thread and wait in a queue; a timer at the frame rate, slower while a speed is
+measured, empties it in the GUI thread, so that a thousand samples a second cost one notification a frame.
 
 The order of things: on attach the memory bandwidth, the point on the screen, then the calibration plan, the speed of
 all its points before the accuracy, each as far as it was not measured on this machine before. Every measurement teaches
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from app.model.calibration import Fit
 
 FRAME_MS = 16
+UNDISTURBED_MS = 200
+"""Pace of the same while a speed is measured: on this machine every frame of ours interrupts what is timed."""
 REST_MS = 250
 """A slider that has not moved for this long is at rest, and its point is measured."""
 MAX_EVENTS_A_FRAME = 256
@@ -170,6 +172,8 @@ class Conductor(QObject):
             if n_lost != self._store.link.n_lost:
                 self._store.set_link(n_lost=n_lost)
             self._store.changed.emit("samples")
+        timed = any(request.kind == "bandwidth" or request.what == SPEED for request in self._pending.values())
+        self._frame.setInterval(UNDISTURBED_MS if timed else FRAME_MS)
 
     def _handle(self, event: Event | _Calibrated) -> None:
         match event:
