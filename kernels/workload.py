@@ -26,6 +26,8 @@ WHAT = ("ttft", "quality", "decode")
 N_SCORED = 256
 """Tokens behind the context that accuracy is measured on."""
 WARM_UP_STEPS, MIN_STEPS, MAX_STEPS, MIN_DECODE_S = 3, 32, 200, 0.6
+ENOUGH_QUIET_STEPS, MAX_DECODE_S = 32, 2.0
+"""Decoding goes on until so many steps were undisturbed, but not for longer than that."""
 MIN_TTFT_S, MAX_TTFT_RUNS = 1.0, 5
 QUIET_SHARE_WANTED = 0.2
 _DECODER_BYTE, _PROMPT_BYTE, _REFERENCE_BYTE = 1 << 30, 1 << 30, 512 << 20
@@ -149,7 +151,8 @@ class Workload:
             if count == WARM_UP_STEPS:
                 watch, start_s = Stopwatch(), time.perf_counter()
             elapsed_s = time.perf_counter() - start_s
-            if count >= WARM_UP_STEPS + MIN_STEPS and elapsed_s >= MIN_DECODE_S:
+            enough = sum(watch.quiet) >= ENOUGH_QUIET_STEPS or elapsed_s >= MAX_DECODE_S
+            if count >= WARM_UP_STEPS + MIN_STEPS and elapsed_s >= MIN_DECODE_S and enough:
                 break
             step(0.7 + 0.3 * min(1, elapsed_s / MIN_DECODE_S), "generating tokens")
             watch.time(generate)

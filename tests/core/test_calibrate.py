@@ -245,10 +245,11 @@ def test_plan_beats_points_at_random():
 
     def spread(points):
         posterior = calibrate([board.measure(p) for p in points], CATALOGUE, check=False).posterior
-        said = [predict(p, CATALOGUE, posterior).decode_s for p in GRID]
+        said = [predict(p, CATALOGUE, posterior).decode_s for p in both]
         return np.mean([np.log(s.q95 / s.q05) for s in said])
 
-    short = [p for p in GRID if p.context_tokens <= 2048]
+    both = [replace(p, kv=kv) for p in GRID for kv in ("bf16", "int8")]
+    short = [p for p in both if p.context_tokens <= 2048]
     at_random = [spread([short[i] for i in rng.choice(len(short), 8, replace=False)]) for _ in range(10)]
     assert spread(calibration_plan(CATALOGUE)) < np.median(at_random)
 
