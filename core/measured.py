@@ -6,7 +6,7 @@ Times and accuracy have no parameter in common, so they are two sets of rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPo
     Times taken while other work interrupted the steps are less certain than their spread shows, since it slows them
     all: ``conditions`` says which share was left alone.
     """
-    busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 2
+    busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 3
     decode_s, log_sd = _value(body.get("decode_s"), busy)
     ttft_s, ttft_log_sd = _value(body.get("ttft_s"), busy)
     mean_kl, kl_log_sd = _divergence(body.get("mean_kl"))
@@ -76,6 +76,35 @@ def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPo
     return MeasuredPoint(
         point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored, energy_j, covers
     )
+
+
+def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+    """Put the repeats of each operating point together, in the order of their first.
+
+    Of its n times the least stands for the point: other work on the machine only ever adds to a time, often for
+    minutes, and the model is of the board left alone. It is n times as certain as one of them, as the least of n
+    exponential delays is. Accuracy and energy are the last measured.
+    """
+    repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
+    for measured in points:
+        repeats.setdefault(measured.point, []).append(measured)
+    return [_together(of_point) for of_point in repeats.values()]
+
+
+def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
+    """Merge the repeats of one operating point."""
+    merged = repeats[-1]
+    decode = sorted((m.decode_s, m.log_sd) for m in repeats if m.decode_s is not None)
+    ttft = sorted((m.ttft_s, m.ttft_log_sd) for m in repeats if m.ttft_s is not None)
+    if decode:
+        merged = replace(merged, decode_s=decode[0][0], log_sd=decode[0][1] / len(decode))
+    if ttft:
+        merged = replace(merged, ttft_s=ttft[0][0], ttft_log_sd=ttft[0][1] / len(ttft))
+    for names in (("mean_kl", "kl_log_sd"), ("top1_agreement", "n_scored"), ("energy_j", "power_covers")):
+        last = next((m for m in reversed(repeats) if getattr(m, names[0]) is not None), None)
+        if last is not None:
+            merged = replace(merged, **{name: getattr(last, name) for name in names})
+    return merged
 
 
 def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:

@@ -31,7 +31,7 @@ GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0,
 """Weight formats, contexts and prune rates of ``--grid``."""
 
 GRID_ROUNDS = 3
-"""How often ``--grid`` goes through its points: a machine drifts, and a point measured at several times shows it."""
+"""How often ``--grid`` goes through its points: a shared machine is slower for minutes, which a later round escapes."""
 
 
 GRID_HELP = "measure the decode time of 64 points (formats x contexts x alpha) in three rounds, about five minutes"

@@ -10,7 +10,7 @@ from app.model import axes
 from app.model.measurements import Measurement
 from core.calibrate import PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate
 from core.explore import next_measurement
-from core.measured import MeasuredPoint, measured_point
+from core.measured import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, OperatingPoint
 
 NEWEST = 400
@@ -43,10 +43,11 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue) -> Fit | None
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return what calibration needs of the newest measurements whose points the catalogue knows."""
+    """Return what calibration needs of the newest measurements whose points the catalogue knows, repeats together."""
     known = [m for m in measurements if axes.exists(m.point, catalogue)]
     points = [measured_point(axes.canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
-    return [p for p in points if (p.decode_s, p.ttft_s, p.mean_kl, p.top1_agreement) != (None, None, None, None)]
+    told = [p for p in points if (p.decode_s, p.ttft_s, p.mean_kl, p.top1_agreement) != (None, None, None, None)]
+    return pooled(told)
 
 
 def candidates() -> list[OperatingPoint]:

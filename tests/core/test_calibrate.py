@@ -5,7 +5,7 @@ import pytest
 
 from core.calibrate import calibrate, calibration_plan
 from core.load import load_catalogue
-from core.measured import MeasuredPoint, measured_point
+from core.measured import MeasuredPoint, measured_point, pooled
 from core.parameters import extended, prior, ratio_names
 from core.scenario import predict
 from core.spec import OperatingPoint, Provenance
@@ -228,6 +228,24 @@ def test_a_run_on_a_busy_machine_counts_less():
     assert quiet.log_sd == measured_point(BASE, body).log_sd
     assert half.log_sd < 1.5 * quiet.log_sd
     assert busy.log_sd == pytest.approx(0.2, rel=0.01)
+
+
+def test_repeats_of_a_point_stand_for_one():
+    other = replace(BASE, alpha=0.5)
+    first = MeasuredPoint(BASE, 0.012, 0.03)
+    points = [
+        first,
+        MeasuredPoint(other, 0.009, 0.01),
+        MeasuredPoint(BASE, 0.010, 0.02, ttft_s=1.0, mean_kl=0.3, kl_log_sd=0.1),
+        MeasuredPoint(BASE, 0.015, 0.01, ttft_s=2.0, mean_kl=0.2, kl_log_sd=0.2, top1_agreement=0.9, n_scored=10),
+    ]
+    together, alone = pooled(points)
+    assert (together.decode_s, together.ttft_s, together.mean_kl, together.top1_agreement) == (0.010, 1.0, 0.2, 0.9)
+    assert together.log_sd == pytest.approx(0.02 / 3)
+    assert (together.kl_log_sd, together.n_scored) == (0.2, 10)
+    assert alone == points[1]
+    assert pooled([first]) == [first]
+    assert pooled([MeasuredPoint(BASE, None)]) == [MeasuredPoint(BASE, None)]
 
 
 def test_plan_spans_formats_and_extremes_within_a_minute():
