@@ -1,4 +1,4 @@
-"""This PySide6 keeps the references it takes: one that loses a None per call aborts a live window after about 100 frames."""
+"""This PySide6 keeps its references: one that loses a None per call aborts a live window after about 100 frames."""
 
 import subprocess
 import sys
