@@ -7,6 +7,7 @@ symbol         meaning                                           function       
 =============  ================================================  =================================  ======
 W              bytes of weights streamed per token               traffic.weight_byte                M1 A01
 K              bytes of KV cache per cached token                traffic.kv_byte_per_token          M1 A01
+N_w            weights that must be unpacked                     traffic.unpacked_weights           M1
 alpha_eff      share of KV bytes that pruning saves              traffic.alpha_effective            M1
 F              operations of one decoded token                   traffic.decode_flop                M1
 F_pre          operations of a prompt                            traffic.prefill_flop               M2
@@ -134,6 +135,11 @@ Above them: `parameters` (what measurements teach, and its priors), `accuracy` (
 operating point to its prediction), `measured`, `robust`, `calibrate`, `crosscheck` (measurements to a posterior, and
 how far to trust it), `design` and `explore` (what to measure next, what limits a point), `load` and `gguf_header`
 (resources and model files), `spec` and `units` (the vocabulary).
+
+Of published measurements: `published_rows` and `comparable` (a table's rows as operating points), `population` (the
+priors of runtimes, learned over boards), `published_fit` and `calibration_file` (what rows teach of one board),
+`transfer` (to another power mode), `splits`, `scores` and `validation` (how well all that predicts). Of many points:
+`sweep` (grids, fronts, knees, the largest context) and `sensitivity` (elasticities, Sobol indices).
 
 Of power, heat, battery and time: `throttle` (what a hot board does), `discharge` (a battery followed in time), `cosim`
 (power, heat, throttling and battery together), `endurance` (how long a board holds an operating point), `load_energy`,

@@ -60,17 +60,37 @@ def choose(
     left = list(range(len(candidates)))
     chosen: list[Choice] = []
     while left and len(chosen) < n:
-        along = mine[left] @ posterior.log_cov  # (n_left, p)
-        spread = np.sum(along * mine[left], axis=1) + posterior.decode_log_sd**2
-        gain = np.mean(np.square(along @ aims.T), axis=1) / spread
-        best = int(np.argmax(gain))
-        cov = posterior.log_cov - np.outer(along[best], along[best]) / spread[best]
-        after = replace(posterior, log_cov=(cov + cov.T) / 2.0)
+        best, cov = most_informative(mine[left], aims, posterior.log_cov, posterior.decode_log_sd)
+        after = replace(posterior, log_cov=cov)
         narrowing = 1.0 - _mean_sd(aims, after) / _mean_sd(aims, posterior)
         chosen.append(Choice(candidates[left[best]], posterior, after, narrowing))
         posterior = after
         del left[best]
     return chosen
+
+
+def most_informative(
+    candidates: Floats, aims: Floats, cov: Floats, scatter_log_sd: float | Floats
+) -> tuple[int, Floats]:
+    """Return which candidate lowers the mean variance of the aims most, and the covariance after it is measured.
+
+    Parameters
+    ----------
+    candidates : array (n, p)
+        Gradients of their log decode times with respect to the parameters.
+    aims : array (m, p)
+        Those of the predictions that are to be narrowed.
+    cov : array (p, p)
+        Covariance of the parameters now.
+    scatter_log_sd : float or array (n,)
+        Standard deviation of a measurement about its prediction.
+    """
+    along = candidates @ cov  # (n, p)
+    spread = np.sum(along * candidates, axis=1) + np.square(scatter_log_sd)
+    gain = np.mean(np.square(along @ aims.T), axis=1) / spread
+    best = int(np.argmax(gain))
+    after = cov - np.outer(along[best], along[best]) / spread[best]
+    return best, (after + after.T) / 2.0
 
 
 def _decode_gradient(posterior: Posterior, points: Sequence[OperatingPoint], catalogue: Catalogue) -> Floats:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from core import calibration_file
 from core.gguf_header import Header, read_header, readable
 from core.spec import Board, Catalogue, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
 from core.toml_table import Table, parse, resource_tables
@@ -40,7 +41,11 @@ def load_catalogue() -> Catalogue:
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
             raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
-    return Catalogue(boards, models, runtimes, weights, kv)
+    published = {(one.board, one.runtime, one.power_mode): one for one in calibration_file.shipped()}
+    for board, runtime, mode in published:
+        if board not in boards or runtime not in runtimes or mode not in boards[board].power_modes:
+            raise ValueError(f"calibrations: got {board}, {runtime}, {mode}, expected keys of the catalogue")
+    return Catalogue(boards, models, runtimes, weights, kv, published)
 
 
 def _weight_format(key: str, table: Table) -> WeightFormat:
@@ -110,6 +115,7 @@ def _model(key: str, table: Table) -> ModelShape:
     exact = table.table("weight_byte_by_format", {})
     weight_byte = {name: exact.number(name, 1e3, 1e14) for name in list(exact.left)}
     reference = table.text("reference_format", default="")
+    caching = table.integer("n_attention_layers", 1, n["n_layers"]) if "n_attention_layers" in table.left else None
     made = ModelShape(
         key=key,
         name=table.text("name"),
@@ -122,6 +128,7 @@ def _model(key: str, table: Table) -> ModelShape:
         damage_scale_log_sd=table.number("damage_scale_log_sd", 0.0, 3.0),
         weight_byte_by_format=weight_byte,
         reference_format=reference,
+        n_attention_layers=caching,
         sources=(sources := dict[str, str]()),
     )
     sources |= table.close()

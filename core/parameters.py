@@ -17,6 +17,7 @@ from core.latency import PARAMETERS
 from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
+KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
 COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
 HEAVY_TAILED = ("model.", "prompt.")  # a few models fit no board's parameters, and must not bend them
@@ -59,12 +60,15 @@ def prior(at: Setting) -> Posterior:
 def ratio_names(at: Setting) -> dict[str, float | Prior]:
     """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
+    of_model = float(np.hypot(at.runtime.model_log_sd, at.model.shape_log_sd))
+    of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
         f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
         f"kappa.{at.kv.key}": KV_FORMAT_LOG_SD,
         f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
-        f"model.{at.model.key}": at.runtime.model_log_sd,
-        f"prompt.{at.model.key}": at.runtime.model_log_sd,
+        f"model.{at.model.key}": of_model,
+        f"prompt.{at.model.key}": of_model,
+        **of_layer,
         **shared,
     }
 
@@ -109,7 +113,7 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDAr
         ("eta", f"eta.{point.weights}"),
         ("kappa", f"kappa.{point.kv}", f"eta.{point.weights}"),
         ("rho",),
-        ("t_layer_s",),
+        ("t_layer_s", f"t_layer_s.{point.kv}"),
         ("t_token_s",),
         ("eta_compute", f"eta_compute.{point.weights}"),
         ("t_layer_prefill_s",),

@@ -27,6 +27,7 @@ from core.spec import (
     Provenance,
     Setting,
 )
+from core.transfer import transferred
 from core.units import Z90, check_range
 
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
@@ -40,7 +41,7 @@ def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) ->
     return latency.DecodeCosts(
         weight_byte=traffic.weight_byte(at.model, at.weights),
         kv_byte=kv_byte,
-        n_unpacked=at.model.body_params + at.model.head_params if at.weights.needs_unpacking else 0.0,
+        n_unpacked=traffic.unpacked_weights(at.model, at.weights),
         flop=traffic.decode_flop(at.model, point.context_tokens, saved),
         n_layers=at.model.n_layers,
         bandwidth_byte_s=bandwidth_byte_s,
@@ -67,6 +68,23 @@ def _saved(point: OperatingPoint, at: Setting) -> Array:
     return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
 
 
+def knowledge(at: Setting, catalogue: Catalogue) -> Posterior:
+    """Return what is known of a board, runtime and power mode before any measurement of the user's.
+
+    What published measurements teach, of this power mode or else of another one and moved to this; the runtime's prior
+    where there are none.
+    """
+    same = catalogue.published.get((at.board.key, at.runtime.key, at.mode.key))
+    if same is not None:
+        return same
+    for mode in at.board.power_modes.values():
+        other = catalogue.published.get((at.board.key, at.runtime.key, mode.key))
+        if other is not None:
+            moved = transferred(other, mode, at.mode)
+            return replace(moved, basis=f"{other.basis} in mode {mode.key}, moved to {at.mode.key}")
+    return prior(at)
+
+
 def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
     """Predict everything about an operating point, or about an array of them.
 
@@ -78,7 +96,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         Where its keys are looked up.
     posterior : Posterior, optional
         What measurements taught. One of another board, runtime or power mode says nothing here and is left aside, as
-        the provenance of the outputs shows.
+        the provenance of the outputs shows; `knowledge` takes its place.
 
     Raises
     ------
@@ -96,7 +114,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.runtime.key,
         at.mode.key,
     ):
-        posterior = prior(at)
+        posterior = knowledge(at, catalogue)
     known = _Known.of(extended(posterior, ratio_names(at) | accuracy.ratios(point, at)), point, at)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))

@@ -100,7 +100,14 @@ class ModelShape:
     damage_scale_log_sd: float = 0.5
     weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
     reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
+    n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
+    shape_log_sd: float = 0.0  # > 0 where layers and heads are a guess: what that adds to the model's factors
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def n_caching_layers(self) -> int:
+        """Layers that attend to a KV cache; the others of a hybrid model carry a state of fixed size."""
+        return self.n_layers if self.n_attention_layers is None else self.n_attention_layers
 
 
 @dataclass(frozen=True, slots=True)

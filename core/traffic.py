@@ -12,6 +12,7 @@ import numpy as np
 from core.spec import Array, KvFormat, ModelShape, WeightFormat
 from core.units import BIT_PER_BYTE, OP_PER_MAC, check_range
 
+EIGHT_BIT = 8.5  # bits per weight of GGUF's 8-bit type with its scales
 PAGE_TOKENS = 16  # tokens in a page of a paged KV cache, as vLLM's default block size
 
 
@@ -33,6 +34,23 @@ def weight_byte(shape: ModelShape, weights: WeightFormat) -> float:
     return bits / BIT_PER_BYTE
 
 
+def unpacked_weights(shape: ModelShape, weights: WeightFormat) -> float:
+    """Return how many weights must be unpacked per decoded token; 0 for formats that the units read directly.
+
+    All of them, but for a file that takes more bits per weight than its format: then it holds some tensors in 8 bit,
+    as GGUF files do where rows do not fill the format's blocks, and the share ``(8.5 - b) / (8.5 - b_format)`` of the
+    weights explains the mean b.
+    """
+    if not weights.needs_unpacking:
+        return 0.0
+    n_weights = shape.body_params + shape.head_params
+    exact = shape.weight_byte_by_format.get(weights.key)
+    if exact is None:
+        return n_weights
+    excess = EIGHT_BIT - BIT_PER_BYTE * exact / n_weights
+    return n_weights * min(max(excess / (EIGHT_BIT - weights.bits_per_weight), 0.0), 1.0)
+
+
 def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
     """Return the bytes of keys and values that one cached token takes [byte], ``2 L H_kv d b / 8``.
 
@@ -40,7 +58,7 @@ def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
     ----------
     Trilemma quantities, A01: 131072 byte for Llama-3-8B in 16 bit.
     """
-    return 2 * shape.n_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
+    return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
 
 
 def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens: int = PAGE_TOKENS) -> Array:
@@ -84,7 +102,9 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
         Share of them that attention skips, 0 <= alpha < 1.
     """
     linear = OP_PER_MAC * (shape.body_params + shape.head_params)
-    return linear + 2 * OP_PER_MAC * shape.n_layers * shape.n_heads * shape.head_dim * context_tokens * (1.0 - alpha)
+    return linear + 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * context_tokens * (
+        1.0 - alpha
+    )
 
 
 def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
@@ -95,7 +115,7 @@ def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
 def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
     """Return the operations of causal attention over a prompt [op], ``2 L H_q d n (n + 1)`` for QK and PV together."""
     n = context_tokens
-    return OP_PER_MAC * shape.n_layers * shape.n_heads * shape.head_dim * n * (n + 1.0)
+    return OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * n * (n + 1.0)
 
 
 def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:

@@ -45,7 +45,7 @@ def _find(key: str) -> ModelShape:
 
 
 def _kv_byte_per_token(model: ModelShape) -> float:
-    return _KV_BYTE * 2 * model.n_layers * model.n_kv_heads * model.head_dim
+    return _KV_BYTE * 2 * model.n_caching_layers * model.n_kv_heads * model.head_dim
 
 
 def _row(model: ModelShape) -> tuple[str, ...]:

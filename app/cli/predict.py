@@ -11,8 +11,8 @@ from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import output_record, point_record
 from app.views.format import output_text, quantity_text
 from core.explore import explain
-from core.scenario import predict
-from core.spec import Absent, Catalogue, OperatingPoint, Prediction
+from core.scenario import knowledge, predict
+from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
 
 UNITS = {
     "decode_s": "s",
@@ -36,15 +36,14 @@ def run(args: argparse.Namespace) -> int:
     catalogue = catalogue_here()
     point = point_from(args, catalogue)
     try:
-        posterior = posterior_for(point, catalogue)
-        prediction = predict(point, catalogue, posterior)
+        known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
+        prediction = predict(point, catalogue, known)
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
-        print_json(document(point, prediction))
+        print_json({**document(point, prediction), "basis": known.basis or None})
     else:
-        covers = posterior.power_covers if posterior and posterior.n_energy else ""
-        _print(point, prediction, catalogue, covers)
+        _print(point, prediction, catalogue, known)
     return 0
 
 
@@ -60,7 +59,7 @@ def document(point: OperatingPoint, prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, power_covers: str) -> None:
+def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, known: Posterior) -> None:
     at = catalogue.setting(point)
     print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
     print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
@@ -68,8 +67,10 @@ def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, 
     print(f"{quantity_text(float(point.context_tokens), 'tokens')} of context{pruned if point.alpha else ''}")
     print()
     print_table([(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()])
+    if known.basis:
+        print(f"\nCalibrated on {known.basis}.")
     if not isinstance(prediction.power_w, Absent):
-        print(f"\nPower covers: {power_covers or at.board.power_rail}.")
+        print(f"\nPower covers: {(known.n_energy and known.power_covers) or at.board.power_rail}.")
     print(f"\n{explain(prediction)}")
     for sentence in prediction.outside:
         print(f"Outside its range: {sentence}.")

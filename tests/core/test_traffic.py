@@ -1,10 +1,13 @@
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from core import traffic
+from core.load import load_catalogue
 from core.spec import KvFormat, ModelShape, WeightFormat
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
@@ -115,3 +118,18 @@ def test_memory_holds_all_weights_the_embedding_and_the_kept_cache():
     assert cache == 2048 * 131072
     kept = traffic.memory_byte(LLAMA3_8B, sixteen, FP16, np.array([2048.0]), 0.25)
     assert kept[0] == traffic.memory_byte(LLAMA3_8B, sixteen, FP16, 512.0)
+
+
+def test_file_of_mixed_types_unpacks_fewer_weights():
+    catalogue = load_catalogue()
+    shape, weights = catalogue.models["qwen2.5-1.5b"], catalogue.weight_formats["q4_k_m"]
+    n_weights = shape.body_params + shape.head_params
+    assert traffic.unpacked_weights(shape, weights) == n_weights
+    assert traffic.unpacked_weights(shape, catalogue.weight_formats["q8_0"]) == 0.0
+    shares = [
+        traffic.unpacked_weights(replace(shape, weight_byte_by_format={"q4_k_m": n_weights * bits / 8}), weights)
+        for bits in (4.5, 4.899, 6.0, 7.5, 8.5, 9.0)
+    ]
+    assert shares[0] == shares[1] == n_weights
+    assert all(b < a for a, b in pairwise(shares[1:5]))
+    assert shares[-1] == shares[-2] == 0.0

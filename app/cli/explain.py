@@ -1,0 +1,187 @@
+"""``trilemma explain``: what limits an operating point, what would help, how far limits are, and on what evidence."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.point import add_point_arguments, point_from
+from app.cli.taught import catalogue_here, posterior_for
+from app.model.records import point_record
+from app.views.format import parse_quantity, quantity_text
+from core.explore import Change, Margin, changes, explain, margins
+from core.parameters import extended, physical_parameters, ratio_names
+from core.scenario import knowledge, predict
+from core.sensitivity import elasticities
+from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.sweep import largest_context
+from core.units import Z90
+
+LIMITS = {
+    "max-latency": ("latency_s", "s", "longest time of a token, such as 100ms"),
+    "max-power": ("power_w", "W", "most power, such as 15W"),
+    "min-accuracy": ("accuracy_frac", "frac", "least agreement with the reference, such as 95%%"),
+}
+"""Option -> argument of `core.explore.margins`, unit and help."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the operating point and the limits."""
+    add_point_arguments(parser)
+    group = parser.add_argument_group("limits")
+    for option, (_, _, words) in LIMITS.items():
+        group.add_argument(f"--{option}", metavar="VALUE", help=words)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain the point."""
+    catalogue = catalogue_here()
+    point = point_from(args, catalogue)
+    limits = _limits(args)
+    known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
+    try:
+        found = document(point, catalogue, known, limits)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def _limits(args: argparse.Namespace) -> dict[str, float]:
+    limits = {}
+    for option, (name, unit, _) in LIMITS.items():
+        given = getattr(args, option.replace("-", "_"))
+        if given is not None:
+            try:
+                limits[name] = parse_quantity(given, unit, name=option)
+            except ValueError as error:
+                raise UserError(str(error)) from error
+            top = 1.0 if unit == "frac" else float("inf")
+            if not 0.0 < limits[name] < top:
+                raise UserError(
+                    f"{option}: got {given}, expected more than 0{' and under 100 %' if top == 1.0 else ''}"
+                )
+    return limits
+
+
+def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float]) -> dict[str, Any]:
+    """Return what there is to say about a point (scalars only) as JSON values."""
+    prediction = predict(point, catalogue, known)
+    slopes = elasticities(point, catalogue, known)
+    longest = largest_context(
+        point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
+    )
+    return {
+        "point": point_record(point),
+        "limits": explain(prediction),
+        "parts_frac": _parts(prediction),
+        "binding": str(prediction.binding),
+        "changes": [_change(change) for change in changes(point, catalogue, known)],
+        "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
+        "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
+        "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
+        "evidence": _evidence(point, catalogue, known),
+        "outside": list(prediction.outside),
+    }
+
+
+def _memory(point: OperatingPoint, catalogue: Catalogue) -> float | None:
+    return catalogue.setting(point).board.memory_byte
+
+
+def _parts(prediction: Prediction) -> dict[str, float]:
+    if isinstance(prediction.decode_s, Absent):
+        return {}
+    total = sum(float(part) for part in prediction.parts_s.values())
+    return {name: float(part) / total for name, part in prediction.parts_s.items()}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    def known(value: float | None) -> Any:
+        return {"absent": "not predicted for both"} if value is None else value
+
+    return {
+        "change": change.text,
+        "decode_s_frac": change.decode_frac,
+        "energy_j_per_token_frac": known(change.energy_frac),
+        "top1_agreement_difference": known(change.top1_difference),
+    }
+
+
+def _margin(margin: Margin | Absent) -> dict[str, Any]:
+    return {"absent": margin.reason} if isinstance(margin, Absent) else asdict(margin)
+
+
+def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> dict[str, Any]:
+    """Say where the numbers behind the point come from: the data sheet's, and the parameters with their intervals."""
+    at = catalogue.setting(point)
+    known = extended(known, ratio_names(at))
+    origin = known.basis or (f"{known.n_decode} measurements on this board" if known.n_decode else "")
+    sources = at.board.sources
+    return {
+        "bandwidth_byte_s": {
+            "value": float(point.bandwidth_byte_s or known.bandwidth_byte_s),
+            "source": "asked for" if point.bandwidth_byte_s else sources.get(f"{at.mode.key}.bandwidth_byte_s", ""),
+        },
+        "weight_byte_source": at.model.sources.get("weight_byte_by_format", "")
+        if at.weights.key in at.model.weight_byte_by_format
+        else f"parameters x bits ({at.weights.source})",
+        "parameters": {
+            one.key: {
+                "value": one.median(known),
+                "unit": one.unit,
+                "log_sd": one.log_sd(known),
+                "meaning": one.meaning,
+                "source": f"calibrated on {origin}" if origin else at.runtime.sources.get(one.names[0], ""),
+            }
+            for one in physical_parameters([point], with_ttft=True)
+        },
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(found["limits"])
+    if found["changes"]:
+        print("\nWhat would make it faster, by prediction:")
+        print_table([("CHANGE", "DECODE", "ENERGY", "TOP-1"), *map(_change_row, found["changes"])])
+    if found["margins"]:
+        print("\nMargins to the limits (1 is none used, below 0 breaks it):")
+        print_table([(name, *_margin_row(margin)) for name, margin in found["margins"].items()])
+    longest = found["largest_context_tokens"]
+    text = longest["absent"] if isinstance(longest, dict) else quantity_text(float(longest), "tokens")
+    print(f"\nLargest context: {text}.")
+    evidence = found["evidence"]
+    bandwidth = evidence["bandwidth_byte_s"]
+    print(f"\nBandwidth {quantity_text(bandwidth['value'], 'byte/s')}: {bandwidth['source'] or 'no source'}")
+    print(f"Bytes of weights: {evidence['weight_byte_source']}")
+    for one in evidence["parameters"].values():
+        factor = float(np.exp(Z90 * one["log_sd"]))
+        print(f"{one['meaning']}: {one['value']:.4g} {one['unit']} (x/÷ {factor:.2f}), {one['source']}")
+    for sentence in found["outside"]:
+        print(f"Outside its range: {sentence}.")
+
+
+def _change_row(change: dict[str, Any]) -> tuple[str, ...]:
+    def percent(value: Any) -> str:
+        return "–" if isinstance(value, dict) else f"{100 * value:+.1f} %"
+
+    difference = change["top1_agreement_difference"]
+    return (
+        change["change"],
+        percent(change["decode_s_frac"]),
+        percent(change["energy_j_per_token_frac"]),
+        percent(difference).replace(" %", " points"),
+    )
+
+
+def _margin_row(margin: dict[str, Any]) -> tuple[str, ...]:
+    if "absent" in margin:
+        return (f"– ({margin['absent']})",)
+    return (f"{margin['median']:+.2f} [{margin['low']:+.2f}, {margin['high']:+.2f}]",)

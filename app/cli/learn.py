@@ -1,0 +1,148 @@
+"""``trilemma learn TABLE.csv --into FOLDER``: priors of runtimes and fits of boards from published measurements."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.published_table import compared_table
+from core import calibration_file
+from core.load import load_catalogue
+from core.population import LEARNED, MODEL_LOG_SD, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
+from core.published_fit import PublishedFit, fit_all
+from core.spec import Catalogue, Runtime
+
+OWN = "builtin"
+"""The runtime whose priors no table speaks of: Trilemma's own decoder."""
+
+PRIORS = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the table and where to write."""
+    parser.add_argument("table", metavar="TABLE.csv", help="published measurements, in the columns of `validate`")
+    parser.add_argument("--into", metavar="FOLDER", help="write runtimes/*.toml and calibrations/*.json into it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn, write if asked to, and report."""
+    catalogue = replace(load_catalogue(), published={})
+    _, compared = compared_table(args.table, catalogue)
+    population = Learner(compared.rows, compared.catalogue).learn()
+    runtimes = learned(compared.catalogue, population)
+    fits = fit_all(replace(compared, catalogue=replace(compared.catalogue, runtimes=runtimes)), catalogue)
+    if args.into is not None:
+        _write(Path(args.into), runtimes, catalogue, population, fits, Path(args.table).name)
+    if args.json:
+        print_json(_document(runtimes, population, fits))
+    else:
+        _print(runtimes, population, fits)
+    return 0
+
+
+def learned(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
+    """Return the runtimes with the priors that were learned."""
+    return {key: one if key == OWN else population.applied(one) for key, one in catalogue.runtimes.items()}
+
+
+def _write(
+    folder: Path,
+    runtimes: dict[str, Runtime],
+    catalogue: Catalogue,
+    population: Population,
+    fits: list[PublishedFit],
+    table: str,
+) -> None:
+    source = (
+        f"`trilemma learn {table}`: empirical Bayes over {population.n_rows} decode rows of {population.n_groups} "
+        "board x runtime x mode groups"
+    )
+    try:
+        for name in ("runtimes", calibration_file.FOLDER):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        for key, runtime in runtimes.items():
+            if key != OWN:
+                text = _toml(runtime, catalogue.runtimes[key].sources, source)
+                (folder / "runtimes" / f"{key}.toml").write_text(text, "utf-8")
+        for fit in fits:
+            known = fit.posterior
+            name = f"{known.board}.{known.runtime}.{known.power_mode}.json"
+            text = json.dumps(calibration_file.document(known, _about(fit, table)), indent=1, allow_nan=False)
+            (folder / calibration_file.FOLDER / name).write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise UserError(f"into: {error.strerror}: {error.filename}") from error
+
+
+def _about(fit: PublishedFit, table: str) -> dict[str, Any]:
+    return {
+        "source": f"`trilemma learn {table}`: {', '.join(fit.sources)}",
+        "n_rows": fit.n_rows,
+        "n_models": fit.n_models,
+        "leave_one_model_out": asdict(fit.leave_one_model_out) if fit.leave_one_model_out else None,
+    }
+
+
+def _toml(runtime: Runtime, sources: Any, source: str) -> str:
+    lines = [
+        f'name = "{runtime.name}"',
+        f"knobs = [{', '.join(json.dumps(knob) for knob in runtime.knobs)}]",
+        f"model_log_sd = {MODEL_LOG_SD}",
+        f"size_log_sd = {SIZE_LOG_SD}",
+        f"repeat_log_sd = {REPEAT_LOG_SD}",
+    ]
+    for name in PRIORS:
+        prior = getattr(runtime, name)
+        said = source if name in LEARNED else sources[name]
+        lines += ["", f"[{name}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
+        lines.append(f"source = {json.dumps(said, ensure_ascii=False)}")
+    lines += [
+        "",
+        "[sources]",
+        'model_log_sd = "[prior] between models on one board, kernel coverage of an architecture"',
+        'size_log_sd = "[prior] what models of similar size share beyond the equations"',
+        'repeat_log_sd = "[prior] of a new run; tables of one board and model differ by 3 to 10 %"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _document(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> dict[str, Any]:
+    return {
+        "n_groups": population.n_groups,
+        "n_rows": population.n_rows,
+        "runtimes": {
+            key: {name: asdict(getattr(runtime, name)) for name in PRIORS}
+            for key, runtime in runtimes.items()
+            if key != OWN
+        },
+        "calibrations": [
+            {
+                "board": fit.posterior.board,
+                "runtime": fit.posterior.runtime,
+                "power_mode": fit.posterior.power_mode,
+                "n_rows": fit.n_rows,
+                "n_models": fit.n_models,
+                "leave_one_model_out": asdict(fit.leave_one_model_out) if fit.leave_one_model_out else None,
+            }
+            for fit in fits
+        ],
+    }
+
+
+def _print(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> None:
+    print(f"{population.n_rows} decode rows of {population.n_groups} boards, runtimes and power modes\n")
+    rows: list[tuple[str, ...]] = [("RUNTIME", *(name.upper() for name in LEARNED))]
+    for key, runtime in runtimes.items():
+        if key != OWN:
+            rows.append((key, *(f"{getattr(runtime, name).median:.3g}" for name in LEARNED)))
+    print_table(rows)
+    print()
+    table: list[tuple[str, ...]] = [("BOARD", "RUNTIME", "MODE", "ROWS", "MODELS", "A MODEL LEFT OUT")]
+    for fit in fits:
+        score, known = fit.leave_one_model_out, fit.posterior
+        error = f"{100 * score.median_error_frac:.1f} %" if score else "-"
+        table.append((known.board, known.runtime, known.power_mode, str(fit.n_rows), str(fit.n_models), error))
+    print_table(table)

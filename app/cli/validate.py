@@ -1,0 +1,166 @@
+"""``trilemma validate TABLE.csv``: predictions beside a table of published measurements, by honest splits."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+from app.cli.learn import learned
+from app.cli.output import print_json, print_table
+from app.cli.published_table import compared_table
+from core.comparable import Comparison
+from core.load import load_catalogue
+from core.population import Learner
+from core.published_rows import COLUMNS, PublishedTable
+from core.spec import Catalogue
+from core.validation import FEW_MODELS, METHODS, QUANTITIES, GroupReport, Report, validate
+
+EPILOG = "columns (* needed; others are kept and named, optional ones may be missing):\n" + "\n".join(
+    f"  {'*' if about.needed else ' '} {name:<20} {about.meaning}" for name, about in COLUMNS.items()
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the table and how strict to be."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("table", metavar="TABLE.csv", help="published measurements, one a row")
+    parser.add_argument(
+        "--leave-board-out",
+        action="store_true",
+        help="learn the priors anew from the table without each board's own rows, and use no shipped fit",
+    )
+    parser.add_argument("--groups", action="store_true", help="print every group, not only the summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare and report."""
+    catalogue = load_catalogue()
+    if args.leave_board_out:
+        catalogue = replace(catalogue, published={})
+    table, compared = compared_table(args.table, catalogue)
+    report = validate(compared, _without_board(compared) if args.leave_board_out else None)
+    if args.json:
+        print_json(document(args.table, table, compared, report, leave_board_out=args.leave_board_out))
+    else:
+        _print(table, compared, report, every_group=args.groups)
+    return 0
+
+
+def _without_board(compared: Comparison) -> Callable[[str], Catalogue]:
+    """Return the catalogue for a board with priors that were learned without its rows; learned once a board."""
+    learner, known = Learner(compared.rows, compared.catalogue), dict[str, Catalogue]()
+
+    def catalogue_of(board: str) -> Catalogue:
+        left_out = board if board in learner.boards else ""
+        if left_out not in known:
+            runtimes = learned(compared.catalogue, learner.learn(left_out))
+            known[left_out] = replace(compared.catalogue, runtimes=runtimes)
+        return known[left_out]
+
+    return catalogue_of
+
+
+def document(
+    name: str, table: PublishedTable, compared: Comparison, report: Report, *, leave_board_out: bool
+) -> dict[str, Any]:
+    """Return the report as JSON values."""
+    return {
+        "table": name,
+        "leave_board_out": leave_board_out,
+        "n_rows": len(table.rows) + len({problem.line for problem in table.problems}),
+        "n_compared": len(compared.rows),
+        "problems": [problem._asdict() for problem in table.problems],
+        "left_out": [{"line": line, "reason": reason} for line, reason in compared.left_out],
+        "extra_columns": list(table.extra_columns),
+        "summary": {
+            quantity: {
+                "all_groups": _summaries(report, quantity, 1),
+                f"groups_of_{FEW_MODELS}_models": _summaries(report, quantity, FEW_MODELS),
+            }
+            for quantity in QUANTITIES
+        },
+        "groups": [_group(group) for group in report.groups],
+    }
+
+
+def _summaries(report: Report, quantity: str, fewest: int) -> dict[str, Any]:
+    found = {method: report.summary(quantity, method, fewest) for method in METHODS}
+    return {method: _without_none(asdict(summary)) for method, summary in found.items() if summary is not None}
+
+
+def _group(group: GroupReport) -> dict[str, Any]:
+    return {
+        "board": group.board,
+        "unit": group.unit,
+        "runtime": group.runtime,
+        "power_mode": group.power_mode,
+        "weights": group.weights,
+        "outside": group.outside or None,
+        "bandwidth_stated": group.bandwidth_stated,
+        "n_models": group.n_models,
+        **{
+            quantity: {
+                "n_rows": group.n_rows[quantity],
+                **{method: _without_none(asdict(score)) for method, score in group.scores[quantity].items()},
+            }
+            for quantity in QUANTITIES
+            if group.n_rows[quantity]
+        },
+    }
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"absent": "this way to predict gives no interval"} if value is None else value
+        for name, value in values.items()
+    }
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def _print(table: PublishedTable, compared: Comparison, report: Report, *, every_group: bool) -> None:
+    print(f"{len(compared.rows)} rows compared, {len(compared.left_out)} left out, {len(table.problems)} problems")
+    for problem in table.problems[:20]:
+        print(f"  {problem}")
+    reasons = dict[str, int]()
+    for _, reason in compared.left_out:
+        reasons[reason] = reasons.get(reason, 0) + 1
+    for reason, n in sorted(reasons.items(), key=lambda item: -item[1])[:10]:
+        print(f"  {n} x {reason}")
+    for quantity in QUANTITIES:
+        for fewest, of in ((1, "all groups"), (FEW_MODELS, f"groups of {FEW_MODELS} models or more")):
+            rows = [row for method in METHODS if (row := _summary_row(report, quantity, method, fewest))]
+            if rows:
+                print(f"\n{quantity}, {of}: errors of groups' medians")
+                print_table([("", "GROUPS", "ROWS", "MEDIAN", "MEAN", "90 % UNDER", "IN 90 %", "q95/q05"), *rows])
+    if every_group:
+        _print_groups(report)
+
+
+def _summary_row(report: Report, quantity: str, method: str, fewest: int) -> tuple[str, ...] | None:
+    found = report.summary(quantity, method, fewest)
+    if found is None:
+        return None
+    shares = (found.median_of_medians_frac, found.mean_of_means_frac, found.median_of_p90_frac)
+    coverage = "–" if found.coverage_frac is None else f"{100 * found.coverage_frac:.0f} %"
+    ratio = "–" if found.interval_ratio is None else f"{found.interval_ratio:.2f}"
+    percents = (f"{100 * share:.1f} %" for share in shares)
+    return (method, str(found.n_groups), str(found.n_rows), *percents, coverage, ratio)
+
+
+def _print_groups(report: Report) -> None:
+    for quantity in QUANTITIES:
+        rows: list[tuple[str, ...]] = []
+        for group in report.groups:
+            scores = group.scores[quantity]
+            if scores:
+                name = " / ".join((group.board, group.unit, group.runtime, group.power_mode or "-", group.weights))
+                cells = (f"{100 * scores[m].median_error_frac:.1f}" if m in scores else "" for m in METHODS)
+                rows.append((name, str(group.n_rows[quantity]), str(group.n_models), *cells, group.outside))
+        if rows:
+            print(f"\n{quantity}: median error in % by group")
+            print_table([("GROUP", "ROWS", "MODELS", *METHODS, "OUTSIDE"), *rows])

@@ -1,0 +1,369 @@
+"""Published rows as operating points: which catalogue entries they mean, and entries for what is not in it.
+
+A row names its board, runtime, model and format in its authors' words. What the catalogue knows is taken from it, but
+for the bandwidth and the bytes that the row itself states. The rest is described by the row: a board by its bandwidth,
+a model by its parameters (shape as is typical of that many), a format by its bits. Nothing here looks at what was
+measured, except at which quantities were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core import traffic
+from core.published_rows import PublishedRow
+from core.spec import Board, Catalogue, ModelShape, OperatingPoint, PowerMode, WeightFormat
+from core.units import BIT_PER_BYTE
+
+RUNTIMES = (
+    ("rkllm", "rkllm"),
+    ("qnn", "qnn"),
+    ("genie", "qnn"),
+    ("mlc", "mlc"),
+    ("tinychat", "tinychat"),
+    ("vllm", "vllm"),
+    ("tensorrt", "tensorrt"),
+    ("mlx", "mlx"),
+    ("executorch", "executorch"),
+    ("t-mac", "tmac"),
+    *(
+        (word, "llamacpp")
+        for word in ("llama", "ollama", "lmstudio", "smallthinker", "cactus", "powerinfer", "koboldcpp")
+    ),
+)
+"""Word in a runtime's name -> stem of the catalogue's key, to which the unit is added; the first that fits counts."""
+
+FORMAT_PARTS = (("q4f16", "q4f16"), ("awq", "w4a16_g128"), ("gptq", "w4a16_g128"))
+"""Part of a format's name -> key of the catalogue; the first that fits counts."""
+
+FORMAT_WORDS = {"f16": "fp16", "f32": "fp32", "w16a16": "fp16"}
+"""Word for a format -> key of the catalogue, where they differ."""
+
+UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
+LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
+UNTIED_EMBEDDING_FRAC = 0.05  # of the parameters, where only a total is stated (median of the catalogue's models)
+UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
+UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
+UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
+PREFILL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 5.0, "gpu": 60.0, "npu": 50.0}
+"""[prior] operations reached in prefill per byte of peak bandwidth, where no compute rate is stated."""
+PREFILL_OP_LOG_SD = 1.0
+ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
+FP16_BYTE = 2
+DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
+TYPICAL_LOG_SD = 0.12  # [prior] of the times of a model whose shape is only typical of its size
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """A row that can be compared with a prediction."""
+
+    row: PublishedRow
+    group: tuple[str, str, str, str]  # board, unit, runtime and power mode, in the table's words
+    weights: str  # format in the table's words
+    decode: OperatingPoint  # where its decode time and energy belong
+    prompt: OperatingPoint  # where its time to first token belongs
+    bandwidth_stated: bool
+    compute_stated: bool
+    outside: str  # why the equations do not cover it; "" where they do
+    log_sd: float  # how uncertain its figures are by themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rows of a table that can be compared, the catalogue extended by what they describe, and the others."""
+
+    rows: tuple[ComparedRow, ...]
+    catalogue: Catalogue
+    left_out: tuple[tuple[int, str], ...]  # line and reason
+
+
+def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
+    """Turn rows into operating points.
+
+    Parameters
+    ----------
+    rows : sequence of PublishedRow
+    catalogue : Catalogue
+
+    Returns
+    -------
+    Comparison
+        In the order of the rows.
+    """
+    made = _Entries(catalogue)
+    most_threads = dict[tuple[str, ...], float]()
+    for row in rows:
+        key = _group(row)
+        most_threads[key] = max(most_threads.get(key, 0.0), row.number.get("threads", 0.0))
+    compared, left_out = list[ComparedRow](), list[tuple[int, str]]()
+    for row in rows:
+        found = _compared(row, made, most_threads[_group(row)])
+        if isinstance(found, str):
+            left_out.append((row.line, found))
+        else:
+            compared.append(found)
+    boards = {**catalogue.boards, **made.boards}
+    formats = {**catalogue.weight_formats, **made.formats}
+    extended = replace(catalogue, boards=boards, models={**catalogue.models, **made.models}, weight_formats=formats)
+    return Comparison(tuple(compared), extended, tuple(left_out))
+
+
+def _group(row: PublishedRow) -> tuple[str, str, str, str]:
+    return (_board_name(row), row.text["compute"], row.text["runtime"], row.text["power_mode"])
+
+
+def _board_name(row: PublishedRow) -> str:
+    """Return what tells the row's board from others: a key may stand for many boards, whose bandwidth differs."""
+    stated = "dram_bandwidth_gb_s" in row.number
+    return row.text["board_key"] if stated else row.text["board"] or row.text["board_key"]
+
+
+def _unusable(row: PublishedRow) -> str:
+    batch = row.number.get("batch", 1.0)
+    if row.text["trust"].upper() == "X":
+        return "trust X: inconsistent or not comparable"
+    if batch != 1.0:
+        return f"{batch:g} sequences decoded together; everything here is of one"
+    if row.text["compute"] not in UNKNOWN_BANDWIDTH_BYTE_S:
+        return f"decodes on {row.text['compute']}, expected one unit"
+    if row.decode_s is None and row.ttft_s is None and row.energy_j_per_token is None:
+        return "no decode time, time to first token or energy"
+    return ""
+
+
+def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> ComparedRow | str:
+    """Return the row as an operating point, or why it is none."""
+    reason = _unusable(row)
+    found = reason or made.weights_of(row)
+    if isinstance(found, str):
+        return found
+    model, weights, bits = found
+    board, mode = made.board_of(row)
+    threads = row.number.get("threads", most_threads)
+    outside = ""
+    if bits < LEAST_BIT:
+        outside = f"{bits:.3g} bits a weight; the cost of unpacking under {LEAST_BIT:g} is not known"
+    elif threads < most_threads:
+        outside = f"{threads:g} of {most_threads:g} threads; the equations are of all"
+    point = OperatingPoint(
+        board=board,
+        runtime=_runtime_key(row, made.catalogue),
+        power_mode=mode,
+        model=model,
+        weights=weights,
+        kv=made.kv_of(row),
+        bandwidth_byte_s=made.own_bandwidth(row, board, mode),
+    )
+    prompt = row.number.get("prompt_tokens") or UNKNOWN_TOKENS
+    return ComparedRow(
+        row,
+        _group(row),
+        row.text["quant"],
+        replace(point, context_tokens=_context_tokens(row)),
+        replace(point, context_tokens=max(prompt, 1.0)),
+        made.bandwidth_stated[board, mode],
+        made.compute_stated[board, mode],
+        outside,
+        DOUBTFUL_LOG_SD if row.text["trust"].upper() == "C" else 0.0,
+    )
+
+
+def _runtime_key(row: PublishedRow, catalogue: Catalogue) -> str:
+    stem = next((key for word, key in RUNTIMES if word in row.text["runtime"].lower()), "other")
+    key = f"{stem}_{row.text['compute']}"
+    return key if key in catalogue.runtimes else f"other_{row.text['compute']}"
+
+
+def _context_tokens(row: PublishedRow) -> float:
+    """Return the mean context while decoding, as far as the row tells: the prompt and half of what was generated."""
+    prompt = row.number.get("prompt_tokens")
+    tokens = prompt + row.number.get("gen_tokens", UNKNOWN_TOKENS) / 2.0 if prompt else UNKNOWN_TOKENS
+    return max(row.number.get("context_tokens", tokens), 1.0)
+
+
+def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float | None:
+    """Return the parameters that a token reads, as far as the row, the catalogue or the model's name states them."""
+    stated = row.number.get("params_streamed_b")
+    if stated is not None:
+        return stated
+    if known is not None:
+        return known.body_params + known.head_params
+    active = re.search(r"A(\d+(?:\.\d+)?)B\b", row.text["model"])
+    if active:
+        return 1e9 * float(active[1])
+    if row.text["moe_or_sparse"].lower() == "true":
+        return None
+    total = row.number.get("params_b")
+    return None if total is None else total * (1.0 - UNTIED_EMBEDDING_FRAC)
+
+
+def streamed_byte(row: PublishedRow, known: ModelShape | None = None) -> float | None:
+    """Return the bytes of weights that a token reads [byte]; None where the row does not tell.
+
+    The row's own figure where it also states the parameters read; else that share of the whole that the parameters
+    read are of all, since what is stated then counts the input embedding and idle experts.
+    """
+    stated = row.number.get("weight_stream_bytes")
+    if stated is not None and "params_streamed_b" in row.number:
+        return stated
+    params, total = streamed_params(row, known), known.total_params if known else row.number.get("params_b")
+    whole = stated or row.number.get("weight_bytes")
+    if params is None:
+        return stated
+    if total and whole:
+        return whole * min(params / total, 1.0)
+    bits = _bits_stated(row)
+    return params * bits / BIT_PER_BYTE if bits else stated
+
+
+def _bits_stated(row: PublishedRow) -> float | None:
+    return row.number.get("bits_per_weight") or row.number.get("weight_bits")
+
+
+def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float | None) -> ModelShape:
+    """Return the shape that a dense decoder of so many parameters read per token typically has.
+
+    Layers ``24.3 (params / 1e9)**0.233`` (least squares over the catalogue's models, log-sd 0.23); a layer has 12 h**2
+    parameters; heads of 128; a vocabulary of a twentieth; a KV head for four others where the cache is not stated.
+    """
+    n_layers = max(2, round(24.3 * (params / 1e9) ** 0.233))
+    head_params = UNTIED_EMBEDDING_FRAC * params
+    body = params - head_params
+    n_heads = max(1, round(float(np.sqrt(body / (12.0 * n_layers))) / 128.0))
+    kv_width = 32.0 * n_heads if kv_byte_per_token is None else kv_byte_per_token / (2 * FP16_BYTE * n_layers)
+    head_dim = max(1, round(kv_width))  # one KV head as wide as all of them: only the product counts
+    hidden = 128 * n_heads
+    return ModelShape(
+        key=key,
+        name=name,
+        n_layers=n_layers,
+        hidden_size=hidden,
+        n_heads=max(1, round(hidden / head_dim)),
+        n_kv_heads=1,
+        head_dim=head_dim,
+        intermediate_size=4 * hidden,
+        vocab_size=max(1, round(head_params / hidden)),
+        tied_embeddings=True,
+        body_params=body,
+        head_params=head_params,
+        total_params=params,
+        max_context_tokens=ANY_CONTEXT,
+        shape_log_sd=TYPICAL_LOG_SD,
+    )
+
+
+class _Entries:
+    """The catalogue's entries that rows mean, and new ones for what they describe."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.boards = dict[str, Board]()
+        self.models = dict[str, ModelShape]()
+        self.formats = dict[str, WeightFormat]()
+        self.bandwidth_stated = dict[tuple[str, str], bool]()
+        self.compute_stated = dict[tuple[str, str], bool]()
+
+    def board_of(self, row: PublishedRow) -> tuple[str, str]:
+        """Return the keys of the row's board and power mode."""
+        unit = row.text["compute"]
+        known = self.catalogue.boards.get(row.text["board_key"])
+        name = _board_name(row) if known is None else known.key
+        same_unit = known is not None and known.unit == unit
+        key = f"{name}.{unit}" if known is not None and not same_unit else name
+        board = self.boards.get(key) or (known if known is not None and same_unit else Board(key, name, unit, {}))
+        mode = _mode_key(row.text["power_mode"], board.power_modes)
+        if (key, mode) in self.bandwidth_stated:
+            return key, mode
+        listed = known.power_modes.get(_mode_key(row.text["power_mode"], known.power_modes)) if known else None
+        given = row.number.get("dram_bandwidth_gb_s") or (listed.bandwidth_byte_s if listed else None)
+        bandwidth = given or UNKNOWN_BANDWIDTH_BYTE_S[unit]
+        rate = listed.compute_op_s if listed and same_unit else None
+        share = self.catalogue.runtimes[f"other_{unit}"].eta_compute.median
+        compute = rate or PREFILL_OP_PER_BYTE[unit] * bandwidth / share
+        described = PowerMode(key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
+        if listed:
+            described = replace(listed, key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
+        self.boards[key] = replace(
+            board,
+            power_modes={**board.power_modes, mode: described},
+            bandwidth_log_sd=board.bandwidth_log_sd if given else UNKNOWN_BANDWIDTH_LOG_SD,
+            compute_log_sd=board.compute_log_sd if rate else PREFILL_OP_LOG_SD,
+        )
+        self.bandwidth_stated[key, mode], self.compute_stated[key, mode] = given is not None, rate is not None
+        return key, mode
+
+    def own_bandwidth(self, row: PublishedRow, board: str, mode: str) -> float | None:
+        """Return the row's bandwidth where it differs from that of its board and mode."""
+        given = row.number.get("dram_bandwidth_gb_s")
+        theirs = self.boards[board].power_modes[mode].bandwidth_byte_s
+        return given if given is not None and abs(given / theirs - 1.0) > 0.01 else None
+
+    def kv_of(self, row: PublishedRow) -> str:
+        """Return the key of the KV format."""
+        name = row.text["kv_quant"].lower()
+        return name if name in self.catalogue.kv_formats else FORMAT_WORDS.get(name, "bf16")
+
+    def weights_of(self, row: PublishedRow) -> tuple[str, str, float] | str:
+        """Return the keys of model and weight format and the bits per weight, or why they are not known."""
+        known = self.catalogue.models.get(row.text["model_key"])
+        params, byte = streamed_params(row, known), streamed_byte(row, known)
+        if known is None and params is None:
+            return f"the model {row.text['model']} is not in the catalogue and its parameters are not stated"
+        name = row.text["model_key"] or re.sub(r"[^a-z0-9.]+", "", row.text["model"].lower())
+        shape = known or typical_shape(name, row.text["model"], params or 0.0, row.number.get("kv_bytes_per_token"))
+        weights = self._format_of(row, byte, params or shape.body_params + shape.head_params)
+        if weights is None:
+            return f"neither the bytes read per token nor the bits of {row.text['quant']} are known"
+        return self._file_of(shape, weights, byte), weights.key, weights.bits_per_weight
+
+    def _format_of(self, row: PublishedRow, byte: float | None, params: float) -> WeightFormat | None:
+        key = _format_key(row.text["quant"].lower(), self.catalogue)
+        if key:
+            return self.catalogue.weight_formats[key]
+        bits = _bits_stated(row) or (BIT_PER_BYTE * byte / params if byte else None)
+        if bits is None or not 0.5 <= bits <= 40.0:
+            return None
+        key = re.sub(r"[^a-z0-9]+", "_", row.text["quant"].lower()).strip("_") or "unnamed"
+        return self.formats.setdefault(key, WeightFormat(key, row.text["quant"], bits, bits, bits < UNPACKED_BELOW_BIT))
+
+    def _file_of(self, shape: ModelShape, weights: WeightFormat, stated_byte: float | None) -> str:
+        """Return the key of the model whose file in this format has the row's bytes."""
+        byte = traffic.weight_byte(shape, weights) if stated_byte is None else stated_byte
+        key: str = shape.key
+        bare = replace(shape, max_context_tokens=ANY_CONTEXT, weight_byte_by_format={}, reference_format="")
+        taken = self.models.get(key, bare).weight_byte_by_format.get(weights.key)
+        if taken is not None and abs(taken / byte - 1.0) > 0.005:
+            key = f"{shape.key}~{byte / 1e6:.0f}"
+        held = self.models.get(key, replace(bare, key=key))
+        self.models[key] = replace(held, weight_byte_by_format={**held.weight_byte_by_format, weights.key: byte})
+        return key
+
+
+def same_model(key: str) -> str:
+    """Return the key of the model that a row's model is a file of."""
+    return key.partition("~")[0]
+
+
+def _mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
+    """Return the mode that a name means: the one it names, the default where it says nothing or "max", else its own."""
+    words = re.findall(r"[a-z0-9_]+", name.lower())
+    for mode in modes:
+        if mode.lower() in words:
+            return str(mode)
+    if modes and (not words or any(word.startswith("max") for word in words)):
+        return next(iter(modes))
+    return name or "default"
+
+
+def _format_key(name: str, catalogue: Catalogue) -> str:
+    """Return the catalogue's key of a format's name, by a part of it or by the last word that is one; "" if none is."""
+    for part, key in FORMAT_PARTS:
+        if part in name:
+            return key
+    words = (FORMAT_WORDS.get(word, word) for word in reversed(re.findall(r"[a-z0-9_]+", name)))
+    return next((word for word in words if word in catalogue.weight_formats), "")

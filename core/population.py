@@ -1,0 +1,203 @@
+"""The priors of runtimes, learned from published measurements of many boards: empirical Bayes.
+
+Each group of rows (a board, runtime and power mode) has its own logarithms of eta, kappa, rho and the costs per layer::
+
+    group ~ N(runtime, S)    runtime ~ N(class, F)    class ~ N(prior, C)
+
+S, diagonal and common to all, is how much boards differ. Means and S follow by expectation maximisation: every group is
+fitted under the current priors (`core.measured`), then runtimes and classes are averaged with shrinkage. A runtime or
+a class with few boards or none keeps close to what stands above it, so a board nobody has measured is predicted by
+what its kind of runtime does elsewhere.
+
+References
+----------
+Trilemma models, M10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.comparable import ComparedRow
+from core.measured import MeasuredPoint, Rows
+from core.parameters import extended, prior, ratio_names
+from core.spec import Catalogue, Posterior, Prior, Runtime
+
+Floats = NDArray[np.float64]
+
+LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_layer_prefill_s")
+"""The parameters that are learned; the others keep the priors that the runtimes' files give."""
+
+PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 1.2e-3])  # [prior] of every class
+CLASS_SD = np.array([0.10, 0.25, 0.5, 0.4, 1.0])  # [prior] between classes
+RUNTIME_SD = np.array([0.06, 0.2, 0.4, 0.3, 0.6])  # [prior] between runtimes of a class
+FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.9])  # where the iteration starts
+LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.6])  # boards are few: never surer than that of a new one
+N_ROUNDS = 6
+MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
+
+MODEL_LOG_SD = 0.12  # [prior] between models on one board (Trilemma models, M10)
+SIZE_LOG_SD = 0.10  # [prior] of what models of similar size share
+REPEAT_LOG_SD = 0.065  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
+
+COMPILED = ("mlc", "tinychat", "vllm", "tensorrt", "mlx")
+"""Runtimes on a GPU whose kernels are generated or written for it; they unpack weights at little cost."""
+
+
+def class_of(runtime: str) -> str:
+    """Return the class of a runtime's key."""
+    stem, _, unit = runtime.rpartition("_")
+    return "compiled_gpu" if stem in COMPILED else unit
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """What the boards have in common, in logarithms in the order of `LEARNED`."""
+
+    runtimes: Mapping[str, Floats]  # by key
+    classes: Mapping[str, Floats]
+    board_sd: Floats
+    n_groups: int
+    n_rows: int
+
+    def applied(self, runtime: Runtime) -> Runtime:
+        """Return the runtime with these priors; one without rows takes those of its class."""
+        mean = self.runtimes.get(runtime.key, self.classes.get(class_of(runtime.key), PRIOR))
+        learned: dict[str, Any] = {
+            name: Prior(float(np.exp(centre)), float(sd))
+            for name, centre, sd in zip(LEARNED, mean, self.board_sd, strict=True)
+        }
+        scatter: dict[str, Any] = {
+            "model_log_sd": MODEL_LOG_SD,
+            "size_log_sd": SIZE_LOG_SD,
+            "repeat_log_sd": REPEAT_LOG_SD,
+        }
+        return replace(runtime, **learned, **scatter)
+
+
+def measured(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
+    """Return the times of rows as measured points: decode time and time to first token belong to different contexts."""
+    points = []
+    for row in rows:
+        if row.row.decode_s is not None:
+            points.append(MeasuredPoint(row.decode, row.row.decode_s, row.log_sd))
+        if row.row.ttft_s is not None:
+            points.append(MeasuredPoint(row.prompt, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
+    return points
+
+
+def thinned(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
+    """Return at most so many rows, as even as can be over the models and over each model's rows."""
+    by_model = dict[str, list[ComparedRow]]()
+    for row in rows:
+        by_model.setdefault(row.decode.model, []).append(row)
+    share = max(1, most // max(len(by_model), 1))
+    return [one for of_model in by_model.values() for one in of_model[:: -(-len(of_model) // share)]]
+
+
+def groups_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], list[ComparedRow]]:
+    """Return rows by board, unit, runtime and power mode."""
+    groups = dict[tuple[str, str, str, str], list[ComparedRow]]()
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    return groups
+
+
+@dataclass(slots=True)
+class _Group:
+    """One group's rows laid out, and the posterior of its own parameters under the current priors."""
+
+    board: str  # in the table's words
+    runtime: str
+    n_rows: int
+    before: Posterior
+    rows: Rows
+    guessed: Floats  # variance that a guessed bandwidth adds to that of eta
+    theta: Floats | None = None
+    mean: Floats | None = None
+    variance: Floats | None = None
+
+    def fit(self, centre: Floats, board_sd: Floats) -> None:
+        index = [self.before.names.index(name) for name in LEARNED]
+        mean, cov = self.before.log_mean.copy(), self.before.log_cov.copy()
+        mean[index] = centre
+        cov[index, index] = np.square(board_sd) + self.guessed
+        found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
+        self.theta, self.mean, self.variance = found.mean, found.mean[index], np.diag(found.cov)[index]
+
+
+class Learner:
+    """Learns priors from rows that are laid out once, so that it can be asked again without one board.
+
+    Parameters
+    ----------
+    rows : sequence of ComparedRow
+        Those outside the model's range, and those of boards whose bandwidth no source states, are passed over.
+    catalogue : Catalogue
+        Which knows what the rows name.
+    """
+
+    def __init__(self, rows: Sequence[ComparedRow], catalogue: Catalogue) -> None:
+        usable = [row for row in rows if row.bandwidth_stated and not row.outside and row.row.decode_s is not None]
+        runtimes = {
+            key: replace(one, model_log_sd=MODEL_LOG_SD, size_log_sd=0.0, repeat_log_sd=REPEAT_LOG_SD)
+            for key, one in catalogue.runtimes.items()
+        }
+        catalogue = replace(catalogue, runtimes=runtimes)
+        self._groups = [_laid_out(of_group, catalogue) for of_group in groups_of(usable).values()]
+
+    @property
+    def boards(self) -> set[str]:
+        """The boards that teach, in the table's words."""
+        return {group.board for group in self._groups}
+
+    def learn(self, without_board: str = "") -> Population:
+        """Return what the boards have in common, one of them left out."""
+        groups = [group for group in self._groups if group.board != without_board]
+        means = dict.fromkeys(sorted({group.runtime for group in groups}), PRIOR)
+        classes = dict.fromkeys(sorted({class_of(key) for key in means}), PRIOR)
+        board_sd = FIRST_BOARD_SD
+        for _ in range(N_ROUNDS):
+            for group in groups:
+                group.fit(means[group.runtime], board_sd)
+            means, classes = _averaged(groups, means, classes, board_sd)
+            board_sd = _spread(groups, means)
+        return Population(means, classes, board_sd, len(groups), sum(group.n_rows for group in groups))
+
+
+def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
+    at = catalogue.setting(rows[0].decode)
+    points = measured(thinned(rows))
+    before = prior(at)
+    for point in points:
+        before = extended(before, ratio_names(catalogue.setting(point.point)))
+    guessed = np.array([at.board.bandwidth_log_sd, 0.0, 0.0, 0.0, 0.0]) ** 2
+    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, Rows.of(points, catalogue, before), guessed)
+
+
+def _averaged(
+    groups: Sequence[_Group], means: Mapping[str, Floats], classes: Mapping[str, Floats], board_sd: Floats
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the means of runtimes and classes given the groups', each shrunk to what stands above it."""
+    per_board, per_runtime, per_class = 1 / board_sd**2, 1 / RUNTIME_SD**2, 1 / CLASS_SD**2
+    means, classes = dict(means), dict(classes)
+    for _ in range(20):  # alternating means of a Gaussian tree converge fast
+        for key in means:
+            own = np.array([group.mean for group in groups if group.runtime == key])
+            above = classes[class_of(key)]
+            means[key] = (own.sum(axis=0) * per_board + above * per_runtime) / (len(own) * per_board + per_runtime)
+        for name in classes:
+            own = np.array([mean for key, mean in means.items() if class_of(key) == name])
+            classes[name] = (own.sum(axis=0) * per_runtime + PRIOR * per_class) / (len(own) * per_runtime + per_class)
+    return means, classes
+
+
+def _spread(groups: Sequence[_Group], means: Mapping[str, Floats]) -> Floats:
+    """Return how much boards differ: the spread of the groups about their runtimes, their own uncertainty included."""
+    squares = [np.square(np.asarray(g.mean) - means[g.runtime]) + np.asarray(g.variance) for g in groups]
+    return np.asarray(np.maximum(np.sqrt(np.mean(squares, axis=0)), LEAST_BOARD_SD))

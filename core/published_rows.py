@@ -1,0 +1,190 @@
+"""A table of published measurements, read row by row and checked: what is wrong is listed by line and column.
+
+The columns are those of `COLUMNS`; a table may have others, which are kept, and may lack all that are not needed. A row
+with a value that cannot be is left out and said so; the others are used.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column that is read: what it holds, and the unit that its numbers are multiplied by to become SI."""
+
+    meaning: str
+    needed: bool = False
+    unit: float | None = None  # None: a text
+    low: float = 0.0
+    high: float = math.inf
+
+
+COLUMNS: Mapping[str, Column] = {
+    "board_key": Column("key of the board, see `trilemma boards`; any other text describes a board of its own", True),
+    "board": Column("name of the board; tells boards of one key apart where no bandwidth is stated"),
+    "compute": Column("unit that decodes: cpu, gpu or npu", True),
+    "runtime": Column("runtime, as its authors call it", True),
+    "model": Column("model, as its authors call it", True),
+    "quant": Column("weight format, such as Q4_K_M, w8a8, FP16", True),
+    "decode_ms_per_tok": Column("time of one decoded token", unit=1e-3, low=1e-3, high=1e7),
+    "decode_tok_s": Column("its inverse; one of the two is enough", unit=1.0, low=1e-4, high=1e6),
+    "ttft_ms": Column("time to the first token of the prompt", unit=1e-3, low=1e-3, high=1e8),
+    "prefill_tok_s": Column("speed of the prompt, used where there is no time to first token", unit=1.0, high=1e7),
+    "energy_j_per_tok": Column("energy of one decoded token, on `power_rail`", unit=1.0, low=1e-6, high=1e6),
+    "power_w": Column("mean power while decoding, used where there is no energy", unit=1.0, high=1e5),
+    "power_rail": Column("what the energy and the power cover"),
+    "power_mode": Column("power mode of the board"),
+    "model_key": Column("key of the model, see `trilemma models`"),
+    "params_b": Column("parameters of the model, in 1e9", unit=1e9, high=1e5),
+    "params_streamed_b": Column("of them read per token, without the input embedding", unit=1e9, high=1e5),
+    "moe_or_sparse": Column("True where a token does not read all parameters"),
+    "weight_bits": Column("bits of a weight without scales", unit=1.0, low=0.5, high=32.0),
+    "bits_per_weight": Column("bits of a weight with scales", unit=1.0, low=0.5, high=40.0),
+    "weight_bytes": Column("size of the weights", unit=1.0, low=1e5, high=1e14),
+    "weight_stream_bytes": Column("bytes of weights read per token", unit=1.0, low=1e5, high=1e14),
+    "kv_bytes_per_token": Column("bytes of KV cache of one token in 16 bit", unit=1.0, high=1e9),
+    "kv_quant": Column("format of the KV cache; 16 bit where absent"),
+    "context_tokens": Column("mean context while decoding", unit=1.0, high=1e7),
+    "prompt_tokens": Column("tokens of the prompt", unit=1.0, high=1e7),
+    "gen_tokens": Column("tokens generated", unit=1.0, high=1e7),
+    "batch": Column("sequences decoded together; 1 where absent", unit=1.0, low=1.0, high=1e5),
+    "threads": Column("threads used", unit=1.0, low=1.0, high=1e5),
+    "dram_bandwidth_gb_s": Column("peak memory bandwidth in that power mode", unit=1e9, low=0.1, high=1e5),
+    "trust": Column("X: not comparable, kept out of every fit and figure; C: user-submitted or settings unknown"),
+    "row_id": Column("identifier of the row, for messages"),
+}
+"""Every column that is read, by name. Numbers are in the unit that the name says."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """One row: its texts ("" where absent), its numbers in SI units (only those given), and what else it holds."""
+
+    line: int  # in the file, the heading being 1
+    text: Mapping[str, str]
+    number: Mapping[str, float]
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def decode_s(self) -> float | None:
+        """Time of one decoded token [s]."""
+        if "decode_ms_per_tok" in self.number:
+            return self.number["decode_ms_per_tok"]
+        speed = self.number.get("decode_tok_s")
+        return None if speed is None else 1.0 / speed
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Time to the first token [s], from the speed of the prompt where that is all there is."""
+        if "ttft_ms" in self.number:
+            return self.number["ttft_ms"]
+        speed, tokens = self.number.get("prefill_tok_s", 0.0), self.number.get("prompt_tokens", 0.0)
+        return tokens / speed if speed > 0.0 and tokens >= 1.0 else None
+
+    @property
+    def energy_j_per_token(self) -> float | None:
+        """Energy of one decoded token [J], from the mean power where that is all there is."""
+        if "energy_j_per_tok" in self.number:
+            return self.number["energy_j_per_tok"]
+        power_w, decode_s = self.number.get("power_w", 0.0), self.decode_s
+        return power_w * decode_s if power_w > 0.0 and decode_s is not None else None
+
+
+class Problem(NamedTuple):
+    """What is wrong with a row."""
+
+    line: int
+    column: str
+    got: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.column}: got {self.got}, expected {self.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """The rows that can be used, what is wrong with the others, and the columns that nothing reads."""
+
+    rows: tuple[PublishedRow, ...]
+    problems: tuple[Problem, ...]
+    extra_columns: tuple[str, ...]
+
+
+def read_table(path: Path | str) -> PublishedTable:
+    """Read a table of published measurements.
+
+    Parameters
+    ----------
+    path : Path or str
+        A CSV file in UTF-8 whose first line names the columns.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    ValueError
+        It is no such table: the first needed column that it lacks, in one sentence.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            heading = next(reader, [])
+            _check_heading(path.name, heading)
+            read = [_row(reader.line_num, heading, cells) for cells in reader if any(cells)]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path.name}: got a file that is not CSV in UTF-8 ({error})") from None
+    rows = tuple(row for row in read if isinstance(row, PublishedRow))
+    problems = tuple(problem for row in read if not isinstance(row, PublishedRow) for problem in row)
+    return PublishedTable(rows, problems, tuple(name for name in heading if name not in COLUMNS))
+
+
+def _check_heading(name: str, heading: list[str]) -> None:
+    for column, about in COLUMNS.items():
+        if about.needed and column not in heading:
+            raise ValueError(f"{name}: got no column {column}, expected {about.meaning}")
+    twice = {column for column in heading if heading.count(column) > 1}
+    if twice:
+        raise ValueError(f"{name}: got the column {sorted(twice)[0]!r} twice, expected each name once")
+
+
+def _row(line: int, heading: list[str], cells: list[str]) -> PublishedRow | list[Problem]:
+    if len(cells) != len(heading):
+        return [Problem(line, "row", f"{len(cells)} cells", f"{len(heading)}, as the heading has")]
+    given = {name: cell.strip() for name, cell in zip(heading, cells, strict=True)}
+    number, problems = dict[str, float](), list[Problem]()
+    for name, about in COLUMNS.items():
+        cell = given.get(name, "")
+        if about.needed and not cell:
+            problems.append(Problem(line, name, "nothing", about.meaning))
+        elif cell and about.unit is not None:
+            value = _number(cell)
+            if value is None or not about.low <= value <= about.high:
+                expected = f"a number from {about.low:g} to {about.high:g}"
+                problems.append(Problem(line, name, repr(cell), expected))
+            else:
+                number[name] = value * about.unit
+    if given.get("compute") and given["compute"] not in ("cpu", "gpu", "npu", "gpu/cpu"):
+        problems.append(Problem(line, "compute", repr(given["compute"]), "cpu, gpu or npu"))
+    time_s, speed = number.get("decode_ms_per_tok"), number.get("decode_tok_s")
+    if time_s is not None and speed is not None and abs(time_s * speed - 1.0) > 0.05:
+        problems.append(
+            Problem(line, "decode_ms_per_tok", given["decode_ms_per_tok"], f"1000 / decode_tok_s, {1e3 / speed:.4g}")
+        )
+    text = {name: given.get(name, "") for name, about in COLUMNS.items() if about.unit is None}
+    extra = {name: cell for name, cell in given.items() if name not in COLUMNS and cell}
+    return problems or PublishedRow(line, text, number, extra)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,157 @@
+"""Splits of published times: what is fitted, what is predicted, and how far off that is. See `core.validation`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import robust
+from core.comparable import ComparedRow, same_model
+from core.design import most_informative
+from core.measured import DECODE, TTFT, MeasuredPoint, Rows
+from core.parameters import HEAVY_TAILED, extended, prior, ratio_names
+from core.population import measured, thinned
+from core.scenario import knowledge
+from core.scores import Judged
+from core.spec import Catalogue, Posterior
+from core.transfer import transferred
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+N_POINTS = (1, 3, 5)
+DATA_SHEET_SHARE = 0.65  # of the peak bandwidth (Trilemma models, M1)
+
+
+@dataclass(slots=True)
+class Collected:
+    """Predictions by quantity and method, of all groups together."""
+
+    parts: dict[tuple[str, str], list[Judged]] = field(default_factory=dict)
+
+    def add(self, quantity: str, method: str, row: Sequence[int], log_error: Floats, log_sd: Floats) -> None:
+        """Add predictions of some rows."""
+        part = Judged(np.asarray(row, dtype=np.intp), np.asarray(log_error), np.asarray(log_sd))
+        self.parts.setdefault((quantity, method), []).append(part)
+
+
+class Times:
+    """The times of one board, unit, runtime and power mode, laid out once for all splits."""
+
+    def __init__(self, rows: Sequence[ComparedRow], number: Sequence[int], catalogue: Catalogue) -> None:
+        self.rows, self.catalogue = rows, catalogue
+        self.at = catalogue.setting(rows[0].decode)
+        owners = [(i, row) for i, row in enumerate(rows) for _ in measured([row])]
+        points = measured(rows)
+        self.points = points
+        self.before = _extended(prior(self.at), points, catalogue)
+        self.laid = Rows.of(points, catalogue, self.before)
+        self.kind = self.laid.observed.kind
+        owner = np.array([owners[i][0] for i in self.laid.owner], dtype=np.intp)
+        self.number = np.array([number[i] for i in owner], dtype=np.intp)
+        self.model = np.array([same_model(rows[i].decode.model) for i in owner])
+        self.inside = np.array([not rows[i].outside for i in owner])
+        kept = {id(row) for row in thinned([row for row in rows if not row.outside])}
+        self.taught = np.array([id(rows[i]) in kept for i in owner])  # rows that fits may use
+        self.owner = owner
+
+    def judge(self, found: Collected) -> None:
+        """Predict the times by every method but that of other modes."""
+        self._judge_data_sheet(found)
+        if self.rows[0].bandwidth_stated:
+            known = _extended(knowledge(self.at, self.catalogue), self.points, self.catalogue)
+            self._add(found, "shipped", np.ones(len(self.number), dtype=bool), *_predicted(self._laid(known), known))
+        for model in dict.fromkeys(self.model):
+            mine = self.model == model
+            if not mine.all() and (self.taught & ~mine).any():
+                self._add(found, "leave_one_model_out", mine, *self._fitted(self.taught & ~mine))
+            self._judge_same_model(mine, found)
+        for n in N_POINTS:
+            chosen = self._chosen(n)
+            others = ~np.isin(self.model, self.model[chosen])
+            if len(chosen) == n and others.any():
+                taught = np.isin(self.owner, self.owner[chosen])
+                self._add(found, f"k{n}", others, *self._fitted(taught))
+
+    def judge_other_mode(self, other: Times, found: Collected) -> None:
+        """Predict what is measured here from another mode's rows of the same models."""
+        if not (self.rows[0].bandwidth_stated and other.rows[0].bandwidth_stated and other.taught.any()):
+            return
+        if self.at.mode.key == other.at.mode.key:
+            return
+        fit = other.laid.without(~other.taught).fit(other.before)
+        known = _taught(other.before, fit)
+        known = _extended(transferred(known, other.at.mode, self.at.mode), self.points, self.catalogue)
+        mine = np.isin(self.model, other.model[other.taught]) & self.inside
+        self._add(found, "other_mode", mine, *_predicted(self._laid(known), known))
+
+    def _laid(self, known: Posterior) -> Rows:
+        return Rows.of(self.points, self.catalogue, known)
+
+    def _fitted(self, taught: Mask) -> tuple[Floats, Floats]:
+        return _predicted(self.laid, _taught(self.before, self.laid.without(~taught).fit(self.before)))
+
+    def _judge_data_sheet(self, found: Collected) -> None:
+        decode = self.kind == DECODE
+        costs = self.laid.decode
+        log_s = np.log(np.asarray(costs.weight_byte) / (DATA_SHEET_SHARE * np.asarray(costs.bandwidth_byte_s)))
+        if self.rows[0].bandwidth_stated:
+            self._add(found, "data_sheet", decode, log_s, np.full(len(log_s), np.nan))
+
+    def _judge_same_model(self, mine: Mask, found: Collected) -> None:
+        """Predict a model's other settings from one of its rows, the middle one, and the other models' rows."""
+        of_model = np.flatnonzero(mine & self.taught & (self.kind == DECODE))
+        if not of_model.size:
+            return
+        middle = of_model[np.argsort(self.laid.observed.value[of_model], kind="stable")[of_model.size // 2]]
+        here = self.rows[self.owner[middle]].decode
+        other = np.array([self.rows[i].decode != here for i in self.owner]) & mine & (self.kind == DECODE)
+        if other.any():
+            taught = (self.taught & ~mine) | (np.arange(len(mine)) == middle)
+            self._add(found, "same_model", other, *self._fitted(taught))
+
+    def _chosen(self, n: int) -> list[int]:
+        """Return up to `n` decode times, of different models, that narrow the predictions of other models most."""
+        first = dict[tuple[str, str], int]()
+        for i in np.flatnonzero(self.taught & (self.kind == DECODE)):
+            first.setdefault((self.model[i], self.rows[self.owner[i]].weights), int(i))
+        left = list(first.values())
+        gradient = self.laid.model(self.before.log_mean)[1]
+        of_model = np.array([name.startswith(HEAVY_TAILED) for name in self.before.names])
+        aims = np.where(of_model, 0.0, gradient[left])
+        cov, chosen = self.before.log_cov, list[int]()
+        while left and len(chosen) < n:
+            scatter = np.hypot(self.before.decode_log_sd, self.laid.observed.noise_sd[left])
+            best, cov = most_informative(gradient[left], aims, cov, scatter)
+            chosen.append(left[best])
+            left = [i for i in left if self.model[i] != self.model[chosen[-1]]]
+        return chosen
+
+    def _add(self, found: Collected, method: str, rows: Mask, log_s: Floats, log_sd: Floats) -> None:
+        for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s")):
+            if kind == TTFT and method in ("data_sheet", "shipped", "other_mode") and not self.rows[0].compute_stated:
+                continue
+            mine = rows & (self.kind == kind)
+            error = log_s[mine] - self.laid.observed.value[mine]
+            found.add(quantity, method, self.number[mine].tolist(), error, log_sd[mine])
+
+
+def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
+    for point in points:
+        posterior = extended(posterior, ratio_names(catalogue.setting(point.point)))
+    return posterior
+
+
+def _taught(before: Posterior, fit: robust.Fit) -> Posterior:
+    decode_log_sd, ttft_log_sd = (float(scale) for scale in fit.scale * robust.NORMAL_SD_PER_SCALE)
+    return replace(before, log_mean=fit.mean, log_cov=fit.cov, decode_log_sd=decode_log_sd, ttft_log_sd=ttft_log_sd)
+
+
+def _predicted(rows: Rows, known: Posterior) -> tuple[Floats, Floats]:
+    """Return the logarithms of predicted times, and the log-sd of a new measurement of each."""
+    log_s, jacobian = rows.model(known.log_mean)
+    scatter = np.array([known.decode_log_sd, known.ttft_log_sd])[rows.observed.kind]
+    return log_s, np.sqrt(np.sum(jacobian @ known.log_cov * jacobian, axis=1) + np.square(scatter))

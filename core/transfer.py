@@ -1,0 +1,62 @@
+"""What is known of one power mode of a board, moved to another: bandwidth and clocks change, the rest stays.
+
+Reading is a share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the inverse
+of the clock, whatever the bandwidth. Starting a layer's operators is partly work of other cores, whose clocks differ
+less, and goes with the inverse square root. The factors of models stay.
+
+References
+----------
+Trilemma models, M7: low modes are bound by clocks, not by DRAM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from core.spec import Posterior, PowerMode
+
+LAYER_EXPONENT = 0.5  # [prior] of the clock ratio in the cost per layer and per token
+UNKNOWN_CLOCK_SD = 0.5  # [prior] of the exponent, and of the clock ratio's logarithm relative to the bandwidth's
+
+
+def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posterior:
+    """Return a posterior of one power mode as the prior knowledge of another mode of the same board and runtime.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of the mode `old`.
+    old, new : PowerMode
+        Where a clock is not stated, it is taken to change as the bandwidth does, with a wider interval.
+
+    Returns
+    -------
+    Posterior
+        With `new.key` as its mode; the counts of measurements stay, for they were of this board.
+    """
+    log_bandwidth = float(np.log(new.bandwidth_byte_s / old.bandwidth_byte_s))
+    known = old.clock_hz is not None and new.clock_hz is not None
+    log_clock = float(np.log(new.clock_hz / old.clock_hz)) if old.clock_hz and new.clock_hz else log_bandwidth
+    clock_sd = 0.0 if known else UNKNOWN_CLOCK_SD * abs(log_bandwidth)
+    moved = {
+        "rho": (log_bandwidth - log_clock, clock_sd),  # rho is relative to the bandwidth
+        "t_layer_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
+        "t_token_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
+        "t_layer_prefill_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
+        "eta_compute": _compute(old, new, log_clock, clock_sd),
+    }
+    mean, cov = posterior.log_mean.copy(), posterior.log_cov.copy()
+    for name, (shift, sd) in moved.items():
+        i = posterior.names.index(name)
+        mean[i] += shift
+        cov[i, i] += sd**2
+    return replace(posterior, power_mode=new.key, log_mean=mean, log_cov=cov, bandwidth_byte_s=new.bandwidth_byte_s)
+
+
+def _compute(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:
+    """Return the shift of the share of the compute rate: none where the rates follow the clock, as they should."""
+    if old.compute_op_s is None or new.compute_op_s is None:
+        return 0.0, clock_sd
+    return log_clock - float(np.log(new.compute_op_s / old.compute_op_s)), clock_sd

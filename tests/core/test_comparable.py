@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+
+from core.comparable import compare, same_model, streamed_byte, typical_shape
+from core.load import load_catalogue
+from core.published_rows import PublishedRow
+from core.scenario import predict
+from core.traffic import kv_byte_per_token, weight_byte
+
+CATALOGUE = load_catalogue()
+TEXTS = ("board", "power_rail", "power_mode", "model_key", "moe_or_sparse", "kv_quant", "trust", "row_id")
+
+
+def row(line=2, **changes):
+    text = {
+        "board_key": "rk3588",
+        "compute": "npu",
+        "runtime": "rkllm",
+        "model": "Qwen2.5 1.5B",
+        "quant": "w8a8",
+        **dict.fromkeys(TEXTS, ""),
+    }
+    number = {"decode_tok_s": 16.0}
+    for name, value in changes.items():
+        (text if isinstance(value, str) else number)[name] = value
+    return PublishedRow(line, text, number)
+
+
+def one(**changes):
+    compared = compare([row(**changes)], CATALOGUE)
+    assert not compared.left_out, compared.left_out
+    return compared.rows[0], compared.catalogue
+
+
+def test_known_names_are_the_catalogue_s():
+    found, catalogue = one(model_key="qwen2.5-1.5b", power_mode="max CPU/NPU clocks")
+    point = found.decode
+    assert (point.board, point.runtime, point.power_mode) == ("rk3588", "rkllm_npu", "default")
+    assert (point.model, point.weights) == ("qwen2.5-1.5b", "w8a8")
+    assert found.bandwidth_stated
+    assert found.compute_stated
+    known = CATALOGUE.models["qwen2.5-1.5b"]
+    assert weight_byte(catalogue.models[point.model], catalogue.weight_formats["w8a8"]) == weight_byte(
+        known, CATALOGUE.weight_formats["w8a8"]
+    )
+    predict(point, catalogue)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "compute", "key"),
+    [
+        ("ollama", "cpu", "llamacpp_cpu"),
+        ("SmallThinker (llama.cpp fork)", "cpu", "llamacpp_cpu"),
+        ("Genie/QNN", "npu", "qnn_npu"),
+        ("MLC", "gpu", "mlc_gpu"),
+        ("TensorRT-Edge-LLM", "gpu", "tensorrt_gpu"),
+        ("a new one", "npu", "other_npu"),
+        ("llama.cpp", "npu", "other_npu"),
+    ],
+)
+def test_runtimes_by_their_names(runtime, compute, key):
+    assert one(runtime=runtime, compute=compute, params_b=1.5e9, bits_per_weight=8.0)[0].decode.runtime == key
+
+
+@pytest.mark.parametrize(
+    ("quant", "key"),
+    [
+        ("Q4_K_M", "q4_k_m"),
+        ("ollama default (Q4_K_M)", "q4_k_m"),
+        ("INT4 (q4f16)", "q4f16"),
+        ("INT4-AWQ g128", "w4a16_g128"),
+        ("FP16/BF16 (checkpoint default)", "bf16"),
+        ("F16", "fp16"),
+        ("w8a8 (not stated)", "w8a8"),
+        ("NVFP4", "nvfp4"),
+    ],
+)
+def test_formats_by_their_names(quant, key):
+    found, catalogue = one(quant=quant, params_b=1.5e9, bits_per_weight=4.5)
+    assert found.decode.weights == key
+    assert key in catalogue.weight_formats
+
+
+def test_unlisted_board_is_described_by_its_row():
+    found, catalogue = one(board_key="rk9999", dram_bandwidth_gb_s=50e9, params_b=2e9, weight_bits=8.0)
+    board = catalogue.boards[found.decode.board]
+    assert board.unit == "npu"
+    assert board.power_modes[found.decode.power_mode].bandwidth_byte_s == 50e9
+    assert found.bandwidth_stated
+    assert not found.compute_stated
+    unknown, catalogue = one(board_key="rk9999", params_b=2e9, weight_bits=8.0)
+    assert not unknown.bandwidth_stated
+    assert catalogue.boards[unknown.decode.board].bandwidth_log_sd >= 1.0
+
+
+def test_other_unit_of_a_known_board_is_a_board_of_its_own():
+    found, catalogue = one(compute="cpu", runtime="llama.cpp", params_b=2e9, weight_bits=8.0)
+    assert found.decode.board == "rk3588.cpu"
+    assert catalogue.boards["rk3588.cpu"].unit == "cpu"
+    assert CATALOGUE.boards["rk3588"].unit == "npu"
+    assert catalogue.boards["rk3588"] == CATALOGUE.boards["rk3588"]
+
+
+def test_row_s_own_bandwidth_and_bytes_win():
+    found, catalogue = one(model_key="qwen2.5-1.5b", weight_stream_bytes=1.6e9, params_streamed_b=1.55e9)
+    assert weight_byte(catalogue.models[found.decode.model], catalogue.weight_formats["w8a8"]) == 1.6e9
+    rows = [row(), row(line=3, dram_bandwidth_gb_s=20e9)]
+    rows = [PublishedRow(r.line, {**r.text, "model_key": "qwen2.5-1.5b"}, r.number) for r in rows]
+    compared = compare(rows, CATALOGUE)
+    assert compared.rows[0].decode.bandwidth_byte_s is None
+    assert compared.rows[1].decode.bandwidth_byte_s == 20e9
+
+
+def test_two_files_of_one_model_and_format_stay_apart_but_are_one_model():
+    rows = [row(line=i, params_streamed_b=1e9, weight_stream_bytes=byte) for i, byte in ((2, 1.0e9), (3, 1.2e9))]
+    keys = [r.decode.model for r in compare(rows, CATALOGUE).rows]
+    assert keys[0] != keys[1]
+    assert same_model(keys[0]) == same_model(keys[1])
+
+
+def test_total_size_loses_what_a_token_does_not_read():
+    assert streamed_byte(row(params_b=2e9, weight_bytes=2e9)) == pytest.approx(0.95 * 2e9)
+    active = row(model="Some-30B-A3B", params_b=30e9, weight_bytes=30e9)
+    assert streamed_byte(active) == pytest.approx(3e9)
+    sparse = row(moe_or_sparse="True", params_b=30e9, weight_bytes=30e9)
+    assert streamed_byte(sparse) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"trust": "X", "params_b": 1e9}, "trust X"),
+        ({"batch": 8.0, "params_b": 1e9}, "8 sequences"),
+        ({"compute": "gpu/cpu", "params_b": 1e9}, "gpu/cpu"),
+        ({}, "parameters are not stated"),
+        ({"params_b": 1e9, "quant": "secret"}, "neither the bytes"),
+    ],
+)
+def test_rows_that_cannot_be_compared_say_why(changes, reason):
+    compared = compare([row(line=7, **changes)], CATALOGUE)
+    assert not compared.rows
+    ((line, why),) = compared.left_out
+    assert line == 7
+    assert reason in why
+
+
+def test_few_bits_and_few_threads_are_outside_the_range():
+    assert "bits a weight" in one(params_b=1e9, quant="W2", weight_bits=2.0)[0].outside
+    rows = [row(line=i, params_b=1e9, threads=float(n)) for i, n in ((2, 1), (3, 8))]
+    outside = [r.outside for r in compare(rows, CATALOGUE).rows]
+    assert "1 of 8 threads" in outside[0]
+    assert outside[1] == ""
+
+
+def test_context_follows_what_is_stated():
+    def tokens(**changes):
+        return one(params_b=1e9, **changes)[0].decode.context_tokens
+
+    assert tokens(context_tokens=700.0) == 700.0
+    assert tokens(prompt_tokens=512.0, gen_tokens=128.0) == 576.0
+    assert tokens() == 128.0
+    assert one(params_b=1e9, prompt_tokens=512.0)[0].prompt.context_tokens == 512.0
+
+
+def test_typical_shapes_grow_with_their_parameters():
+    shapes = [typical_shape("m", "m", params, None) for params in (2e8, 1e9, 7e9, 70e9)]
+    for shape, params in zip(shapes, (2e8, 1e9, 7e9, 70e9), strict=True):
+        assert shape.body_params + shape.head_params == pytest.approx(params)
+        assert shape.shape_log_sd > 0.0
+    assert np.all(np.diff([shape.n_layers for shape in shapes]) > 0)
+    stated = typical_shape("m", "m", 7e9, 131072.0)
+    assert kv_byte_per_token(stated, CATALOGUE.kv_formats["fp16"]) == pytest.approx(131072.0, rel=0.02)

@@ -1,0 +1,77 @@
+import pytest
+
+from core.published_rows import COLUMNS, read_table
+
+HEADING = "board_key,compute,runtime,model,quant,decode_tok_s,decode_ms_per_tok,params_b,wind"
+GOOD = "rk3588,npu,rkllm,Qwen2.5 1.5B,w8a8,20,50,1.54,north"
+
+
+def written(tmp_path, *lines):
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_numbers_become_si_and_other_columns_are_kept(tmp_path):
+    table = read_table(written(tmp_path, HEADING, GOOD))
+    (row,) = table.rows
+    assert row.line == 2
+    assert row.decode_s == 0.05
+    assert row.number["params_b"] == 1.54e9
+    assert row.extra == {"wind": "north"}
+    assert table.extra_columns == ("wind",)
+    assert row.ttft_s is None
+    assert row.energy_j_per_token is None
+
+
+def test_speed_alone_gives_the_time(tmp_path):
+    (row,) = read_table(written(tmp_path, HEADING, "a,cpu,r,m,q,4,,,")).rows
+    assert row.decode_s == 0.25
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "part"),
+    [
+        (GOOD.replace("20,50", "20,51x"), "decode_ms_per_tok", "'51x'"),
+        (GOOD.replace("20,50", "-3,"), "decode_tok_s", "a number from"),
+        (GOOD.replace("20,50", "nan,"), "decode_tok_s", "'nan'"),
+        (GOOD.replace("npu", "tpu"), "compute", "cpu, gpu or npu"),
+        (GOOD.replace("rkllm", ""), "runtime", "nothing"),
+        (GOOD.replace("20,50", "20,80"), "decode_ms_per_tok", "1000 / decode_tok_s"),
+        (GOOD + ",more", "row", "10 cells"),
+    ],
+)
+def test_bad_rows_are_listed_by_line_and_column(tmp_path, line, column, part):
+    table = read_table(written(tmp_path, HEADING, GOOD, line, GOOD))
+    assert [row.line for row in table.rows] == [2, 4]
+    (problem,) = table.problems
+    assert (problem.line, problem.column) == (3, column)
+    assert part in str(problem)
+
+
+def test_missing_needed_column_and_other_files_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"table\.csv: got no column quant, expected weight format"):
+        read_table(written(tmp_path, HEADING.replace(",quant", ""), "a,cpu,r,m,4,,,"))
+    with pytest.raises(ValueError, match="twice"):
+        read_table(written(tmp_path, HEADING + ",wind", GOOD + ",x"))
+    binary = tmp_path / "b.csv"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="not CSV"):
+        read_table(binary)
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ValueError, match="got no column"):
+        read_table(tmp_path / "empty.csv")
+
+
+def test_first_token_from_the_speed_of_the_prompt_and_energy_from_power(tmp_path):
+    heading = "board_key,compute,runtime,model,quant,decode_ms_per_tok,prefill_tok_s,prompt_tokens,power_w"
+    (row,) = read_table(written(tmp_path, heading, "a,cpu,r,m,q,100,64,128,5")).rows
+    assert row.ttft_s == 2.0
+    assert row.energy_j_per_token == pytest.approx(0.5)
+
+
+def test_every_column_says_what_it_holds():
+    assert all(about.meaning for about in COLUMNS.values())
+    assert {name for name, about in COLUMNS.items() if about.needed} == {
+        "board_key", "compute", "runtime", "model", "quant",
+    }  # fmt: skip
