@@ -221,7 +221,13 @@ class Store(QObject):
     def _replace_point(self, point: OperatingPoint) -> list[str]:
         before, self._point = self._point, point
         paths = [p for p, name in axes.FIELDS.items() if getattr(point, name) != getattr(before, name)]
-        return [*paths, *self._forget()] if paths else []
+        if not paths:
+            return []
+        # a curve along the slider that moved is the same from wherever on it one looks
+        kept = {key: curve for key, curve in self._cache.items() if key[0] == "curve" and paths == [key[2]]}
+        forgotten = self._forget()
+        self._cache.update(kept)
+        return [*paths, *forgotten]
 
     def _fitting(self, point: OperatingPoint) -> OperatingPoint:
         if point.power_mode not in ("", *self._catalogue.boards[point.board].power_modes):
@@ -315,7 +321,8 @@ class Store(QObject):
         at, path = point or self._point, axis or self.axis
         span = axes.axis_of(path, self._point, self._catalogue)
         result: tuple[NDArray[np.float64], Prediction] = self._cached(
-            ("curve", n, path, at), lambda: outlook.curve(span, at, self._catalogue, self._posterior, n)
+            ("curve", n, path, axes.moved(at, path, None)),
+            lambda: outlook.curve(span, at, self._catalogue, self._posterior, n),
         )
         return result
 

@@ -8,7 +8,7 @@ from PySide6.QtGui import QMouseEvent
 
 from app.views.curve_data import CurveData
 from app.views.marks import DASHES
-from app.views.plots import Band, Figure, Marks, in_pen, line_pen, log_ticks, rule, show_rule
+from app.views.plots import Band, Figure, Marks, in_pen, line_pen, log_ticks, rule, show_curve, show_rule
 from app.views.quantities import Quantity
 from app.views.theme import Palette, Theme
 from core.spec import Provenance
@@ -44,12 +44,12 @@ class CurvePlot(Figure):
         if data.provenance is not self._provenance:
             self._provenance = data.provenance
             self._color_curve(self.curve, self._theme.palette)
-        self.curve.setData(data.x, data.median)
+        show_curve(self.curve, data.x, data.median)
         self.band.set_data(data.x, data.q05, data.q95)
         self.marks.set_data(*data.dots)
         self.ghost.setVisible(data.ghost_stands_apart)
         if data.ghost is not None:
-            self.ghost.setData(data.x, data.ghost)
+            show_curve(self.ghost, data.x, data.ghost)
         show_rule(self.pin, data.pin)
         show_rule(self.here, data.here)
         show_rule(self.bound, None if data.message else data.limit)

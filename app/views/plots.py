@@ -164,6 +164,15 @@ def show_rule(item: Any, at: float | None) -> None:
         item.setValue(at)
 
 
+def show_curve(item: Any, x: Floats, y: Floats) -> bool:
+    """Give a curve its data, and return whether they are others than it had: while a slider moves most are not."""
+    have_x, have_y = item.getData()
+    if have_x is not None and np.array_equal(have_x, x) and np.array_equal(have_y, y, equal_nan=True):
+        return False
+    item.setData(x, y)
+    return True
+
+
 class _Strip(pg.FillBetweenItem):  # type: ignore[misc]
     """A strip with smooth edges."""
 
@@ -184,10 +193,13 @@ class Band:
     def set_data(self, x: Floats, low: Floats, high: Floats) -> None:
         """Show a strip, broken where a bound is not finite."""
         fine = np.isfinite(low) & np.isfinite(high)
-        self.low.blockSignals(True)  # the strip is made once, from both
-        self.low.setData(x, np.where(fine, low, np.nan))
-        self.low.blockSignals(False)
-        self.high.setData(x, np.where(fine, high, np.nan))
+        for curve in (self.low, self.high):
+            curve.blockSignals(True)  # the strip is made once, from both
+        changed = [show_curve(c, x, np.where(fine, y, np.nan)) for c, y in ((self.low, low), (self.high, high))]
+        for curve in (self.low, self.high):
+            curve.blockSignals(False)
+        if any(changed):
+            self.item.updatePath()
 
 
 class Marks:

@@ -303,3 +303,14 @@ def test_the_log_is_bounded(store):
         store.say("info", str(i))
     assert len(store.log) == 1000
     assert store.log[-1].text == "1499"
+
+
+def test_a_curve_is_kept_while_its_own_slider_moves_and_forgotten_by_any_other(store):
+    store.set("point.context", 512.0)
+    _, first = store.curve(11)
+    store.set("point.context", 4096.0)
+    assert store.curve(11)[1] is first
+    store.set("point.alpha", 0.5)
+    _, other = store.curve(11, axis="point.context")
+    assert other is not first
+    assert other.decode_s.median[-1] < first.decode_s.median[-1]
