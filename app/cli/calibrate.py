@@ -18,7 +18,13 @@ from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
 from app.model.calibration import candidates, measured_points
 from app.model.files import FileError
 from app.model.machine import cannot, machine_key
-from app.model.measurements import Measurement, append_measurement, load_measurements, measurements_file
+from app.model.measurements import (
+    Measurement,
+    answers,
+    append_measurement,
+    load_measurements,
+    measurements_file,
+)
 from app.model.records import point_record
 from app.views.format import estimate_text, quantity_text
 from core.calibrate import Calibration, calibrate, calibration_plan
@@ -85,7 +91,7 @@ def _measure(board: AttachedBoard, machine: str, *, grid: bool) -> list[Measurem
                 line.show((number - 1 + done_frac) / len(plan), f"point {number} of {len(plan)}: {text}")
 
             asked = canonical(point, catalogue)
-            body = board.measure(point_record(asked), what, show)
+            body = answers(board.measure(point_record(asked), what, show), what)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             done.append(Measurement(asked, body, time_utc, machine))
             append_measurement(measurements_file(), done[-1])

@@ -97,6 +97,14 @@ def test_grid_shows_the_published_formula_beside(capsys):
     assert found["published_formula_fitted"]["median_error_frac"] > 0.3
 
 
+def test_grid_keeps_no_answer_to_what_it_did_not_ask(capsys):
+    calibrated(capsys, "--grid")
+    machine = "a processor, 2 threads, torch 2, a.gguf of 1 byte"
+    for measurement in load_measurements(measurements_file(), machine)[0]:
+        assert "median" in measurement.body["decode_s"]
+        assert not {"ttft_s", "top1_agreement"} & measurement.body.keys()
+
+
 def test_text_names_parameters_errors_and_the_next_point(capsys):
     assert main(["calibrate"]) == 0
     captured = capsys.readouterr()
