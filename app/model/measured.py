@@ -14,6 +14,9 @@ from app.model.measurements import Measurement
 from app.model.outlook import Dots
 from core.spec import Catalogue, Estimate, OperatingPoint
 
+REPEATS_SHOWN = 5
+"""Repeats of one point that a curve shows, the newest."""
+
 _PATHS = tuple(FIELDS)
 _UNPRUNED = ("point.alpha", "point.policy", "point.layout")  # without pruning the last two mean nothing
 
@@ -50,15 +53,15 @@ class Measured:
     def along(self, path: str, point: OperatingPoint, name: str, catalogue: Catalogue) -> Dots:
         """Return an output along the axis of `path`, of the measurements equal to `point` in everything else.
 
-        The latest one counts where a position was measured more than once. On the axis of alpha the unpruned point
-        belongs to every policy and layout.
+        Of a position that was measured more than once, the newest `REPEATS_SHOWN` are there, oldest first: how far they
+        lie apart is the machine's doing. On the axis of alpha the unpruned point belongs to every policy and layout.
         """
         here = canonical(point, catalogue)
         if path == "point.alpha":
             here = replace(here, policy=point.policy, layout=point.layout)
         rest, unpruned, mine = _without(path), _without(*_UNPRUNED), _key(here)
         alpha = _PATHS.index("point.alpha")
-        found: dict[float, tuple[float, ...]] = {}
+        found: dict[float, list[tuple[float, ...]]] = {}
         for key, measurement in zip(self._keys, self.all, strict=True):
             same = unpruned if path == "point.alpha" and key[alpha] == 0 else rest
             if same(key) != same(mine):
@@ -66,10 +69,10 @@ class Measured:
             output = measurement.output(name)
             if isinstance(output, Estimate):
                 x = position(path, canonical(measurement.point, catalogue), catalogue)
-                found[x] = (float(output.median), float(output.q05), float(output.q95))
-        return _dots(found)
+                found.setdefault(x, []).append((x, float(output.median), float(output.q05), float(output.q95)))
+        return _dots([row for x in sorted(found) for row in found[x][-REPEATS_SHOWN:]])
 
 
-def _dots(found: dict[float, tuple[float, ...]]) -> Dots:
-    rows: NDArray[np.float64] = np.array([(x, *found[x]) for x in sorted(found)], dtype=float).reshape(-1, 4)
+def _dots(found: list[tuple[float, ...]]) -> Dots:
+    rows: NDArray[np.float64] = np.array(found, dtype=float).reshape(-1, 4)
     return Dots(*rows.T)

@@ -373,7 +373,7 @@ class Store(QObject):
     def dots(self, name: str, axis: str = "") -> Dots:
         """Return the measured values of one output along `axis`: those equal to the current point in everything else.
 
-        The latest one counts where a position was measured more than once.
+        Repeats of a position are all there, up to `app.model.measured.REPEATS_SHOWN`.
         """
         known = Measured((), self._catalogue) if self.not_measured_here else self._measured
         return known.along(axis or self.axis, self._point, name, self._catalogue)

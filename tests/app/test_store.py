@@ -232,8 +232,8 @@ def test_dots_are_the_measurements_that_differ_in_the_axis_only(attached):
     attached.add_measurement(run_of(OperatingPoint(alpha=0.3, kv="int8"), decode_s=0.008))
     attached.add_measurement(run_of(OperatingPoint(alpha=0.4), top1_agreement=0.9))
     dots = attached.dots("decode_s", "point.alpha")
-    assert dots.x.tolist() == [0.0, 0.5, 0.9]
-    assert dots.median.tolist() == [0.012, 0.009, 0.007]
+    assert dots.x.tolist() == [0.0, 0.5, 0.5, 0.9]  # a repeat stands beside what it repeats
+    assert dots.median.tolist() == [0.012, 0.010, 0.009, 0.007]
     assert (dots.q05 < dots.median).all()
     assert attached.dots("decode_s", "point.context").x.tolist() == [1024.0]
 
