@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 HEAVY = ("torch", "pandas", "scipy")
 """What the dashboard must not import before its window and its curves are painted."""
 
+WITHOUT_QT = (
+    "numpy",
+    "app.client.session",
+    "app.client.transport",
+    "core.load",
+    "app.model.outlook",
+    "app.model.measurements",
+    "app.views.quantities",
+)
+"""What the dashboard imports before Qt; none of it imports Qt itself."""
+
 CALIBRATED_WITHIN_S = 120.0
 """How long a screenshot without ``--seconds`` waits for the calibration."""
 
@@ -58,6 +69,7 @@ def check_platform(*, headless: bool) -> None:
                 "or trilemma gui --screenshot FILE"
             )
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    _import_before_qt()
     try:
         import PySide6
         import PySide6.QtWidgets
@@ -184,19 +196,22 @@ def open_dashboard(options: Options) -> Dashboard:
     gc.disable()
     try:
         check_platform(headless=options.screenshot is not None)
-        _import_numpy()
         return Dashboard(options)
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _import_numpy() -> None:
-    """Import numpy without a pool of threads: the dashboard's matrices are small, and the cores are the board's."""
+def _import_before_qt() -> None:
+    """Import what does not need Qt: once it is there, it reads the source of every module imported after it.
+
+    numpy comes without a pool of threads: the dashboard's matrices are small, and the cores are the board's.
+    """
     name = "OPENBLAS_NUM_THREADS"
     given = os.environ.get(name)
     os.environ.setdefault(name, "1")
-    importlib.import_module("numpy")
+    for module in WITHOUT_QT:
+        importlib.import_module(module)
     if given is None:
         del os.environ[name]  # the board's own processes decide for themselves
 

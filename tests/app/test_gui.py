@@ -191,3 +191,14 @@ def test_waiting_ends_where_nothing_can_be_measured(qtbot):
     made.store.set_machine("m", [], "This machine cannot measure: torch is not installed.")
     wait(made, None)  # returns at once, or the test times out
     assert made.store.calibration is None
+
+
+def test_what_is_imported_before_qt_does_not_import_it():
+    program = (
+        f"import sys; sys.path.insert(0, {str(LAUNCHER.parent)!r}); import trilemma\n"
+        "from app.gui import _import_before_qt\n"
+        "_import_before_qt()\n"
+        "assert 'numpy' in sys.modules and 'PySide6' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
