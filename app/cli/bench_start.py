@@ -52,7 +52,10 @@ def _start(folder: str) -> dict[str, Any]:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     words = [sys.executable, "-c", CHILD.format(folder=str(LAUNCHER.parent))]
     began_s = time.monotonic()
-    child = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    try:
+        child = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        raise UserError("the dashboard was not painted within 60 s") from None
     if child.returncode != 0:
         last = (child.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise UserError(f"the dashboard did not start: {last}")
