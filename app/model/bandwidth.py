@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from app.model import schema
-from app.model.files import FileError, data_dir, read_whole, write_whole
+from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
 from core.spec import Board, Catalogue
 from core.units import Z90
 
@@ -39,7 +39,7 @@ def learned(board: Board, record: Mapping[str, Any]) -> Board:
 
 
 def save_bandwidth(path: Path, machine: str, record: Mapping[str, Any]) -> None:
-    """Keep the measured read bandwidth of a machine, in place of an earlier one.
+    """Keep the measured read bandwidth of a machine, in place of an earlier one; a file of nonsense is put aside.
 
     Raises
     ------
@@ -47,7 +47,12 @@ def save_bandwidth(path: Path, machine: str, record: Mapping[str, Any]) -> None:
         It cannot be written; the file is as it was.
     """
     kept = {field: float(record[field]) for field in ("median", "q05", "q95")}
-    document = {**_read(path), machine: kept}
+    try:
+        others = _read(path)
+    except FileError:
+        put_aside(path)
+        others = {}
+    document = {**others, machine: kept}
     write_whole(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
@@ -77,4 +82,7 @@ def measured_here(catalogue: Catalogue, machine: str) -> Catalogue:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return schema.decode_object(read_whole(path), path.name) if path.exists() else {}
+    try:
+        return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}
+    except FileError as error:
+        raise FileError(f"{error}; `trilemma calibrate` measures the bandwidth again") from error

@@ -81,6 +81,16 @@ def write_whole(path: Path, content: bytes) -> None:
     _flush_folder(target.parent)
 
 
+def put_aside(path: Path) -> str:
+    """Give a file that cannot be read another name, in place of an earlier one; return in words what was done."""
+    aside = path.with_name(f"{path.stem}.unreadable{path.suffix}")
+    try:
+        os.replace(path, aside)
+    except OSError:
+        return "it was left where it is"
+    return f"it was kept as {aside.name}"
+
+
 def _mode(target: Path) -> int:
     if target.exists():
         return target.stat().st_mode & 0o777

@@ -6,13 +6,12 @@ generation before it, or the defaults, are used instead; one line for the log sa
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from app.model import schema
-from app.model.files import FileError, config_dir, read_whole, write_whole
+from app.model.files import FileError, config_dir, put_aside, read_whole, write_whole
 from app.model.records import LimitsRecord, PointRecord, limits_record, point_record
 from app.model.store import Store
 
@@ -63,7 +62,7 @@ def load_settings(path: Path) -> tuple[Settings, list[str]]:
         try:
             return _read(candidate), notes
         except FileError as error:
-            notes.append(f"{error}; {_put_aside(candidate)}")
+            notes.append(f"{error}; {put_aside(candidate)}")
     return Settings(), notes
 
 
@@ -121,12 +120,3 @@ def _read(path: Path) -> Settings:
 
 def _earlier(path: Path) -> Path:
     return path.with_name(f"{path.stem}.before{path.suffix}")
-
-
-def _put_aside(path: Path) -> str:
-    aside = path.with_name(f"{path.stem}.unreadable{path.suffix}")
-    try:
-        os.replace(path, aside)
-    except OSError:
-        return "it was left where it is"
-    return f"it was kept as {aside.name}"

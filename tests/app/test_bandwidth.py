@@ -42,7 +42,7 @@ def test_leaves_the_rest_of_the_board():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "expected a JSON document"),
+        ("{", "expected a JSON document: .*; `trilemma calibrate` measures the bandwidth again"),
         ('{"one": 3}', "expected"),
         ('{"one": {"median": "fast", "q05": 1, "q95": 2}}', "expected number"),
         ('{"one": {"median": 1.0, "q05": 2.0, "q95": 3.0}}', "q05 <= median"),
@@ -53,3 +53,11 @@ def test_a_broken_file_is_one_sentence(tmp_path, content, said):
     path.write_text(content)
     with pytest.raises(FileError, match=said):
         load_bandwidth(path, "one")
+
+
+def test_what_cannot_be_read_is_put_aside_when_it_is_measured_again(tmp_path):
+    path = tmp_path / "bandwidth.json"
+    path.write_text("{")
+    save_bandwidth(path, "one", RECORD)
+    assert load_bandwidth(path, "one") == RECORD
+    assert (tmp_path / "bandwidth.unreadable.json").read_text() == "{"
