@@ -116,6 +116,7 @@ def append_measurement(path: Path, measurement: Measurement) -> None:
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             content = (b"\n" if torn else b"") + line + b"\n"
             if os.write(descriptor, content) < len(content):
+                os.ftruncate(descriptor, size)
                 raise FileError(f"{path}: the measurement cannot be saved: no space left on device")
             os.fsync(descriptor)
         finally:

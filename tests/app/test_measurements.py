@@ -107,3 +107,12 @@ def test_a_full_disk_is_one_sentence(path, monkeypatch):
         append_measurement(path, measured(0.2))
     monkeypatch.undo()
     assert len(load_measurements(path, "m")[0]) == 1
+
+
+def test_a_disk_that_fills_up_keeps_no_half_line(path, monkeypatch):
+    append_measurement(path, measured(0.1))
+    before, write = path.read_bytes(), os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:20]))
+    with pytest.raises(FileError, match="cannot be saved: no space left on device"):
+        append_measurement(path, measured(0.2))
+    assert path.read_bytes() == before
