@@ -187,15 +187,17 @@ class Session:
         link = Link(transport)
         with self._lock:
             self._link = link
+        reason = ""
         try:
-            return self._serve(link)
+            reason = self._serve(link)
+            return reason
         finally:
             with self._lock:
                 self._link, self._attached = None, False
                 lost, self._pending = sorted(self._pending), set()
             link.close()
             for request_id in lost:
-                self._on_event(Failed(request_id, "failed", LOST))
+                self._on_event(Failed(request_id, "failed", f"{LOST}: {reason}" if reason else LOST))
             self._fail_refused()
 
     def _serve(self, link: Link) -> str:

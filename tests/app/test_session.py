@@ -162,7 +162,7 @@ def test_a_killed_agent_fails_what_ran_and_the_link_comes_back_with_a_gap(monkey
         killed_s = time.monotonic()
         os.kill(board.transport.pid, 9)
         if able:
-            assert board.ended(request_id) == Failed(request_id, "failed", LOST)
+            assert board.ended(request_id) == Failed(request_id, "failed", f"{LOST}: the agent ended")
         down = board.wait(Disconnected)
         assert down.reason == "the agent ended"
         assert 0.4 <= down.retry_in_s <= 0.6
@@ -303,7 +303,7 @@ def test_requests_carry_what_was_asked_and_the_rate_is_kept_across_links():
         assert asked[1] == {"op": "subscribe", "rate_hz": 50.0}
         assert asked[2] == {"op": "cancel", "id": request_id}
         links[0].put(b"")
-        assert board.wait(Failed).reason == LOST
+        assert board.wait(Failed).reason == f"{LOST}: the agent ended"
         board.wait(Connected)
         while (message := links[1].sent.get(timeout=PATIENCE_S))["op"] == "ping":
             pass
