@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from app.cli.output import UserError
@@ -59,10 +60,9 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
         for option, (field, unit, _) in _NUMBERS.items():
             given = getattr(args, option)
             if given is not None:
+                if option == "bandwidth" and re.fullmatch(r"[\d\s.,eE+-]+", given):  # 51.2 byte/s is never meant
+                    raise ValueError(f"bandwidth: got {given!r}, expected a number and its unit, such as 51.2 GB/s")
                 fields[field] = parse_quantity(given, unit, name=option)
-        context_tokens = fields.get("context_tokens", 1.0)
-        if context_tokens != round(context_tokens):
-            raise ValueError(f"context: got {args.context}, expected a whole number of tokens")
         point = OperatingPoint(**fields)
         check_point(point, catalogue)
     except ValueError as error:

@@ -210,6 +210,8 @@ def check_point(point: OperatingPoint, catalogue: Catalogue) -> None:
     """
     for path, name in FIELDS.items():
         checked(path, getattr(point, name), point, catalogue)
+    if point.context_tokens != round(float(point.context_tokens)):
+        raise ValueError(f"point.context is {float(point.context_tokens):g}: expected a whole number of tokens")
 
 
 def exists(point: OperatingPoint, catalogue: Catalogue) -> bool:

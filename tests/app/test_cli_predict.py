@@ -110,6 +110,8 @@ def test_text_says_where_numbers_come_from_and_what_limits(capsys):
         (["--context", "12.5"], "whole number"),
         (["--beta", "0"], "beta"),
         (["--bandwidth", "51.2 apples"], "51.2 GB/s"),
+        (["--bandwidth", "51.2"], "its unit, such as 51.2 GB/s"),
+        (["--bandwidth", "51,2e9"], "its unit, such as 51.2 GB/s"),
         (["--board", "abacus"], "raspberry_pi_5"),
         (["--model", "hal"], "smollm2-135m"),
         (["--mode", "ludicrous"], "default"),

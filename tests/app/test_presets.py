@@ -96,6 +96,7 @@ def test_a_point_that_cannot_be_measured_has_the_reason_instead_of_a_command(sto
 @pytest.mark.parametrize(
     ("value", "keys", "sentence"),
     [
+        (2048.5, ("point", "context_tokens"), "edge.json: point.context is 2048.5: expected a whole number of tokens"),
         ("abc", ("point", "alpha"), "edge.json: $.point.alpha: expected number, got string"),
         (True, ("point", "alpha"), "edge.json: $.point.alpha: expected number, got true or false"),
         (None, ("point", "board"), "edge.json: $.point.board: expected string, got null"),
