@@ -38,6 +38,10 @@ CALIBRATED_WITHIN_S = 120.0
 
 SAVE_AFTER_MS = 500
 
+WITHOUT_DISPLAY = (
+    "without one use: trilemma predict, trilemma measure, trilemma calibrate, or trilemma gui --screenshot FILE"
+)
+
 
 class CannotStart(Exception):
     """The dashboard cannot run here; the message is one sentence saying why and what does."""
@@ -64,10 +68,7 @@ def check_platform(*, headless: bool) -> None:
     """
     if not os.environ.get("QT_QPA_PLATFORM") and not _has_display():
         if not headless:
-            raise CannotStart(
-                "there is no display; without one use: trilemma predict, trilemma measure, trilemma calibrate, "
-                "or trilemma gui --screenshot FILE"
-            )
+            raise CannotStart(f"there is no display; {WITHOUT_DISPLAY}")
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
     _import_before_qt()
     try:
@@ -102,11 +103,17 @@ def _has_display() -> bool:
     return bool(display)
 
 
-def _drop_offscreen_remarks() -> None:
-    """Drop the one line that Qt's offscreen platform prints for every window that is resized."""
+def _take_remarks() -> None:
+    """Print Qt's remarks, but not the one its offscreen platform makes for every window that is resized.
+
+    Qt aborts the process where it cannot open a display; end with one sentence instead.
+    """
     from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 
     def say(kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+        if kind == QtMsgType.QtFatalMsg:
+            print(f"trilemma gui: the display cannot be opened; {WITHOUT_DISPLAY}", file=sys.stderr, flush=True)
+            os._exit(2)  # returning would let Qt abort
         if "propagateSizeHints" not in text:
             print(text, file=sys.stderr)
 
@@ -140,8 +147,7 @@ class Dashboard:
         from app.views.theme import Theme
         from core.load import load_catalogue
 
-        if os.environ.get("QT_QPA_PLATFORM") == "offscreen":
-            _drop_offscreen_remarks()
+        _take_remarks()
         self.application = QApplication.instance() or QApplication(["trilemma"])
         self.application.setApplicationName("trilemma")
         self.application.setApplicationVersion(VERSION)

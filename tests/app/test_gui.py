@@ -60,6 +60,12 @@ def test_without_a_display_it_says_what_works_without_one(display):
         assert headless in done.stderr
 
 
+def test_a_display_that_does_not_answer_is_a_sentence_not_an_abort():
+    done = command("gui", QT_QPA_PLATFORM="nonsense")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("trilemma gui: the display cannot be opened; without one use: ")
+
+
 def test_a_picture_needs_no_display(monkeypatch):
     monkeypatch.delenv("QT_QPA_PLATFORM", raising=False)
     monkeypatch.setattr("app.gui._has_display", lambda: False)
