@@ -337,8 +337,10 @@ class Conductor(QObject):
             append_measurement(self._file, measurement)
         except FileError as error:
             self._store.say("error", str(error))
+        said = {line.text for line in self._store.log}
         for note in body.get("notes", ()):
-            self._store.say("info", str(note))
+            if note not in said:  # every point of a plan has the same to say
+                self._store.say("info", str(note))
 
     def _learn_bandwidth(self, body: Mapping[str, Any]) -> None:
         record = body.get("read_byte_s", {})

@@ -528,3 +528,15 @@ def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkey
     finally:
         conductor.stop()
     assert [m.point for m in load_measurements(path, store.machine)[0]] == [store.point]
+
+
+def test_what_every_point_has_to_say_is_said_once(board):
+    board.attach()
+    board.session.answer(1)
+    board.drain()
+    for request_id, notes in zip(list(board.session.asked)[:2], (["busy"], ["busy", "one run"]), strict=True):
+        body = {"decode_s": value(0.01), "notes": notes}
+        del board.session.asked[request_id]
+        board.hear(Result(request_id, body))
+    texts = [line.text for line in board.store.log]
+    assert (texts.count("busy"), texts.count("one run")) == (1, 1)
