@@ -10,9 +10,13 @@ sys.path.insert(0, str(_PRIVATE if _PRIVATE.is_dir() else _HERE))
 
 def main() -> int:
     """Run the command line of ``app``."""
-    from app.cli import main as run
+    try:
+        from app.cli import main as run
 
-    return run()
+        return run()
+    except KeyboardInterrupt:  # before the command has begun
+        print("trilemma: stopped", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ A command module has `add_arguments(parser)` and `run(args) -> int`. It prints t
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -64,15 +66,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "gui")
     name = words[0] if words[0] in COMMANDS else None
-    args = _parser(name).parse_args(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
     try:
-        return int(importlib.import_module(f"app.cli.{args.command}").run(args))
+        args = _parser(name).parse_args(words)
+        status = int(importlib.import_module(f"app.cli.{args.command}").run(args))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except UserError as error:
-        print(f"trilemma {args.command}: {error}", file=sys.stderr)
+        print(f"trilemma {name}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _discard_output()
+        print(f"trilemma {name}: no space left on device for the output", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"trilemma {args.command}: stopped", file=sys.stderr)
+        print(f"trilemma {name}: stopped", file=sys.stderr)
         return 130
+
+
+def _discard_output() -> None:
+    """Let the output that still waits go nowhere, so that the interpreter's end does not trip over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

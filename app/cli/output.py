@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ class UserError(Exception):
 
 def print_json(document: Any) -> None:
     """Print one JSON document. NaN and infinity are refused: an absent value is ``{"absent": reason}``."""
-    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    print(json.dumps(document, indent=2, ensure_ascii=not unicode, allow_nan=False))
 
 
 def print_table(rows: Sequence[tuple[str, ...]], *, gap: int = 2) -> None:
