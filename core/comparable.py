@@ -55,7 +55,6 @@ PREFILL_OP_LOG_SD = 1.0
 ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
 FP16_BYTE = 2
 DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
-TYPICAL_LOG_SD = 0.12  # [prior] of the times of a model whose shape is only typical of its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +252,6 @@ def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float |
         head_params=head_params,
         total_params=params,
         max_context_tokens=ANY_CONTEXT,
-        shape_log_sd=TYPICAL_LOG_SD,
     )
 
 

@@ -60,14 +60,13 @@ def prior(at: Setting) -> Posterior:
 def ratio_names(at: Setting) -> dict[str, float | Prior]:
     """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
-    of_model = float(np.hypot(at.runtime.model_log_sd, at.model.shape_log_sd))
     of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
         f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
         f"kappa.{at.kv.key}": KV_FORMAT_LOG_SD,
         f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
-        f"model.{at.model.key}": of_model,
-        f"prompt.{at.model.key}": of_model,
+        f"model.{at.model.key}": at.runtime.model_log_sd,
+        f"prompt.{at.model.key}": at.runtime.model_log_sd,
         **of_layer,
         **shared,
     }

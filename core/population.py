@@ -38,12 +38,12 @@ CLASS_SD = np.array([0.10, 0.25, 0.5, 0.4, 1.0])  # [prior] between classes
 RUNTIME_SD = np.array([0.06, 0.2, 0.4, 0.3, 0.6])  # [prior] between runtimes of a class
 FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.9])  # where the iteration starts
 LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.6])  # boards are few: never surer than that of a new one
-N_ROUNDS = 6
+N_ROUNDS = 8
 MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
 
-MODEL_LOG_SD = 0.12  # [prior] between models on one board (Trilemma models, M10)
+MODEL_LOG_SD = 0.16  # [prior] between models on one board: 0.12 to 0.15 (Trilemma models, M10), and no less if in doubt
 SIZE_LOG_SD = 0.10  # [prior] of what models of similar size share
-REPEAT_LOG_SD = 0.065  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
+REPEAT_LOG_SD = 0.04  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
 
 COMPILED = ("mlc", "tinychat", "vllm", "tensorrt", "mlx")
 """Runtimes on a GPU whose kernels are generated or written for it; they unpack weights at little cost."""

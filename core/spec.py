@@ -101,7 +101,6 @@ class ModelShape:
     weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
     reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
     n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
-    shape_log_sd: float = 0.0  # > 0 where layers and heads are a guess: what that adds to the model's factors
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property

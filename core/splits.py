@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from core import robust
 from core.comparable import ComparedRow, same_model
 from core.design import most_informative
 from core.measured import DECODE, TTFT, MeasuredPoint, Rows
-from core.parameters import HEAVY_TAILED, extended, prior, ratio_names
+from core.parameters import extended, prior, ratio_names
 from core.population import measured, thinned
 from core.scenario import knowledge
 from core.scores import Judged
@@ -69,9 +70,9 @@ class Times:
             if not mine.all() and (self.taught & ~mine).any():
                 self._add(found, "leave_one_model_out", mine, *self._fitted(self.taught & ~mine))
             self._judge_same_model(mine, found)
-        for n in N_POINTS:
-            chosen = self._chosen(n)
-            others = ~np.isin(self.model, self.model[chosen])
+        for n, kind in product(N_POINTS, (DECODE, TTFT)):
+            chosen = self._chosen(n, kind)
+            others = ~np.isin(self.model, self.model[chosen]) & (self.kind == kind)
             if len(chosen) == n and others.any():
                 taught = np.isin(self.owner, self.owner[chosen])
                 self._add(found, f"k{n}", others, *self._fitted(taught))
@@ -113,18 +114,19 @@ class Times:
             taught = (self.taught & ~mine) | (np.arange(len(mine)) == middle)
             self._add(found, "same_model", other, *self._fitted(taught))
 
-    def _chosen(self, n: int) -> list[int]:
-        """Return up to `n` decode times, of different models, that narrow the predictions of other models most."""
+    def _chosen(self, n: int, kind: int) -> list[int]:
+        """Return up to `n` times of a kind, of different models, that narrow the predictions of all models most."""
         first = dict[tuple[str, str], int]()
-        for i in np.flatnonzero(self.taught & (self.kind == DECODE)):
+        for i in np.flatnonzero(self.taught & (self.kind == kind)):
             first.setdefault((self.model[i], self.rows[self.owner[i]].weights), int(i))
         left = list(first.values())
         gradient = self.laid.model(self.before.log_mean)[1]
-        of_model = np.array([name.startswith(HEAVY_TAILED) for name in self.before.names])
-        aims = np.where(of_model, 0.0, gradient[left])
+        aims = gradient[left]
         cov, chosen = self.before.log_cov, list[int]()
         while left and len(chosen) < n:
-            scatter = np.hypot(self.before.decode_log_sd, self.laid.observed.noise_sd[left])
+            scatter = np.hypot(
+                (self.before.decode_log_sd, self.before.ttft_log_sd)[kind], self.laid.observed.noise_sd[left]
+            )
             best, cov = most_informative(gradient[left], aims, cov, scatter)
             chosen.append(left[best])
             left = [i for i in left if self.model[i] != self.model[chosen[-1]]]

@@ -15,9 +15,11 @@ from core.load import load_catalogue
 from core.measured import MeasuredPoint
 from core.scenario import predict
 from core.spec import Catalogue, Estimate, OperatingPoint
+from core.sweep import front, sweep
 
 N_POINTS = 1_000_000
 CURVE_POINTS = 128
+PARETO = ("latency", "energy", "accuracy")
 
 
 def measure_engine(n_repeats: int = 7) -> dict[str, Any]:
@@ -26,7 +28,8 @@ def measure_engine(n_repeats: int = 7) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``predictions_per_s`` over a million points that differ in every number, ``curve_s`` of one slider's curve,
+        ``predictions_per_s`` over a million points that differ in every number, ``pareto_1000_ms`` of the front of
+        1000 predicted points in latency, energy and accuracy, ``curve_s`` of one slider's curve,
         ``calibrate_s`` of a fit to 64 points and ``leave_one_out_s`` with its 64 refits; each {median, min, max, n}.
     """
     catalogue = load_catalogue()
@@ -39,9 +42,12 @@ def measure_engine(n_repeats: int = 7) -> dict[str, Any]:
     )
     curve = OperatingPoint(alpha=np.linspace(0.0, 0.95, CURVE_POINTS))
     measured = _grid(catalogue)
+    axes = {"alpha": np.linspace(0.0, 0.95, 50).tolist(), "context_tokens": np.linspace(16.0, 8192.0, 20).tolist()}
+    thousand = sweep(OperatingPoint(), axes, catalogue)
     seconds = _times(lambda: predict(many, catalogue), n_repeats)
     return {
         "predictions_per_s": _spread([N_POINTS / s for s in seconds]),
+        "pareto_1000_ms": _spread([1e3 * s for s in _times(lambda: front(thousand, PARETO), 10 * n_repeats)]),
         "curve_s": _spread(_times(lambda: predict(curve, catalogue), 10 * n_repeats)),
         "calibrate_s": _spread(_times(lambda: calibrate(measured, catalogue, check=False), n_repeats)),
         "leave_one_out_s": _spread(_times(lambda: calibrate(measured, catalogue), n_repeats)),

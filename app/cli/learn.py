@@ -71,10 +71,21 @@ def _write(
         for fit in fits:
             known = fit.posterior
             name = f"{known.board}.{known.runtime}.{known.power_mode}.json"
-            text = json.dumps(calibration_file.document(known, _about(fit, table)), indent=1, allow_nan=False)
-            (folder / calibration_file.FOLDER / name).write_text(text + "\n", "utf-8")
+            text = _json(calibration_file.document(known, _about(fit, table)))
+            (folder / calibration_file.FOLDER / name).write_text(text, "utf-8")
     except OSError as error:
         raise UserError(f"into: {error.strerror}: {error.filename}") from error
+
+
+def _json(document: dict[str, Any]) -> str:
+    """Return a document with one line a key, and one a row of the covariance."""
+    lines = []
+    for key, value in document.items():
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if key == "log_cov":
+            text = "[\n" + ",\n".join(f"  {json.dumps(row, allow_nan=False)}" for row in value) + "\n ]"
+        lines.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _about(fit: PublishedFit, table: str) -> dict[str, Any]:

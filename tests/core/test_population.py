@@ -1,0 +1,95 @@
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from core.comparable import compare
+from core.load import load_catalogue
+from core.population import LEARNED, PRIOR, Learner, class_of, groups_of, measured, thinned
+from core.published_rows import PublishedRow, read_table
+
+CATALOGUE = replace(load_catalogue(), published={})
+TABLE = files("resources").joinpath("measurements", "llm_decode.csv")
+
+
+def synthetic(n_boards, truth, seed=0):
+    """Rows of boards whose parameters scatter about `truth` = (eta, t_layer), of five models without unpacking."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for b in range(n_boards):
+        bandwidth = float(rng.uniform(20e9, 200e9))
+        eta, t_layer = truth[0] * np.exp(rng.normal(0, 0.05)), truth[1] * np.exp(rng.normal(0, 0.1))
+        for key in ("qwen2.5-0.5b", "qwen2.5-1.5b", "llama-3.2-3b", "qwen2.5-7b", "llama-3-8b"):
+            shape = CATALOGUE.models[key]
+            byte = shape.body_params + shape.head_params
+            decode_s = (byte / (eta * bandwidth) + shape.n_layers * t_layer) * float(np.exp(rng.normal(0, 0.02)))
+            text = dict.fromkeys(("power_rail", "power_mode", "moe_or_sparse", "kv_quant", "trust", "board"), "")
+            text |= {"board_key": f"board{b}", "compute": "npu", "runtime": "rkllm", "model": key, "model_key": key}
+            number = {
+                "decode_ms_per_tok": decode_s,
+                "weight_stream_bytes": byte,
+                "params_streamed_b": byte,
+                "dram_bandwidth_gb_s": bandwidth,
+                "context_tokens": 1.0,
+            }
+            rows.append(PublishedRow(len(rows) + 2, {**text, "quant": "w8a8"}, number))
+    return compare(rows, CATALOGUE)
+
+
+def test_what_the_boards_have_in_common_is_recovered():
+    compared = synthetic(12, (0.70, 4e-4))
+    learned = Learner(compared.rows, compared.catalogue).learn()
+    found = dict(zip(LEARNED, np.exp(learned.runtimes["rkllm_npu"]), strict=True))
+    assert found["eta"] == pytest.approx(0.70, rel=0.06)
+    assert found["t_layer_s"] == pytest.approx(4e-4, rel=0.15)
+    assert found["kappa"] == pytest.approx(np.exp(PRIOR[1]), rel=0.05)  # a cache of one token teaches nothing
+    runtime = learned.applied(CATALOGUE.runtimes["rkllm_npu"])
+    assert runtime.eta.median == pytest.approx(found["eta"])
+    other = learned.applied(CATALOGUE.runtimes["other_npu"])
+    assert found["eta"] < other.eta.median < np.exp(PRIOR[0])  # a runtime without rows stays between
+    elsewhere = learned.applied(CATALOGUE.runtimes["llamacpp_gpu"])
+    assert elsewhere.eta.median == pytest.approx(np.exp(PRIOR[0]))
+
+
+def test_board_left_out_teaches_nothing():
+    compared = synthetic(3, (0.8, 2e-4))
+    slow = [
+        replace(row, row=replace(row.row, number={**row.row.number, "decode_ms_per_tok": 3 * row.row.decode_s}))
+        if row.group[0] == "board1"
+        else row
+        for row in compared.rows
+    ]
+    whole, spoiled = (Learner(rows, compared.catalogue) for rows in (compared.rows, slow))
+    np.testing.assert_allclose(
+        whole.learn("board1").runtimes["rkllm_npu"], spoiled.learn("board1").runtimes["rkllm_npu"], rtol=1e-3
+    )
+    change = spoiled.learn().runtimes["rkllm_npu"] - whole.learn().runtimes["rkllm_npu"]
+    assert change[LEARNED.index("eta")] < -0.02
+    assert change[LEARNED.index("t_layer_s")] > 0.02
+    assert whole.boards == {"board0", "board1", "board2"}
+
+
+def test_shipped_priors_are_those_of_the_shipped_table():
+    compared = compare(read_table(str(TABLE)).rows, CATALOGUE)
+    learned = Learner(compared.rows, compared.catalogue).learn()
+    for key, runtime in CATALOGUE.runtimes.items():
+        if key != "builtin":
+            fresh = learned.applied(runtime)
+            for name in LEARNED:
+                assert getattr(runtime, name).median == pytest.approx(getattr(fresh, name).median, rel=1e-3), (
+                    key,
+                    name,
+                )
+            assert (runtime.model_log_sd, runtime.size_log_sd) == (fresh.model_log_sd, fresh.size_log_sd)
+            assert "trilemma learn llm_decode.csv" in runtime.sources["eta"]
+
+
+def test_classes_and_thinning():
+    assert class_of("mlc_gpu") == class_of("vllm_gpu") == "compiled_gpu"
+    assert class_of("llamacpp_gpu") == class_of("other_gpu") == "gpu"
+    assert class_of("rkllm_npu") == "npu"
+    compared = synthetic(2, (0.8, 2e-4))
+    assert [len(rows) for rows in groups_of(compared.rows).values()] == [5, 5]
+    assert len(thinned(compared.rows, 5)) == 5
+    assert len(measured(compared.rows)) == len(compared.rows)
