@@ -37,7 +37,6 @@ class Speeds:
     idle_w: float
     decode_log_sd: float
     power_log_sd: float
-    provenance: Provenance
     notes: tuple[str, ...]
 
 
@@ -94,7 +93,7 @@ def predicted_speeds(
         core_w=top_w - idle - dram,
         dram_w=dram,
     )
-    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), watts.provenance, tuple(notes))
+    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes))
 
 
 def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent: float = EXPONENT) -> Speeds:
@@ -108,7 +107,7 @@ def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent:
     notes = (
         f"[prior] levels from {LOWEST_FRAC:.0%} of the clock, speed follows the clock and power its {exponent:g}th",
     )
-    return Speeds(levels, idle_w, 0.0, 0.0, Provenance.PREDICTED, notes)
+    return Speeds(levels, idle_w, 0.0, 0.0, notes)
 
 
 def _idle_w(at: Setting, given: float | None, top_w: float, notes: list[str]) -> float:
@@ -173,7 +172,7 @@ def simulate_with_interval(
     """The run at the median power, and its results with the 90 % interval that power and speed leave them.
 
     Two more runs take the power at its 5 and 95 % quantiles; the speed's own error is added to tokens and their rate.
-    Cooling and battery are taken as given.
+    Cooling and battery are taken as given, so the results are predictions even where a calibration gave the speed.
     """
     factors = (1.0,) if speeds.power_log_sd == 0 else (1.0, *np.exp(Z90 * speeds.power_log_sd * np.array([-1.0, 1.0])))
     runs = [simulate(_scaled(device, f), load_frac, step_s, ambient_temp_c, start_soc=start_soc) for f in factors]
@@ -181,12 +180,12 @@ def simulate_with_interval(
     length_s = step_s * np.size(load_frac)  # what never throttles would do so later than the run is long
     throttled = [runs[0].throttled_after_s, *(_or(r.throttled_after_s, length_s) for r in runs[1:])]
     return runs[0], {
-        "throttled_after_s": _between(throttled, speeds.provenance),
-        "sustained_w": _between([r.sustained_w for r in runs], speeds.provenance),
-        "sustained_tokens_s": _between([r.sustained_tokens_s for r in runs], speeds.provenance, spread),
-        "tokens": _between([r.tokens for r in runs], speeds.provenance, spread),
-        "hours_per_charge": _between([r.hours_per_charge for r in runs], speeds.provenance),
-        "peak_temp_c": _between([float(r.temp_c.max()) for r in runs], speeds.provenance),
+        "throttled_after_s": _between(throttled),
+        "sustained_w": _between([r.sustained_w for r in runs]),
+        "sustained_tokens_s": _between([r.sustained_tokens_s for r in runs], spread),
+        "tokens": _between([r.tokens for r in runs], spread),
+        "hours_per_charge": _between([r.hours_per_charge for r in runs]),
+        "peak_temp_c": _between([float(r.temp_c.max()) for r in runs]),
     }
 
 
@@ -204,7 +203,7 @@ def _or(value: float | Absent, other: float) -> float:
     return other if isinstance(value, Absent) else value
 
 
-def _between(values: Sequence[float | Absent], provenance: Provenance, log_spread: float = 0.0) -> Output:
+def _between(values: Sequence[float | Absent], log_spread: float = 0.0) -> Output:
     """Median and interval of a result, the values of the median run and of those at the quantiles of power."""
     median = values[0]
     if isinstance(median, Absent):
@@ -214,4 +213,4 @@ def _between(values: Sequence[float | Absent], provenance: Provenance, log_sprea
     if log_spread and median > 0:
         low = median * math.exp(-math.hypot(math.log(median / max(low, 1e-300)), log_spread))
         high = median * math.exp(math.hypot(math.log(max(high, 1e-300) / median), log_spread))
-    return Estimate(median, low, high, provenance)
+    return Estimate(median, low, high, Provenance.PREDICTED)
