@@ -391,7 +391,7 @@ def test_what_was_measured_outlives_a_lost_link(calibrated):
 
 
 def test_a_machine_without_the_runtime_says_how_to_get_it(board):
-    words = "torch is not installed: pip install 'trilemma[local]'"
+    words = "torch is not installed: make run installs it, as does pip install '.[local]' in Trilemma's folder"
     board.hear(Connected({**HELLO, "can": {"measure": {"absent": words}, "bandwidth": {"absent": words}}}))
     assert board.asked() == []
     assert board.store.not_measurable == f"This machine cannot measure: {words}."
