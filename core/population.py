@@ -162,7 +162,7 @@ class Learner:
         means = dict.fromkeys(sorted({group.runtime for group in groups}), PRIOR)
         classes = dict.fromkeys(sorted({class_of(key) for key in means}), PRIOR)
         board_sd = FIRST_BOARD_SD
-        for _ in range(N_ROUNDS):
+        for _ in range(N_ROUNDS if groups else 0):
             for group in groups:
                 group.fit(means[group.runtime], board_sd)
             means, classes = _averaged(groups, means, classes, board_sd)

@@ -39,7 +39,7 @@ def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) ->
     saved = _saved(point, at)
     kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * point.context_tokens * (1.0 - saved)
     return latency.DecodeCosts(
-        weight_byte=traffic.weight_byte(at.model, at.weights),
+        weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
         kv_byte=kv_byte,
         n_unpacked=traffic.unpacked_weights(at.model, at.weights),
         flop=traffic.decode_flop(at.model, point.context_tokens, saved),
@@ -54,7 +54,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
     """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth."""
     return latency.PrefillCosts(
         flop=traffic.prefill_flop(at.model, point.context_tokens),
-        weight_byte=traffic.weight_byte(at.model, at.weights),
+        weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
         n_layers=at.model.n_layers,
         bandwidth_byte_s=bandwidth_byte_s,
         compute_op_s=at.mode.compute_op_s or np.inf,
@@ -183,7 +183,8 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(at, known.posterior, costs, decode_s, log_sd)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
-    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, 1.0 - np.asarray(_saved(point, at)))
+    kept = 1.0 - np.asarray(_saved(point, at))
+    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
     return Prediction(
         decode_s=decode_s,
         ttft_s=_ttft(point, at, known, bandwidth),
@@ -251,7 +252,7 @@ def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
     ):
         said.append(f"the bandwidth asked for is more than {at.board.name} has")
     if at.board.memory_byte is not None:
-        least = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens)
+        least = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head)
         if np.any(np.asarray(least) > at.board.memory_byte):
             said.append(f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}")
     return tuple(said)

@@ -186,6 +186,7 @@ class OperatingPoint:
     kv: str = "bf16"
     policy: str = "attention_mass"
     layout: str = "compacted"
+    head: str = ""  # weight format of the output head; "" is the one that `weights` gives it
     context_tokens: Array = 1024.0
     alpha: Array = 0.0
     beta: Array = 1.0
@@ -234,6 +235,7 @@ class Catalogue:
             _named("weight format", point.weights, self.weight_formats),
             _named("KV format", point.kv, self.kv_formats),
             self.weight_formats.get(self.models[point.model].reference_format),
+            _named("weight format of the head", point.head, self.weight_formats) if point.head else None,
         )
 
 
@@ -248,6 +250,7 @@ class Setting:
     weights: WeightFormat
     kv: KvFormat
     reference: WeightFormat | None  # what accuracy is relative to when the model comes from a file
+    head: WeightFormat | None = None  # of the output head, where it is not the one that `weights` gives it
 
 
 _Described = TypeVar("_Described")

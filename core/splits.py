@@ -53,10 +53,10 @@ class Times:
         self.kind = self.laid.observed.kind
         owner = np.array([owners[i][0] for i in self.laid.owner], dtype=np.intp)
         self.number = np.array([number[i] for i in owner], dtype=np.intp)
-        self.model = np.array([same_model(rows[i].decode.model) for i in owner])
-        self.inside = np.array([not rows[i].outside for i in owner])
+        self.model = np.array([same_model(rows[i].decode.model) for i in owner], dtype=str)
+        self.inside = np.array([not rows[i].outside for i in owner], dtype=bool)
         kept = {id(row) for row in thinned([row for row in rows if not row.outside])}
-        self.taught = np.array([id(rows[i]) in kept for i in owner])  # rows that fits may use
+        self.taught = np.array([id(rows[i]) in kept for i in owner], dtype=bool)  # rows that fits may use
         self.owner = owner
 
     def judge(self, found: Collected) -> None:

@@ -16,22 +16,31 @@ EIGHT_BIT = 8.5  # bits per weight of GGUF's 8-bit type with its scales
 PAGE_TOKENS = 16  # tokens in a page of a paged KV cache, as vLLM's default block size
 
 
-def weight_byte(shape: ModelShape, weights: WeightFormat) -> float:
+def weight_byte(shape: ModelShape, weights: WeightFormat, head: WeightFormat | None = None) -> float:
     """Return the bytes of weights streamed per decoded token [byte].
 
     The exact count of a model file when the shape has it for this format, else
     ``(body * bits + head * head_bits) / 8``. The embedding table is looked up, not streamed; a mixture of experts
     counts the active ones.
 
+    Parameters
+    ----------
+    shape, weights
+        Model and weight format.
+    head : WeightFormat, optional
+        Format of the output head, where it is not the one that `weights` gives it: runtimes that keep it in 16 bit read
+        that much more per token, which small models with large vocabularies feel most.
+
     References
     ----------
     Trilemma quantities, A01: 4221.520128 MB for Llama-3-8B at 4.5 bit per weight.
     """
     exact = shape.weight_byte_by_format.get(weights.key)
-    if exact is not None:
-        return float(exact)
     bits = shape.body_params * weights.bits_per_weight + shape.head_params * weights.head_bits_per_weight
-    return bits / BIT_PER_BYTE
+    byte = bits / BIT_PER_BYTE if exact is None else float(exact)
+    if head is None:
+        return byte
+    return byte + shape.head_params * (head.bits_per_weight - weights.head_bits_per_weight) / BIT_PER_BYTE
 
 
 def unpacked_weights(shape: ModelShape, weights: WeightFormat) -> float:
@@ -129,7 +138,12 @@ def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
 
 
 def memory_byte(
-    shape: ModelShape, weights: WeightFormat, kv: KvFormat, context_tokens: Array, kept_frac: Array = 1.0
+    shape: ModelShape,
+    weights: WeightFormat,
+    kv: KvFormat,
+    context_tokens: Array,
+    kept_frac: Array = 1.0,
+    head: WeightFormat | None = None,
 ) -> Array:
     """Return what must fit in memory: all weights, the embedding table and the kept KV cache [byte].
 
@@ -139,9 +153,11 @@ def memory_byte(
         Cached tokens before pruning.
     kept_frac : float or array
         Share of KV bytes still held, ``1 - alpha_effective``.
+    head : WeightFormat, optional
+        As in `weight_byte`.
     """
     embedding = 0.0 if shape.tied_embeddings else float(shape.vocab_size) * shape.hidden_size
     idle_experts = max(shape.total_params - shape.body_params - shape.head_params - embedding, 0.0)
     unread_bits = embedding * weights.head_bits_per_weight + idle_experts * weights.bits_per_weight
     cache = kv_byte_per_token(shape, kv) * np.asarray(context_tokens, dtype=float) * kept_frac
-    return weight_byte(shape, weights) + unread_bits / BIT_PER_BYTE + cache
+    return weight_byte(shape, weights, head) + unread_bits / BIT_PER_BYTE + cache

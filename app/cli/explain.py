@@ -79,7 +79,7 @@ def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limi
         point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
     )
     return {
-        "point": point_record(point),
+        "point": point_record(point) | ({"head": point.head} if point.head else {}),
         "limits": explain(prediction),
         "parts_frac": _parts(prediction),
         "binding": str(prediction.binding),

@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     if args.model_file is not None:
         catalogue = _with_file(args, catalogue)
     point = point_from(args, catalogue)
+    if point.head:
+        raise UserError(f"head: got {point.head}, expected none: the decoder gives the head its weights' precision")
     try:
         measurement = _measure(point, args.model_file, catalogue)
     except LinkError as error:

@@ -19,6 +19,7 @@ _KEYS = {
     "runtime": ("runtime", "KEY", f"runtime ({_PLAIN.runtime}, Trilemma's own decoder)"),
     "model": ("model", "KEY", f"model, see `trilemma models` ({_PLAIN.model})"),
     "weights": ("weights", "FORMAT", f"weight format: fp32, bf16, int8, int4, q4_k_m... ({_PLAIN.weights})"),
+    "head": ("head", "FORMAT", "weight format of the output head, such as fp16 (that of the weight format)"),
     "kv": ("kv", "FORMAT", f"format of the KV cache: bf16, int8... ({_PLAIN.kv})"),
     "policy": ("policy", "NAME", f"which cached tokens pruning keeps: {', '.join(POLICIES)} ({_PLAIN.policy})"),
     "layout": ("layout", "NAME", f"how the kept tokens lie in memory: {', '.join(LAYOUTS)} ({_PLAIN.layout})"),

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 def document(point: OperatingPoint, prediction: Prediction) -> dict[str, Any]:
     """Return a prediction (scalars only) as JSON values."""
     return {
-        "point": point_record(point),
+        "point": point_record(point) | ({"head": point.head} if point.head else {}),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},
         "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},
         "binding": str(prediction.binding),

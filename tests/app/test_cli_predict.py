@@ -129,3 +129,25 @@ def test_what_is_wrong_is_one_sentence(capsys, words, said):
     assert captured.err.count("\n") == 1
     assert captured.err.startswith("trilemma predict: ")
     assert said in captured.err
+
+
+def test_head_in_16_bit_costs_what_it_reads(capsys):
+    words = ("--board", "jetson_agx_orin_64gb", "--runtime", "mlc_gpu", "--model", "gemma-2-2b", "--weights", "q4f16")
+    own, wide = predicted(capsys, *words), predicted(capsys, *words, "--head", "fp16")
+    assert wide["point"]["head"] == "fp16"
+    assert wide["parts_s"]["weights"] > 1.5 * own["parts_s"]["weights"]
+    assert wide["memory_byte"]["median"] > own["memory_byte"]["median"]
+    assert main(["predict", "--head", "int3"]) == 2
+    assert "weight format of the head 'int3' is unknown" in capsys.readouterr().err
+    assert main(["measure", "--head", "fp16"]) == 2
+    assert "head: got fp16, expected none" in capsys.readouterr().err
+
+
+def test_published_fit_is_named_with_its_number_of_rows(capsys):
+    words = ("--board", "rk3588", "--runtime", "rkllm_npu", "--model", "qwen2.5-1.5b", "--weights", "w8a8")
+    found = predicted(capsys, *words)
+    assert found["decode_s"]["provenance"] == "calibrated"
+    assert "60 published rows of 22 models" in found["basis"]
+    assert main(["predict", *words]) == 0
+    assert "Calibrated on 60 published rows of 22 models" in capsys.readouterr().out
+    assert predicted(capsys)["basis"] is None

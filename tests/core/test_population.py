@@ -93,3 +93,10 @@ def test_classes_and_thinning():
     assert [len(rows) for rows in groups_of(compared.rows).values()] == [5, 5]
     assert len(thinned(compared.rows, 5)) == 5
     assert len(measured(compared.rows)) == len(compared.rows)
+
+
+def test_table_without_usable_rows_leaves_the_prior():
+    compared = synthetic(1, (0.8, 2e-4))
+    learned = Learner(compared.rows, compared.catalogue).learn("board0")
+    assert learned.n_groups == 0
+    assert learned.applied(CATALOGUE.runtimes["rkllm_npu"]).eta.median == pytest.approx(np.exp(PRIOR[0]))

@@ -133,3 +133,36 @@ def test_file_of_mixed_types_unpacks_fewer_weights():
     assert shares[0] == shares[1] == n_weights
     assert all(b < a for a, b in pairwise(shares[1:5]))
     assert shares[-1] == shares[-2] == 0.0
+
+
+def test_head_precision_is_an_input_of_its_own():
+    catalogue = load_catalogue()
+    shape, weights, head = (
+        catalogue.models["gemma-2-2b"],
+        catalogue.weight_formats["q4f16"],
+        catalogue.weight_formats["fp16"],
+    )
+    more = shape.head_params * (16.0 - weights.head_bits_per_weight) / 8
+    assert traffic.weight_byte(shape, weights, head) == pytest.approx(traffic.weight_byte(shape, weights) + more)
+    exact = replace(shape, weight_byte_by_format={"q4f16": 1.5e9})
+    assert traffic.weight_byte(exact, weights, head) == pytest.approx(1.5e9 + more)
+    kv = catalogue.kv_formats["fp16"]
+    held = traffic.memory_byte(shape, weights, kv, 1.0, head=head) - traffic.memory_byte(shape, weights, kv, 1.0)
+    assert held == pytest.approx(more)
+
+
+def test_mixture_reads_its_active_experts_and_holds_all():
+    catalogue = load_catalogue()
+    shape, weights = catalogue.models["qwen3-30b-a3b"], catalogue.weight_formats["w8a8"]
+    kv = catalogue.kv_formats["fp16"]
+    assert traffic.weight_byte(shape, weights) == pytest.approx(shape.body_params + shape.head_params)
+    assert traffic.memory_byte(shape, weights, kv, 1.0) == pytest.approx(shape.total_params, rel=0.02)
+    assert traffic.weight_byte(shape, weights) < 0.11 * traffic.memory_byte(shape, weights, kv, 1.0)
+
+
+def test_hybrid_model_caches_in_its_attention_layers_only():
+    catalogue = load_catalogue()
+    shape = catalogue.models["lfm2.5-1.2b"]
+    assert (shape.n_layers, shape.n_caching_layers) == (16, 6)
+    assert traffic.kv_byte_per_token(shape, catalogue.kv_formats["fp16"]) == 12288.0
+    assert catalogue.models["llama-3-8b"].n_caching_layers == 32
