@@ -110,6 +110,9 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
         said = source if name in LEARNED else sources[name]
         lines += ["", f"[{name}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
         lines.append(f"source = {json.dumps(said, ensure_ascii=False)}")
+    for key, prior in runtime.format_eta.items():
+        lines += ["", f"[format_eta.{key}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
+        lines.append(f"source = {json.dumps(sources[f'format_eta.{key}'], ensure_ascii=False)}")
     lines += [
         "",
         "[sources]",

@@ -57,7 +57,9 @@ def _without_board(compared: Comparison) -> Callable[[str], Catalogue]:
         left_out = board if board in learner.boards else ""
         if left_out not in known:
             runtimes = learned(compared.catalogue, learner.learn(left_out))
-            known[left_out] = replace(compared.catalogue, runtimes=runtimes)
+            # what is known of single formats was not learned without the board
+            bare = {key: replace(runtime, format_eta={}) for key, runtime in runtimes.items()}
+            known[left_out] = replace(compared.catalogue, runtimes=bare)
         return known[left_out]
 
     return catalogue_of
