@@ -132,7 +132,7 @@ def why_no_measuring() -> str:
     """Return "" when the worker's packages are here, else what is missing and how to get it. Imports none of them."""
     for package in ("torch", "numpy", "gguf", "tokenizers"):
         if importlib.util.find_spec(package) is None:
-            return f"{package} is not installed: make run installs it, as does pip install '.[local]' in Trilemma's folder"
+            return f"{package} is not installed: make run installs it, or pip install '.[local]' in its folder"
     try:
         present = importlib.util.find_spec("kernels.workload") is not None
     except ModuleNotFoundError:

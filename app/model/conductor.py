@@ -196,8 +196,9 @@ class Conductor(QObject):
 
     def _on_connected(self, event: Connected) -> None:
         machine = machine_key(event.hello)
-        self._store.set_link(state="attached", text="Attached.", hello=event.hello, n_lost=0, retry_at_s=None)
         not_here = cannot(event.hello, "measure")
+        text = f"Attached. {not_here}".rstrip()
+        self._store.set_link(state="attached", text=text, hello=event.hello, n_lost=0, retry_at_s=None)
         if not_here:
             self._store.say("warning", not_here)
         if machine != self._store.machine:

@@ -450,7 +450,7 @@ def test_what_cannot_start_fails_in_one_sentence(tmp_path):
 
 def test_without_the_extra_a_run_is_refused_with_the_command_to_type(tmp_path):
     answers = queue.Queue()
-    reason = "torch is not installed: make run installs it, as does pip install '.[local]' in Trilemma's folder"
+    reason = "torch is not installed: make run installs it, or pip install '.[local]' in its folder"
     runs = Runs(["/bin/false"], {}, answers.put, dict, unavailable=reason)
     runs.submit({"op": "measure", "id": 1, "point": {}, "what": ["decode"]})
     assert answers.get_nowait() == {"op": "failed", "id": 1, "kind": "failed", "reason": reason}

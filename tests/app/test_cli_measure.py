@@ -164,7 +164,10 @@ def test_doctor_outlives_an_agent_that_cannot_start(monkeypatch, capsys):
 def test_without_the_extra_the_way_to_get_it_is_named(monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else real(name))
-    assert board.why_no_measuring() == "torch is not installed: make run installs it, as does pip install '.[local]' in Trilemma's folder"
+    assert (
+        board.why_no_measuring()
+        == "torch is not installed: make run installs it, or pip install '.[local]' in its folder"
+    )
 
 
 def test_an_agent_without_kernels_reads_sensors_only(monkeypatch):
