@@ -36,6 +36,9 @@ WITHOUT_QT = (
 CALIBRATED_WITHIN_S = 120.0
 """How long a screenshot without ``--seconds`` waits for the calibration."""
 
+SETTLED_AFTER_S = 2.5
+"""And how long at least: the plots are made after the first paint, and the sensors need a moment too."""
+
 SAVE_AFTER_MS = 500
 
 WITHOUT_DISPLAY = (
@@ -276,7 +279,7 @@ def wait(dashboard: Dashboard, seconds: float | None) -> None:
         else:
             cannot = store.link.state == "attached" and bool(store.not_measured_here)
             calibrated = store.calibration is not None and store.activity.kind == "idle"
-            done = cannot or calibrated or passed_s >= CALIBRATED_WITHIN_S
+            done = passed_s >= CALIBRATED_WITHIN_S or (passed_s >= SETTLED_AFTER_S and (cannot or calibrated))
         if done:
             loop.quit()
 

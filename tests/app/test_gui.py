@@ -12,6 +12,7 @@ from app import LAUNCHER
 from app.cli.bench_start import measure_start
 from app.gui import CannotStart, Dashboard, Options, _keep_settings, check_platform, refuse_losing_references, wait
 from app.model.state import Limits
+from app.views.curve_plot import CurvePlot
 
 
 @pytest.fixture(autouse=True)
@@ -195,8 +196,10 @@ def test_waiting_ends_where_nothing_can_be_measured(qtbot):
     made = dashboard(qtbot)
     made.store.set_link(state="attached", text="Attached.")
     made.store.set_machine("m", [], "This machine cannot measure: torch is not installed.")
-    wait(made, None)  # returns at once, or the test times out
+    made.window.show()
+    wait(made, None)  # returns soon, or the test times out
     assert made.store.calibration is None
+    assert len(made.window.curves.findChildren(CurvePlot)) == 3  # and not before there is something to see
 
 
 def test_what_is_imported_before_qt_does_not_import_it():
