@@ -31,7 +31,11 @@ else
 fi
 if [ "${1:-}" = tests ] && ! command -v c++ >/dev/null 2>&1; then missing="$missing g++"; fi
 python=${PYTHON:-python3}
-"$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    # of this very Python: python3-venv serves only the system's own
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo 3)
+    missing="$missing python$version-venv"
+fi
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
