@@ -465,7 +465,7 @@ def test_an_unknown_quantity_is_refused(bench, what):
 def test_the_worker_dies_with_its_agent(agent):
     """The real worker: killed agent, closed pipe, no orphan."""
     if agent.next("hello")["can"]["measure"] is not True:
-        pytest.skip("the extra local is not installed")
+        pytest.fail("the extra local is not installed; make test installs it")
     agent.send(op="bandwidth", id=1)
     agent.next("progress")
     (worker,) = children(agent.process.pid)

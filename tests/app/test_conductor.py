@@ -513,7 +513,7 @@ def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkey
     try:
         qtbot.waitUntil(lambda: store.link.state == "attached", timeout=20000)
         if store.not_measured_here:
-            pytest.skip(store.not_measured_here)
+            pytest.fail(store.not_measured_here)
         assert conductor.measure_now() == ""
         qtbot.waitUntil(
             lambda: store.has_measured("decode_s") or any(line.level == "error" for line in store.log), timeout=240000
