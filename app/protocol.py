@@ -28,6 +28,14 @@ Agent to client:
 - ``progress``, then for each request exactly one ``result`` or ``failed`` (kind "failed", "cancelled", "superseded").
 - ``pong`` returns the ping's time with the agent's times of arrival and departure. ``log`` is a line for people.
 
+A recording is a file of the same frames, as they came, with these among them; ``t_ns`` is the recording program's
+monotonic clock:
+
+- ``recording`` comes first, ``clock`` says how far the agent's clock is ahead, ``gap`` that and why nothing arrived.
+- ``measured`` is a request together with its result.
+- ``play`` asks the player of a recording for another position, speed (0: as fast as it can be read) or a pause;
+  ``position`` is its answer and its pulse, ``rewound`` when samples follow that lie before those of before.
+
 A *samples* body is a run of records, ``i64`` nanoseconds of the agent's monotonic clock and one ``f32`` for each
 channel with samples, NaN where a sensor could not be read. Records are numbered from 0. When the reader stalls, the
 agent keeps the newest records and drops the oldest, so a jump of ``seq`` is the number of records lost.
@@ -75,6 +83,12 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "pong": {"t1_ns": int, "t2_ns": int, "t3_ns": int},
     "log": {"level": str, "text": str},
     "ready": {"agent": str},
+    "recording": {"format": int, "made_by": str, "t_ns": int, "time_utc": str},
+    "clock": {"t_ns": int, "offset_s": _NUMBER, "bound_s": _NUMBER, "drift": _NUMBER},
+    "gap": {"t_ns": int, "reason": str},
+    "measured": {"request": dict, "body": dict, "time_utc": str},
+    "play": {"t_ns?": int, "speed?": _NUMBER, "paused?": bool},
+    "position": {"t_ns": int, "first_ns": int, "last_ns": int, "speed": _NUMBER, "paused": bool, "rewound?": bool},
 }
 """Members of each operation with their types; a name that ends in "?" may be missing."""
 
