@@ -45,6 +45,7 @@ class Cancelled(Exception):
 class _Prompt:
     prefilled: Prefilled
     durations_s: list[float]  # empty when the cache was carried over from another prompt
+    window_s: tuple[float, float] = (0.0, 0.0)  # in which all of them ran
 
 
 class Workload:
@@ -195,7 +196,7 @@ class Workload:
         prompt = self._processed_prompt(decoder, point.kv, point.context_tokens, step)
         return (
             {"ttft_s": record(prompt.durations_s)},
-            {},
+            {"prefill_window_s": list(prompt.window_s), "prefill_window_prompts": len(prompt.durations_s)},
             (
                 ["Time to first token is from a single run, so its spread is not known."]
                 if len(prompt.durations_s) == 1
@@ -260,6 +261,7 @@ class Workload:
         if prompt is not None and prompt.durations_s:
             return prompt
         durations_s: list[float] = []
+        first_s = time.perf_counter()
         text = f"processing a prompt of {n_tokens} tokens"
         while not durations_s or (sum(durations_s) < MIN_TTFT_S and len(durations_s) < MAX_TTFT_RUNS):
             cache = decoder.new_cache(n_tokens, kv)
@@ -267,7 +269,7 @@ class Workload:
             prefilled = decoder.prefill(self._tokens[:n_tokens], cache, lambda done: step(0.3 + 0.4 * done, text))
             int(prefilled.logits.argmax())
             durations_s.append(time.perf_counter() - start_s)
-        prompt = _Prompt(prefilled, durations_s)
+        prompt = _Prompt(prefilled, durations_s, (first_s, time.perf_counter()))
         self._prompts.put(key, prompt)
         return prompt
 

@@ -11,20 +11,23 @@ import signal
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from app import LAUNCHER
 from app import VERSION as AGENT_VERSION
 from app.agent import board
+from app.agent.energy import EnergyMeter, RunEnergy
 from app.agent.outbox import Outbox
-from app.agent.power import EnergyMeter, add_energy, total_power
+from app.agent.power import total_power
 from app.agent.runs import Runs, worker_environment
 from app.agent.sampler import Sampler
 from app.agent.sensors import discover
 from app.protocol import CONTROL, Decoder, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
+
+REST_S = 1.5
+"""Before the first run of a board with a power sensor, so that its idle power is known."""
 
 WORKER_ARGV = (sys.executable, str(LAUNCHER), "agent", "--worker")
 
@@ -50,15 +53,17 @@ class Agent:
         columns, words = total_power([c for sensor in sensors for c in sensor.channels] + absent)
         self._sampler = Sampler(sensors, absent, self._outbox, meter, columns)
         self._unavailable = board.why_no_measuring()
-        complete = partial(
-            add_energy,
-            meter=meter,
-            absent="" if columns else words,
-            covers=words,
-            period_s=self._sampler.total_period_s,
-        )
+        energy = RunEnergy(meter, "" if columns else words, words, self._sampler.total_period_s)
         environment = worker_environment(board.n_big_cores(root))
-        self._runs = Runs(WORKER_ARGV, environment, self._outbox.send, complete, self._unavailable)
+        self._runs = Runs(
+            WORKER_ARGV,
+            environment,
+            self._outbox.send,
+            energy.complete,
+            self._unavailable,
+            idled=energy.idled,
+            rest_s=0.0 if not columns else REST_S,
+        )
 
     def serve(self) -> None:
         """Say hello and answer until the input ends or breaks the protocol."""

@@ -1,4 +1,4 @@
-"""Power: RAPL energy counters, hwmon power inputs, batteries; and the energy of a window of time.
+"""Power: RAPL energy counters, hwmon power inputs, batteries.
 
 Paths and units follow the kernel's documentation: powercap and hwmon count microjoules and microwatts,
 power_supply microwatts, microamperes and microvolts.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-import threading
-from bisect import bisect_right
-from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Sequence
 
 from app.agent.channel import Channel, Gauge, Sensor, word
 from app.agent.files import KernelFile, parse_int, text, why_unreadable
@@ -21,7 +18,6 @@ MAX_POWER_W = 10e3
 """No board or CPU package draws more: a counter that says so was reset, not wrapped."""
 
 _STUCK_S = 1.0  # a counter that stands still so long is not counting (virtual machines show such)
-_ENTRY_NS = 20_000_000  # the meter keeps at most 50 entries a second
 _RAPL_RULE = 'SUBSYSTEM=="powercap", KERNEL=="intel-rapl:*", RUN+="/bin/chmod a+r %S%p/energy_uj"'
 
 
@@ -174,109 +170,3 @@ def total_power(channels: Sequence[Channel]) -> tuple[list[int], str]:
         return [], f"the power sensors of this machine cover parts of the board only: {parts}"
     reasons = [channel.absent for channel in channels if channel.key == "board.power_w"]
     return [], reasons[0] if reasons else "no power sensor on this machine"
-
-
-class EnergyMeter:
-    """The energy used up to each moment, by the trapezoid rule; a moment without power breaks the windows across it.
-
-    One thread adds, another one asks.
-    """
-
-    def __init__(self, max_entries: int = 36_000) -> None:
-        self._entries: deque[tuple[int, float, int]] = deque(maxlen=max_entries)  # time, joules so far, breaks so far
-        self._last: tuple[int, float] | None = None
-        self._energy_j = 0.0
-        self._n_breaks = 0
-        self._moved = threading.Condition()
-
-    def add(self, t_ns: int, power_w: float) -> None:
-        """Add one reading; times must rise."""
-        with self._moved:
-            if math.isnan(power_w):
-                self._n_breaks += 1
-                self._last = None
-                return
-            if self._last is not None:
-                last_ns, last_w = self._last
-                self._energy_j += (power_w + last_w) / 2 * (t_ns - last_ns) * 1e-9
-            self._last = (t_ns, power_w)
-            if not self._entries or t_ns - self._entries[-1][0] >= _ENTRY_NS or self._n_breaks != self._entries[-1][2]:
-                self._entries.append((t_ns, self._energy_j, self._n_breaks))
-                self._moved.notify_all()
-
-    def energy_j(self, start_ns: int, end_ns: int, patience_s: float = 0.5) -> float | None:
-        """Return the energy of a window; None unless readings without a break reach over both of its ends.
-
-        The last window of a run has just ended when it is asked for: `patience_s` is how long to wait for a reading
-        past its end.
-        """
-        with self._moved:
-            self._moved.wait_for(lambda: bool(self._entries) and self._entries[-1][0] >= end_ns, patience_s)
-            entries = list(self._entries)
-        times = [entry[0] for entry in entries]
-        start, end = _at(entries, times, start_ns), _at(entries, times, end_ns)
-        if start is None or end is None or start[1] != end[1]:
-            return None
-        return end[0] - start[0]
-
-
-def _at(entries: Sequence[tuple[int, float, int]], times: Sequence[int], t_ns: int) -> tuple[float, int] | None:
-    """Return joules and breaks at a time, interpolated between its neighbours; None outside and in a break."""
-    after = bisect_right(times, t_ns)
-    if after == 0 or (after == len(times) and times[-1] != t_ns):
-        return None
-    t0, e0, n0 = entries[after - 1]
-    if t0 == t_ns:
-        return e0, n0
-    t1, e1, n1 = entries[after]
-    return (e0 + (e1 - e0) * (t_ns - t0) / (t1 - t0), n0) if n0 == n1 else None
-
-
-def add_energy(
-    body: dict[str, Any], meter: EnergyMeter, absent: str, covers: str, period_s: Callable[[], float]
-) -> dict[str, Any]:
-    """Return a result with `power_w` and `energy_j_per_token`, measured while the tokens were generated.
-
-    Parameters
-    ----------
-    body
-        A measured run. Its conditions carry `decode_window_s`, start and end of the timed steps in seconds of the
-        monotonic clock, and `decode_window_tokens`, the tokens generated in it; both are taken out here.
-    meter
-        What the total power has been.
-    absent
-        Why there is none; "" when there is.
-    covers
-        What the power covers, in words.
-    period_s
-        Gives how often the power sensor has a new value; 0 when not known.
-
-    Idle power is not subtracted.
-    """
-    conditions = dict(body.get("conditions", {}))
-    start_s, end_s = conditions.pop("decode_window_s", (0.0, 0.0))
-    n_tokens = conditions.pop("decode_window_tokens", 0)
-    body = {**body, "conditions": conditions}
-    energy_j = None
-    if not absent:
-        if not n_tokens or end_s <= start_s:
-            absent = "decode was not asked for"
-        elif end_s - start_s < 2 * period_s():
-            absent = f"the power sensor has a new value every {period_s():.2g} s, too slow for this run"
-        else:
-            energy_j = meter.energy_j(int(start_s * 1e9), int(end_s * 1e9))
-    if energy_j is None:
-        reason = {"absent": absent or "the power sensor could not be read during this run"}
-        return {**body, "power_w": reason, "energy_j_per_token": reason}
-    return {
-        **body,
-        "conditions": {**conditions, "power_covers": covers},
-        "power_w": _measured(energy_j / (end_s - start_s)),
-        "energy_j_per_token": _measured(energy_j / n_tokens),
-        "notes": [*body.get("notes", []), f"Power covers {covers}; idle power is included."],
-    }
-
-
-def _measured(value: float) -> dict[str, Any]:
-    """Return the record of one reading; its spread is not known."""
-    return {"median": value, "q05": value, "q95": value, "n": 1, "provenance": "measured"}

@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import threading
+import time
 from collections import deque
 from typing import Any, Callable, Mapping, Sequence
 
@@ -112,6 +113,10 @@ class Runs:
         Adds to the result of a measured point what only the agent knows (power).
     unavailable
         Why nothing can be measured here; "" when it can.
+    idled
+        Told the start and end of each pause in which nothing ran, in seconds of ``time.monotonic``.
+    rest_s
+        How long the board rests before its first run.
     """
 
     def __init__(
@@ -121,7 +126,13 @@ class Runs:
         send: Callable[[Message], None],
         complete: Callable[[dict[str, Any]], dict[str, Any]],
         unavailable: str = "",
+        *,
+        idled: Callable[[float, float], None] = lambda start_s, end_s: None,
+        rest_s: float = 0.0,
     ) -> None:
+        self._idled = idled
+        self._idle_since_s: float | None = time.monotonic()
+        self._rested_s = self._idle_since_s + rest_s
         self._argv = argv
         self._env = env
         self._send = send
@@ -195,6 +206,15 @@ class Runs:
     def _next(self) -> None:
         if self._running is not None or not self._waiting or self._closed:
             return
+        now_s = time.monotonic()
+        if now_s < self._rested_s:
+            wait = threading.Timer(self._rested_s - now_s, self._next_after_rest)
+            wait.daemon = True
+            wait.start()
+            return
+        if self._idle_since_s is not None:
+            self._idled(self._idle_since_s, now_s)
+            self._idle_since_s = None
         if self._worker is None:
             try:
                 self._worker = Worker(self._argv, self._env, self._on_message, self._on_end)
@@ -205,6 +225,10 @@ class Runs:
         self._running = self._waiting.popleft()
         self._answered = False
         self._worker.send(self._running)
+
+    def _next_after_rest(self) -> None:
+        with self._lock:
+            self._next()
 
     def _on_message(self, message: Message) -> None:
         op = message["op"]
@@ -234,6 +258,8 @@ class Runs:
 
     def _finish_running(self) -> None:
         self._running = None
+        if self._idle_since_s is None:
+            self._idle_since_s = time.monotonic()
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None

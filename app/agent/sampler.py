@@ -9,8 +9,8 @@ import time
 from typing import Any, Callable, Sequence
 
 from app.agent.channel import Channel, Sensor
+from app.agent.energy import EnergyMeter
 from app.agent.outbox import Outbox
-from app.agent.power import EnergyMeter
 from app.protocol import RATE_RANGE_HZ, record_struct
 
 DEFAULT_RATE_HZ = 10.0

@@ -13,8 +13,10 @@ from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.predict import UNITS
 from app.cli.progress import ProgressLine
+from app.cli.taught import posterior_for, this_machine
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.transport import LocalTransport
+from app.model.bandwidth import measured_here
 from app.model.files import FileError
 from app.model.machine import cannot, machine_key, why_not_measurable
 from app.model.measurements import Measurement, append_measurement, measurements_file
@@ -22,9 +24,17 @@ from app.model.records import point_record
 from app.protocol import WHAT
 from app.views.format import output_text
 from core.load import load_catalogue, model_from_gguf
-from core.spec import Catalogue, OperatingPoint
+from core.scenario import predict
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction
 
-MORE_UNITS = {"tokens_per_s": "token/s", "perplexity": "1", "mean_kl": "nat"}
+MORE_UNITS = {
+    "prefill_power_w": "W",
+    "prefill_energy_j": "J",
+    "idle_power_w": "W",
+    "tokens_per_s": "token/s",
+    "perplexity": "1",
+    "mean_kl": "nat",
+}
 """What only a measurement has, with its unit."""
 
 
@@ -56,8 +66,17 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"point": point_record(point), **measurement.body, "notes": notes, "time_utc": measurement.time_utc})
     else:
-        _print(measurement, notes)
+        _print(measurement, _predicted(point, catalogue), notes)
     return 0
+
+
+def _predicted(point: OperatingPoint, catalogue: Catalogue) -> Prediction:
+    """Return what the board is expected to do, with its bandwidth as it was measured last."""
+    try:
+        catalogue = measured_here(catalogue, this_machine())
+    except FileError as error:
+        raise UserError(str(error)) from error
+    return predict(point, catalogue, posterior_for(point, catalogue))
 
 
 def _with_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
@@ -87,9 +106,15 @@ def _measure(point: OperatingPoint, model_file: Path | None, catalogue: Catalogu
     return Measurement(point, body, datetime.now(UTC).isoformat(timespec="seconds"), machine_key(hello))
 
 
-def _print(measurement: Measurement, notes: list[str]) -> None:
-    rows = [(name, output_text(measurement.output(name), unit)) for name, unit in {**UNITS, **MORE_UNITS}.items()]
-    print_table([(name, text) for name, text in rows])
+def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:
+    """Print what was measured; what no sensor told, as it is predicted."""
+    rows = []
+    for name, unit in {**UNITS, **MORE_UNITS}.items():
+        text, instead = output_text(measurement.output(name), unit), getattr(predicted, name, None)
+        if isinstance(measurement.output(name), Absent) and isinstance(instead, Estimate):
+            text = f"{text}; {output_text(instead, unit)}"
+        rows.append((name, text))
+    print_table(rows)
     conditions = measurement.body.get("conditions", {})
     if conditions:
         print(

@@ -42,7 +42,7 @@ class Measurement:
 
 OUTPUTS_OF = {
     "decode": ("decode_s", "tokens_per_s", "memory_byte", "power_w", "energy_j_per_token"),
-    "ttft": ("ttft_s",),
+    "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
     "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
 }
 """What a run measures -> the outputs it has then, the one that tells whether it was done first."""

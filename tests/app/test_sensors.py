@@ -12,7 +12,7 @@ from app.agent import files
 from app.agent.board import describe, n_big_cores
 from app.agent.channel import Channel
 from app.agent.files import KernelFile, parse_int, text
-from app.agent.power import EnergyCounter, EnergyMeter, add_energy, total_power
+from app.agent.power import EnergyCounter, total_power
 from app.agent.sampler import ChangeCounter
 from app.agent.sensors import CpuTimes, Load, MemoryAvailable, discover
 
@@ -477,64 +477,3 @@ def test_threads_are_one_for_each_big_core(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     assert n_big_cores(tmp_path / "rk3588") == 2
     assert n_big_cores(tmp_path / "nothing known") == 2
-
-
-def meter_of(powers, step_ns=SECOND // 10):
-    meter = EnergyMeter()
-    for i, power in enumerate(powers):
-        meter.add(i * step_ns, power)
-    return meter
-
-
-def test_energy_is_the_integral_between_the_ends():
-    ramp = meter_of([i * 1.0 for i in range(31)])  # 10 W/s
-    assert ramp.energy_j(SECOND, 2 * SECOND, 0) == pytest.approx(15)
-    assert meter_of([10.0] * 31).energy_j(int(0.55 * SECOND), int(1.23 * SECOND), 0) == pytest.approx(6.8)
-
-
-def test_energy_needs_readings_over_both_ends_and_no_break():
-    meter = meter_of([10.0] * 11)
-    assert meter.energy_j(-1, SECOND // 2, 0) is None
-    assert meter.energy_j(0, 2 * SECOND, 0) is None
-    assert meter.energy_j(0, SECOND, 0) == pytest.approx(10)
-    broken = meter_of([10.0] * 5 + [math.nan] + [10.0] * 10)
-    assert broken.energy_j(SECOND // 10, SECOND, 0) is None
-    assert broken.energy_j(7 * SECOND // 10, SECOND, 0) == pytest.approx(3)
-
-
-def test_energy_of_a_fast_stream_is_exact_in_bounded_memory():
-    meter = EnergyMeter(max_entries=100)
-    for i in range(3001):
-        meter.add(i * SECOND // 1000, 20.0)
-    assert len(meter._entries) == 100
-    assert meter.energy_j(2 * SECOND, int(2.5 * SECOND), 0) == pytest.approx(10)
-
-
-def body(window_s=(1.0, 2.0), n=40):  # 10 of the 50 tokens were disturbed
-    record = {"median": 0.02, "q05": 0.02, "q95": 0.02, "n": n, "provenance": "measured"}
-    window = {"decode_window_s": list(window_s), "decode_window_tokens": 50}
-    return {"decode_s": record, "conditions": {"threads": 2, **window}, "notes": ["a"]}
-
-
-def test_a_measured_body_gets_power_and_energy_of_its_decode_window():
-    done = add_energy(body(), meter_of([10.0] * 31), "", "the package", lambda: 0.001)
-    assert done["power_w"] == {"median": 10, "q05": 10, "q95": 10, "n": 1, "provenance": "measured"}
-    assert done["energy_j_per_token"]["median"] == pytest.approx(0.2)
-    assert done["conditions"] == {"threads": 2, "power_covers": "the package"}
-    assert done["notes"] == ["a", "Power covers the package; idle power is included."]
-
-
-@pytest.mark.parametrize(
-    ("measured", "reason", "period_s", "says"),
-    [
-        (body(), "needs root: x", 0.0, "needs root: x"),
-        ({"decode_s": {"absent": "not asked"}}, "", 0.0, "decode was not asked for"),
-        (body(), "", 1.0, "every 1 s, too slow"),
-        (body((5.0, 6.0)), "", 0.0, "could not be read"),
-    ],
-)
-def test_a_body_without_power_says_why(measured, reason, period_s, says):
-    done = add_energy(measured, meter_of([10.0] * 31), reason, "x", lambda: period_s)
-    assert says in done["power_w"]["absent"]
-    assert done["power_w"] == done["energy_j_per_token"]
-    assert "decode_window_s" not in done.get("conditions", {})

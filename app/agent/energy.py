@@ -1,0 +1,174 @@
+"""Energy of measured runs: the power of the board integrated over their windows, and the idle board beside it.
+
+A run says when it read the prompt and when it generated tokens, in the clock that the sensors are read in
+(``time.monotonic``; ``time.perf_counter`` is the same clock on Linux). Prefill and decode are kept apart, and idle
+power is never subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from bisect import bisect_right
+from collections import deque
+from typing import Any, Callable, Sequence
+
+IDLE_S = (1.0, 5.0)
+"""Idle power is the mean over the end of a pause between runs: of at least and at most so many seconds."""
+
+_SETTLE_S = 0.3  # after a run, and after the first reading of a counter
+_ENTRY_NS = 20_000_000  # the meter keeps at most 50 entries a second
+_WINDOWS = ("decode_window_s", "decode_window_tokens", "prefill_window_s", "prefill_window_prompts")
+
+
+def request_windows(start_s: float, first_token_s: float, last_token_s: float, n_tokens: int) -> dict[str, Any]:
+    """Return the conditions that tell `RunEnergy` when a request did what.
+
+    Parameters
+    ----------
+    start_s, first_token_s, last_token_s
+        When the prompt began to be read and when the first and the last token came, rising, in seconds of
+        ``time.monotonic``. Loading the model is not part of it.
+    n_tokens
+        Tokens generated, the first included: between the first and the last are ``n_tokens - 1`` steps.
+    """
+    return {
+        "prefill_window_s": [start_s, first_token_s],
+        "prefill_window_prompts": 1,
+        "decode_window_s": [first_token_s, last_token_s],
+        "decode_window_tokens": n_tokens - 1,
+    }
+
+
+class EnergyMeter:
+    """The energy used up to each moment, by the trapezoid rule; a moment without power breaks the windows across it.
+
+    One thread adds, another one asks.
+    """
+
+    def __init__(self, max_entries: int = 36_000) -> None:
+        self._entries: deque[tuple[int, float, int]] = deque(maxlen=max_entries)  # time, joules so far, breaks so far
+        self._last: tuple[int, float] | None = None
+        self._energy_j = 0.0
+        self._n_breaks = 0
+        self._moved = threading.Condition()
+
+    def add(self, t_ns: int, power_w: float) -> None:
+        """Add one reading; times must rise."""
+        with self._moved:
+            if math.isnan(power_w):
+                self._n_breaks += 1
+                self._last = None
+                return
+            if self._last is not None:
+                last_ns, last_w = self._last
+                self._energy_j += (power_w + last_w) / 2 * (t_ns - last_ns) * 1e-9
+            self._last = (t_ns, power_w)
+            if not self._entries or t_ns - self._entries[-1][0] >= _ENTRY_NS or self._n_breaks != self._entries[-1][2]:
+                self._entries.append((t_ns, self._energy_j, self._n_breaks))
+                self._moved.notify_all()
+
+    def energy_j(self, start_ns: int, end_ns: int, patience_s: float = 0.5) -> float | None:
+        """Return the energy of a window; None unless readings without a break reach over both of its ends.
+
+        The last window of a run has just ended when it is asked for: `patience_s` is how long to wait for a reading
+        past its end.
+        """
+        with self._moved:
+            self._moved.wait_for(lambda: bool(self._entries) and self._entries[-1][0] >= end_ns, patience_s)
+            entries = list(self._entries)
+        times = [entry[0] for entry in entries]
+        start, end = _at(entries, times, start_ns), _at(entries, times, end_ns)
+        if start is None or end is None or start[1] != end[1]:
+            return None
+        return end[0] - start[0]
+
+
+def _at(entries: Sequence[tuple[int, float, int]], times: Sequence[int], t_ns: int) -> tuple[float, int] | None:
+    """Return joules and breaks at a time, interpolated between its neighbours; None outside and in a break."""
+    after = bisect_right(times, t_ns)
+    if after == 0 or (after == len(times) and times[-1] != t_ns):
+        return None
+    t0, e0, n0 = entries[after - 1]
+    if t0 == t_ns:
+        return e0, n0
+    t1, e1, n1 = entries[after]
+    return (e0 + (e1 - e0) * (t_ns - t0) / (t1 - t0), n0) if n0 == n1 else None
+
+
+class RunEnergy:
+    """Adds to the result of a measured run what its windows cost.
+
+    Parameters
+    ----------
+    meter
+        What the total power has been.
+    absent
+        Why there is none; "" when there is.
+    covers
+        What the power covers, in words.
+    period_s
+        Gives how often the power sensor has a new value; 0 when not known.
+    """
+
+    def __init__(self, meter: EnergyMeter, absent: str, covers: str, period_s: Callable[[], float]) -> None:
+        self._meter, self._absent, self._covers, self._period_s = meter, absent, covers, period_s
+        self._idle: dict[str, Any] = {"absent": absent or f"the board was not idle for {IDLE_S[0]:g} s before this run"}
+        self._pause: tuple[float, float] | None = None  # not integrated yet
+
+    def idled(self, start_s: float, end_s: float) -> None:
+        """Take note of a pause in which nothing ran on the board."""
+        start_s = max(start_s + _SETTLE_S, end_s - IDLE_S[1])
+        if not self._absent and end_s - start_s >= IDLE_S[0]:
+            self._pause = start_s, end_s
+
+    def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a result with energy and power of its windows.
+
+        Parameters
+        ----------
+        body
+            A measured run. Its conditions carry the windows as `request_windows` makes them, as far as the run had
+            them; they are taken out here. Added are ``power_w`` and ``energy_j_per_token`` (decode),
+            ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt), and ``idle_power_w``.
+        """
+        if self._pause is not None:
+            found, self._pause = self._mean(*self._pause), None
+            self._idle = self._idle if "absent" in found else found
+        conditions = dict(body.get("conditions", {}))
+        decode_s, n_tokens, prefill_s, n_prompts = (conditions.pop(name, None) for name in _WINDOWS)
+        power, energy = self._window(decode_s, n_tokens, "decode was not asked for")
+        added = {"power_w": power, "energy_j_per_token": energy, "idle_power_w": self._idle}
+        if prefill_s is not None:
+            added["prefill_power_w"], added["prefill_energy_j"] = self._window(prefill_s, n_prompts, "")
+        notes = list(body.get("notes", []))
+        if any("absent" not in added.get(name, {"absent": ""}) for name in ("power_w", "prefill_power_w")):
+            conditions["power_covers"] = self._covers
+            notes.append(f"Power covers {self._covers}; idle power is included.")
+        return {**body, **added, "conditions": conditions, "notes": notes}
+
+    def _window(self, window_s: Sequence[float] | None, n: int | None, missing: str) -> tuple[Any, Any]:
+        """Return mean power and energy per token or prompt of a window, or why there are none."""
+        if self._absent or not window_s or not n:
+            reason = {"absent": self._absent or missing}
+            return reason, reason
+        start_s, end_s = window_s
+        power = self._mean(start_s, end_s)
+        if "absent" in power:
+            return power, power
+        return power, _measured(power["median"] * (end_s - start_s) / n)
+
+    def _mean(self, start_s: float, end_s: float) -> dict[str, Any]:
+        """Return the mean power of a window, or why there is none."""
+        if end_s <= start_s or end_s - start_s < 2 * self._period_s():
+            period = f"every {self._period_s():.2g} s"
+            return {"absent": f"the power sensor has a new value {period}, too slow for this run"}
+        energy_j = self._meter.energy_j(int(start_s * 1e9), int(end_s * 1e9))
+        if energy_j is None:
+            return {"absent": "the power sensor could not be read during this run"}
+        return _measured(energy_j / (end_s - start_s))
+
+
+def _measured(value: float) -> dict[str, Any]:
+    """Return the record of one reading; its spread is not known."""
+    return {"median": value, "q05": value, "q95": value, "n": 1, "provenance": "measured"}
