@@ -225,7 +225,10 @@ def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogu
     mean = known.log_mean.copy()
     mean[known.names.index("energy_j_byte")] = fitted.mean[0]
     scatter = float(fitted.scale[0] * robust.NORMAL_SD_PER_SCALE)
-    return replace(known, log_mean=mean, energy_log_sd=scatter, power_covers=rail, n_energy=len(same))
+    idle = next((m.idle_w for m in reversed(same) if m.idle_w is not None), None)
+    return replace(
+        known, log_mean=mean, energy_log_sd=scatter, power_covers=rail, n_energy=len(same), idle_power_w=idle
+    )
 
 
 def _condition_number(before: Posterior, posterior: Posterior) -> float:

@@ -17,12 +17,11 @@ from core.battery import Cell
 from core.cosim import Device, Levels, Run, scaled_levels, simulate
 from core.dvfs import relative_dynamic_power
 from core.load_energy import Cooling, DvfsTable, ThrottleRule
-from core.scenario import decode_costs, predict
+from core.scenario import IDLE_FRAC, decode_costs, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, Setting
 from core.units import Z90, check_range
 
 EXPONENT = 2.6  # [prior] n of P ~ f^n where no voltages are known: 2 to 3
-IDLE_FRAC = 0.3  # [prior] idle over decoding power where no idle power is known
 LEAKAGE_FRAC, LEAKAGE_RATE_PER_K, LEAKAGE_TEMP_C = 0.1, 0.02, 60.0  # [prior] 0.01 to 0.03 /K
 DRAM_MOST_FRAC = 0.7  # [prior] share of the power above idle that the DRAM's prior may claim
 N_LEVELS, LOWEST_FRAC = 13, 0.4  # [prior] levels of a board without a table, down to 40 % of its clock
@@ -79,7 +78,8 @@ def predicted_speeds(
         reason = watts.reason if isinstance(watts, Absent) else "its decode time is not known"
         raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected --power")
     top_w = float(watts.median)
-    idle = _idle_w(at, idle_w, top_w, notes)
+    taught = posterior.idle_power_w if posterior is not None and posterior.n_energy else None
+    idle = _idle_w(at, taught if idle_w is None else idle_w, top_w, notes)
     costs = decode_costs(point, at, point.bandwidth_byte_s or at.mode.bandwidth_byte_s)
     moved = float(np.asarray(costs.weight_byte) + np.asarray(costs.kv_byte))
     dram = min(float(power.dram_energy_j(moved)) / float(decode.median), DRAM_MOST_FRAC * (top_w - idle))

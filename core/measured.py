@@ -44,6 +44,7 @@ class MeasuredPoint:
     n_scored: int = 0  # tokens that the agreement is a share of
     energy_j: float | None = None  # of one token
     power_covers: str = ""  # what that energy covers
+    idle_w: float | None = None  # power of the idle board on the same rail
 
     def __post_init__(self) -> None:
         for name in ("decode_s", "ttft_s", "energy_j"):
@@ -72,9 +73,10 @@ def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPo
     top1, n_scored = (float(agreement["median"]), int(agreement.get("n", 1))) if "median" in agreement else (None, 0)
     power_w, _ = _value(body.get("power_w"), 0.0)
     energy_j = power_w * decode_s if power_w and decode_s else None
+    idle_w, _ = _value(body.get("idle_power_w"), 0.0)
     covers = str(body.get("conditions", {}).get("power_covers", ""))
     return MeasuredPoint(
-        point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored, energy_j, covers
+        point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored, energy_j, covers, idle_w
     )
 
 
@@ -100,7 +102,7 @@ def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
         merged = replace(merged, decode_s=decode[0][0], log_sd=decode[0][1] / len(decode))
     if ttft:
         merged = replace(merged, ttft_s=ttft[0][0], ttft_log_sd=ttft[0][1] / len(ttft))
-    for names in (("mean_kl", "kl_log_sd"), ("top1_agreement", "n_scored"), ("energy_j", "power_covers")):
+    for names in (("mean_kl", "kl_log_sd"), ("top1_agreement", "n_scored"), ("energy_j", "power_covers", "idle_w")):
         last = next((m for m in reversed(repeats) if getattr(m, names[0]) is not None), None)
         if last is not None:
             merged = replace(merged, **{name: getattr(last, name) for name in names})

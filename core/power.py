@@ -57,6 +57,27 @@ def energy_floor_j(
     return np.multiply(idle_power_w, time_s) + dram_energy_j(moved_byte, energy_j_bit)
 
 
+def paced_energy_j(energy_j: Array, own_s: Array, time_s: Array, idle_w: Array) -> Array:
+    """Return the energy of a token at another pace than the board's own [J], ``E + P_idle (T - T_own)``.
+
+    The energy that a board was measured to spend at its own pace contains its idle power for that time; a slower memory
+    makes it pay for longer, so that mean power never falls below the idle power.
+
+    Parameters
+    ----------
+    energy_j, own_s : float or array
+        Energy [J] and time [s] of the token at the board's own pace, > 0.
+    time_s : float or array
+        Time of the token at the other pace, > 0 [s].
+    idle_w : float or array
+        Idle power on the same rail, 0 to ``energy_j / own_s`` [W].
+    """
+    check_range("own_s", own_s, 0.0, open_low=True)
+    check_range("time_s", time_s, 0.0, open_low=True)
+    check_range("idle_w", idle_w, 0.0)
+    return np.add(energy_j, np.multiply(idle_w, np.subtract(time_s, own_s)))
+
+
 def mean_power_w(energy_j: Array, time_s: Array) -> Array:
     """Return the mean power while decoding [W], ``E / T``."""
     check_range("energy_j", energy_j, 0.0)

@@ -31,6 +31,8 @@ from core.transfer import transferred
 from core.units import Z90, check_range
 
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
+IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
+"""[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
 
@@ -181,7 +183,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
     log_sd = np.sqrt(variance + known.posterior.decode_log_sd**2)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
-    energy_j, power_w = _energy(at, known.posterior, costs, decode_s, log_sd)
+    energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, log_sd)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
     kept = 1.0 - np.asarray(_saved(point, at))
     held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
@@ -200,9 +202,19 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
 
 
 def _energy(
-    at: Setting, known: Posterior, costs: latency.DecodeCosts, decode_s: Estimate, log_sd: Array
+    point: OperatingPoint,
+    at: Setting,
+    of: _Known,
+    costs: latency.DecodeCosts,
+    parts: latency.DecodeParts,
+    decode_s: Estimate,
+    log_sd: Array,
 ) -> tuple[Output, Output]:
-    """Return energy and mean power of a token, on the rail that the energy per byte was measured on."""
+    """Return energy and mean power of a token, on the rail that the energy per byte was measured on.
+
+    The energy per byte holds at the board's own pace; at another bandwidth or beta the idle power counts for longer.
+    """
+    known = of.posterior
     if known.n_energy:
         i = known.names.index("energy_j_byte")
         per_byte = float(np.exp(known.log_mean[i]))
@@ -213,12 +225,37 @@ def _energy(
         missing = Absent(f"no source states the energy per byte of {at.board.name}")
         return missing, missing
     energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
+    energy_var: Array = energy_log_sd**2
+    if point.bandwidth_byte_s is not None or np.any(np.not_equal(point.beta, 1.0)):
+        own_s = _own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor
+        idle_w, idle_log_sd = _idle(at, known, energy_j / own_s)
+        paced_j = power.paced_energy_j(energy_j, own_s, decode_s.median, idle_w)
+        if idle_log_sd:
+            energy_var = energy_var + np.square(idle_log_sd * (1.0 - energy_j / paced_j))
+        energy_j = paced_j
     power_w = power.mean_power_w(energy_j, decode_s.median)
     origin = _origin(known.n_energy)
     return (
-        _estimate(energy_j, energy_log_sd, origin),
-        _estimate(power_w, np.hypot(energy_log_sd, log_sd), origin),
+        _estimate(energy_j, np.sqrt(energy_var), origin),
+        _estimate(power_w, np.sqrt(energy_var + np.square(log_sd)), origin),
     )
+
+
+def _own_pace_s(parts: latency.DecodeParts, costs: latency.DecodeCosts, own_byte_s: float) -> Array:
+    """Return the time the token would take on the board's own memory and instruction set [s]."""
+    slower = costs.bandwidth_byte_s / own_byte_s
+    memory_s = (parts.weights + parts.kv + parts.unpack * costs.beta) * slower
+    return latency.overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token
+
+
+def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
+    """Return the idle power within a decoding power, and its log-sd: measured beside it, stated, or a prior share."""
+    stated = known.idle_power_w
+    if stated is None and (not known.n_energy or known.power_covers in ("", at.board.power_rail)):
+        stated = at.board.idle_power_w
+    if stated is None:
+        return IDLE_FRAC * decoding_w, IDLE_LOG_SD
+    return np.minimum(stated, decoding_w), 0.0
 
 
 def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:

@@ -303,8 +303,11 @@ def test_energy_of_a_board_that_states_none():
     bare = replace(CATALOGUE.boards["this"], system_energy_j_byte=None)
     catalogue = replace(CATALOGUE, boards={**CATALOGUE.boards, "this": bare})
     time, power = ({"median": value, "q05": value, "q95": value, "n": 9} for value in (0.01, 5.0))
-    point = measured_point(BASE, {"decode_s": time, "power_w": power})
+    idle = {"median": 1.5, "q05": 1.5, "q95": 1.5, "n": 1}
+    point = measured_point(BASE, {"decode_s": time, "power_w": power, "idle_power_w": idle})
     assert point.energy_j == pytest.approx(0.05)
-    said = predict(BASE, catalogue, calibrate([point], catalogue).posterior)
+    posterior = calibrate([point], catalogue).posterior
+    assert posterior.idle_power_w == 1.5
+    said = predict(BASE, catalogue, posterior)
     assert said.energy_j_per_token.median == pytest.approx(0.05, rel=0.15)
     assert said.energy_j_per_token.provenance is Provenance.CALIBRATED

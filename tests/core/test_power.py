@@ -16,6 +16,7 @@ from core.power import (
     leakage_loop_gain,
     leakage_power_w,
     mean_power_w,
+    paced_energy_j,
     steady_temp_c,
     trace_energy_j,
 )
@@ -122,3 +123,12 @@ def test_refusals_name_the_argument():
         mean_power_w(1, 0)
     with pytest.raises(ValueError, match="rate_per_k = 0"):
         steady_temp_c(25, 2, 10, 1, 0, 25)
+
+
+def test_a_slower_pace_pays_idle_power_for_longer():
+    times = np.array([0.1, 0.2, 1.0, 1e6])
+    energy = paced_energy_j(0.5, 0.1, times, 2.0)
+    assert energy == pytest.approx([0.5, 0.7, 2.3, 0.5 + 2 * (1e6 - 0.1)])
+    assert energy / times == pytest.approx([5.0, 3.5, 2.3, 2.0], rel=1e-5)  # down to the idle power, never below
+    with pytest.raises(ValueError, match="idle_w"):
+        paced_energy_j(0.5, 0.1, 0.2, -1.0)

@@ -5,8 +5,8 @@ import pytest
 
 from core import scenario
 from core.load import load_catalogue
-from core.parameters import prior
-from core.scenario import predict
+from core.parameters import extended, prior
+from core.scenario import IDLE_FRAC, knowledge, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prior, Provenance
 from core.traffic import weight_byte
 
@@ -115,6 +115,37 @@ def test_energy_is_power_times_time():
     np.testing.assert_allclose(
         prediction.power_w.median * prediction.decode_s.median, prediction.energy_j_per_token.median, rtol=1e-12
     )
+
+
+def test_power_does_not_fall_below_the_idle_board_however_slow_its_memory():
+    pi = OperatingPoint(board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_0", kv="fp16")
+    idle_w = CATALOGUE.boards["raspberry_pi_5"].idle_power_w
+    bandwidth = np.geomspace(1e7, 100e9, 60)
+    power = np.asarray(predict(replace(pi, bandwidth_byte_s=bandwidth), CATALOGUE).power_w.median)
+    assert np.all(power >= idle_w * (1 - 1e-12))
+    assert power[0] == pytest.approx(idle_w, rel=0.02)
+    assert np.all(np.diff(power) > 0)
+    here, own = predict(pi, CATALOGUE), CATALOGUE.setting(pi).mode.bandwidth_byte_s
+    assert float(predict(replace(pi, beta=1.0, bandwidth_byte_s=own), CATALOGUE).power_w.median) == pytest.approx(
+        float(here.power_w.median), rel=1e-9
+    )
+
+
+def test_an_idle_power_that_is_only_a_prior_widens_the_interval_away_from_the_own_pace():
+    own = CATALOGUE.setting(OperatingPoint()).mode.bandwidth_byte_s
+    said = predict(OperatingPoint(bandwidth_byte_s=np.array([own / 20, own])), CATALOGUE)
+    width = np.log(np.asarray(said.energy_j_per_token.q95) / said.energy_j_per_token.q05)
+    assert width[0] > width[1]
+    assert float(said.power_w.median[0]) > IDLE_FRAC * float(said.power_w.median[1])
+
+
+def test_idle_power_measured_beside_the_energy_is_the_floor():
+    base = knowledge(CATALOGUE.setting(OperatingPoint()), CATALOGUE)
+    taught = replace(extended(base, {"energy_j_byte": 0.01}), n_energy=3, power_covers="the package", idle_power_w=1.5)
+    mean = taught.log_mean.copy()
+    mean[taught.names.index("energy_j_byte")] = np.log(300e-12)
+    slow = predict(OperatingPoint(bandwidth_byte_s=1e6), CATALOGUE, replace(taught, log_mean=mean))
+    assert float(slow.power_w.median) == pytest.approx(1.5, rel=0.01)
 
 
 def test_what_no_source_states_is_absent_with_the_reason():
