@@ -84,7 +84,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "log": {"level": str, "text": str},
     "ready": {"agent": str},
     "recording": {"format": int, "made_by": str, "t_ns": int, "time_utc": str},
-    "clock": {"t_ns": int, "offset_s": _NUMBER, "bound_s": _NUMBER, "drift": _NUMBER},
+    "clock": {"t_ns": int, "offset_s": _NUMBER, "bound_s?": _NUMBER, "drift": _NUMBER, "jump_s?": _NUMBER},
     "gap": {"t_ns": int, "reason": str},
     "measured": {"request": dict, "body": dict, "time_utc": str},
     "play": {"t_ns?": int, "speed?": _NUMBER, "paused?": bool},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,55 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class ClockRead:
+    """A ping came back: the agent's clock is `offset_s` ahead of ours within `bound_s` and gains `drift` on it.
+
+    `jump_s` is by how much it has jumped since the ping before, None where it did not.
+    """
+
+    t_s: float
+    offset_s: float
+    bound_s: float
+    drift: float  # 1e-6 is 1 ppm
+    jump_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Nothing is known of the time before `t_s`, in a recording; `reason` says why."""
+
+    t_s: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement that a recording holds: what was asked for, the result's body and when it came."""
+
+    request: Mapping[str, Any]
+    body: Mapping[str, Any]
+    time_utc: str
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the player of a recording stands. Times are those of the clock that recorded."""
+
+    t_s: float
+    first_s: float
+    last_s: float
+    speed: float  # of the recording's time against ours; 0 is as fast as it can be read
+    paused: bool
+    at_s: float  # our monotonic clock when it stood there
+
+    @property
+    def now_s(self) -> float:
+        """Where it stands now."""
+        moved_s = 0.0 if self.paused else self.speed * (time.monotonic() - self.at_s)
+        return min(self.t_s + moved_s, self.last_s)
+
+
+@dataclass(frozen=True)
 class Log:
     """A line for the log panel."""
 
@@ -85,4 +135,17 @@ class Log:
     text: str
 
 
-Event = Connected | Disconnected | Catalogue | Samples | Progress | Result | Failed | Log
+Event = (
+    Connected
+    | Disconnected
+    | Catalogue
+    | Samples
+    | Progress
+    | Result
+    | Failed
+    | ClockRead
+    | Gap
+    | Measured
+    | Position
+    | Log
+)

@@ -43,6 +43,11 @@ class Rings:
         with self._lock:
             self._allocate(n_channels)
 
+    def clear(self) -> None:
+        """Forget the records."""
+        with self._lock:
+            self._n = 0
+
     def append(self, t_s: NDArray[np.float64], y: NDArray[np.float32]) -> None:
         """Append records.
 

@@ -7,27 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from app.client.clock import ClockFilter
-from app.client.events import (
-    Catalogue,
-    Channel,
-    Connected,
-    Disconnected,
-    Event,
-    Failed,
-    Log,
-    Progress,
-    Result,
-    Samples,
-)
+from app.client.clock import Clock
+from app.client.events import Channel, Connected, Disconnected, Event, Failed, Position
 from app.client.link import Link
+from app.client.reader import Reader
 from app.client.rings import Rings
 from app.client.transport import Transport
-from app.protocol import CONTROL, Decoder, Frame, ProtocolError, decode_control, encode_control
+from app.protocol import Decoder, ProtocolError, encode_control
+
+if TYPE_CHECKING:
+    from app.client.recorder import Recorder
 
 BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 JITTER_FRAC = 0.2
@@ -55,21 +46,30 @@ class Session:
     rings
         The samples; a gap of the link is one record of NaN.
     clock
-        Offset of the agent's clock and its bound.
+        Offset of the agent's clock, its bound and its drift.
+    position
+        Where the player stands, if the other end is a recording; else None.
+    n_lost
+        Records that the agent dropped, since the start.
+    recorder
+        Takes everything that arrives, from the next frame on; None records nothing. Set it, and set it back to None, at
+        any time.
     """
 
     def __init__(self, open_transport: Callable[[], Transport], on_event: Callable[[Event], None]) -> None:
         self.rings = Rings()
-        self.clock = ClockFilter()
+        self.clock = Clock()
+        self.position: Position | None = None
+        self.n_lost = 0
+        self.recorder: Recorder | None = None
         self._open_transport = open_transport
         self._on_event = on_event
         self._ids = count(1)
         self._lock = threading.Lock()
-        self._pending: set[int] = set()
+        self._pending: dict[int, Mapping[str, Any]] = {}  # the requests that were sent, by their ids
         self._refused: list[int] = []  # made while no board was attached, not yet answered
         self._link: Link | None = None  # the open one
         self._attached = False  # the agent at its other end has said hello
-        self._n_lost = 0
         self._rate_hz: float | None = None
         self._wake = threading.Event()  # ends the wait for the next attempt, or tells it to look at what was refused
         self._retry_now = False
@@ -135,6 +135,15 @@ class Session:
         self._rate_hz = rate_hz
         self._send({"op": "subscribe", "rate_hz": rate_hz})
 
+    def play(self, *, t_s: float | None = None, speed: float | None = None, paused: bool | None = None) -> None:
+        """Ask the player of a recording for another position, another speed (0: all it can), to pause or to go on."""
+        wanted = {"t_ns": None if t_s is None else round(t_s * 1e9), "speed": speed, "paused": paused}
+        self._send({"op": "play", **{key: value for key, value in wanted.items() if value is not None}})
+
+    def now_s(self) -> float:
+        """Return the time of the newest samples' clock: ours, or where the player of a recording stands."""
+        return time.monotonic() if self.position is None else self.position.now_s
+
     def _request(self, message: dict[str, Any]) -> int:
         request_id = next(self._ids)
         message["id"] = request_id
@@ -144,7 +153,7 @@ class Session:
                 self._refused.append(request_id)
                 self._wake.set()
             else:
-                self._pending.add(request_id)
+                self._pending[request_id] = message
                 self._link.outgoing.put(message)
         return request_id
 
@@ -194,8 +203,11 @@ class Session:
         finally:
             with self._lock:
                 self._link, self._attached = None, False
-                lost, self._pending = sorted(self._pending), set()
+                lost, self._pending = sorted(self._pending), {}
             link.close()
+            if self.recorder is not None:
+                gap = {"op": "gap", "t_ns": time.monotonic_ns(), "reason": reason or "the link was closed"}
+                self.recorder.note(gap)
             for request_id in lost:
                 self._on_event(Failed(request_id, "failed", f"{LOST}: {reason}" if reason else LOST))
             self._fail_refused()
@@ -204,7 +216,7 @@ class Session:
         if not self._running:  # stopped while it opened
             return ""
         decoder = Decoder()
-        reader = _Reader(self, link)
+        reader = Reader(self)
         try:
             while data := link.read():
                 for frame in decoder.feed(data):
@@ -213,12 +225,17 @@ class Session:
             return str(error)
         return link.why_ended or ("the agent ended" if reader.connected else "the agent ended before it said hello")
 
-    def _connected(self, link: Link, hello: Mapping[str, Any]) -> None:
+    def emit(self, event: Event) -> None:
+        """Tell the listener; for the reader."""
+        self._on_event(event)
+
+    def connected(self, hello: Mapping[str, Any]) -> None:
+        """Take that the agent has said hello; for the reader."""
         with self._lock:
             self._attached = True
-            if self._rate_hz is not None:
-                link.outgoing.put({"op": "subscribe", "rate_hz": self._rate_hz})
-        self.clock = ClockFilter()
+            if self._rate_hz is not None and self._link is not None:
+                self._link.outgoing.put({"op": "subscribe", "rate_hz": self._rate_hz})
+        self.clock, self.position = Clock(), None
         self._on_event(Connected(hello))
         self._fail_refused()
 
@@ -228,122 +245,19 @@ class Session:
         for request_id in refused:
             self._on_event(Failed(request_id, "failed", DETACHED))
 
-    def _finish(self, request_id: int) -> bool:
-        """Take a request off the list; False when it was not on it (answered before, or of another link)."""
-        with self._lock:
-            known = request_id in self._pending
-            self._pending.discard(request_id)
-        return known
+    def waits_for(self, request_id: int) -> bool:
+        """Whether a request was sent and not answered; for the reader."""
+        return request_id in self._pending
 
-    def _set_channels(self, channels: tuple[Channel, ...]) -> int:
+    def finish(self, request_id: int) -> Mapping[str, Any] | None:
+        """Take a request off the list and return it; None when it was answered before, or is of another link."""
+        with self._lock:
+            return self._pending.pop(request_id, None)
+
+    def set_channels(self, channels: tuple[Channel, ...]) -> int:
         """Prepare the rings; the samples of before a broken link stay when the channels are the same."""
         present = tuple(channel.key for channel in channels if not channel.absent)
         if present != self._channels:
             self.rings.reset(len(present))
             self._channels = present
         return len(present)
-
-
-class _Reader:
-    """Turns the frames of one link into events."""
-
-    def __init__(self, session: Session, link: Link) -> None:
-        self.connected = False
-        self._session = session
-        self._link = link
-        self._n_channels = -1
-        self._next_record = 0
-        self._offset_s = 0.0
-        self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
-            "hello": self._hello,
-            "catalogue": self._catalogue,
-            "pong": self._pong,
-            "progress": self._progress,
-            "result": self._result,
-            "failed": self._failed,
-            "log": lambda message: self._emit(Log(message["level"], message["text"])),
-        }
-
-    def take(self, frame: Frame) -> None:
-        """Handle one frame; what cannot be understood becomes a line in the log."""
-        if frame.kind != CONTROL:
-            self._samples(frame)
-            return
-        try:
-            message = decode_control(frame.body)
-            handler = self._handlers.get(message["op"])
-            if handler is None:
-                raise ProtocolError(f"{message['op']} is not an answer")
-            if self.connected or message["op"] == "hello":
-                handler(message)
-        except ProtocolError as error:
-            self._emit(Log("warning", f"message from the agent ignored: {error}"))
-
-    def _emit(self, event: Event) -> None:
-        self._session._on_event(event)
-
-    def _hello(self, message: dict[str, Any]) -> None:
-        if self.connected:
-            return
-        self.connected = True
-        self._offset_s = message["t_ns"] * 1e-9 - time.monotonic()  # until the first pong
-        self._session.rings.mark_gap()
-        self._session._connected(self._link, message)
-
-    def _catalogue(self, message: dict[str, Any]) -> None:
-        channels = tuple(_channel(record) for record in message["channels"])
-        self._n_channels = self._session._set_channels(channels)
-        self._emit(Catalogue(channels))
-
-    def _pong(self, message: dict[str, Any]) -> None:
-        clock = self._session.clock
-        clock.add(message["t1_ns"], message["t2_ns"], message["t3_ns"], time.monotonic_ns())
-        if clock.bound_s < float("inf"):
-            self._offset_s = clock.offset_s
-
-    def _samples(self, frame: Frame) -> None:
-        size = 8 + 4 * self._n_channels
-        if self._n_channels < 0 or not frame.body or len(frame.body) % size:
-            self._emit(Log("warning", "samples from the agent ignored: they do not fit the catalogue"))
-            return
-        records = np.frombuffer(frame.body, np.dtype([("t_ns", "<i8"), ("y", "<f4", (self._n_channels,))]))
-        n_missing = frame.seq - self._next_record
-        if n_missing > 0:
-            self._session._n_lost += n_missing
-            self._session.rings.mark_gap()
-        self._next_record = frame.seq + len(records)
-        self._session.rings.append(records["t_ns"] * 1e-9 - self._offset_s, records["y"])
-        self._emit(Samples(len(records), self._session._n_lost))
-
-    def _progress(self, message: dict[str, Any]) -> None:
-        if message["id"] in self._session._pending:
-            self._emit(Progress(message["id"], float(message["done_frac"]), message["text"]))
-
-    def _result(self, message: dict[str, Any]) -> None:
-        if self._session._finish(message["id"]):
-            self._emit(Result(message["id"], message["body"]))
-
-    def _failed(self, message: dict[str, Any]) -> None:
-        if self._session._finish(message["id"]):
-            self._emit(Failed(message["id"], message["kind"], message["reason"]))
-
-
-def _channel(record: Any) -> Channel:
-    """Return a channel of the catalogue message.
-
-    Raises
-    ------
-    ProtocolError
-        If it lacks a member.
-    """
-    try:
-        period_s = record.get("native_period_s")
-        return Channel(
-            key=str(record["key"]),
-            unit=str(record["unit"]),
-            source=str(record["source"]),
-            native_period_s=None if period_s is None else float(period_s),
-            absent=str(record.get("absent", "")),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"catalogue: a channel is incomplete ({error!r})") from None
