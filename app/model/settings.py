@@ -7,18 +7,22 @@ generation before it, or the defaults, are used instead; one line for the log sa
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from app.model import schema
 from app.model.files import FileError, config_dir, put_aside, read_whole, write_whole
 from app.model.records import LimitsRecord, PointRecord, limits_record, point_record
+from app.model.state import PLAIN
 from app.model.store import Store
 
 VERSION = 1
 N_RECENT = 10
-KEPT = ("point", "limits", "axis", "theme", "auto_measure", "preset")
+KEPT = ("point", "limits", "axis", "theme", "auto_measure", "preset", "energy", "schedule", "scenario")
 """The paths of the store, by their first part, that the settings hold."""
+
+_OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("energy", "schedule", "scenario"))
 
 
 class Settings(msgspec.Struct):
@@ -31,6 +35,7 @@ class Settings(msgspec.Struct):
     point: PointRecord | None = None
     limits: LimitsRecord | None = None
     preset: str = ""
+    views: dict[str, Any] = {}  # what `_OF_VIEWS` hold
     recent: list[str] = []
     geometry: str = ""
     docks: str = ""
@@ -93,6 +98,7 @@ def apply(settings: Settings, store: Store) -> list[str]:
         ("theme", settings.theme),
         ("auto_measure", settings.auto_measure),
         ("preset", settings.preset),
+        *((path, settings.views.get(path)) for path in _OF_VIEWS),
     ):
         if value is None:
             continue
@@ -109,6 +115,7 @@ def capture(settings: Settings, store: Store) -> None:
     settings.limits = LimitsRecord(**limits_record(store.limits))
     settings.axis, settings.theme = store.axis, store.get("theme")
     settings.auto_measure, settings.preset = store.get("auto_measure"), store.get("preset")
+    settings.views = {path: store.get(path) for path in _OF_VIEWS}
 
 
 def _read(path: Path) -> Settings:

@@ -19,6 +19,29 @@ LIMITS = {
 """Path -> field of `Limits`."""
 
 
+THEMES = ("system", "light", "dark")
+PLAIN: dict[str, Any] = {
+    "paused": False,
+    "auto_measure": True,
+    "theme": "system",
+    "preset": "",
+    "energy.ambient": 25.0,  # deg C
+    "energy.battery": None,  # J of the full pack; None is a mains supply
+    "energy.duration": 3600.0,  # s
+    "energy.cooling": "heatsink",
+    "energy.profile": "steady",  # a workload of the resources, or a file
+    "schedule.file": "",  # "" is the request of the current point
+    "scenario": "",  # one of the resources, or a file; "" is the user's limits
+}
+"""Paths that hold one plain value -> what they hold at first."""
+
+_RANGES = {
+    "energy.ambient": (-20.0, 60.0, "a temperature from -20 to 60 deg C"),
+    "energy.battery": (36.0, 3.6e8, "an energy from 0.01 Wh to 100 kWh, or none"),
+    "energy.duration": (60.0, 72 * 3600.0, "a time from 1 min to 72 h"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the user must hold; None is no limit."""
@@ -74,6 +97,29 @@ def checked_limit(path: str, value: Any) -> float | None:
     if path == "limits.accuracy" and value > 1:
         raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
     return float(value)
+
+
+def checked_plain(path: str, value: Any) -> Any:
+    """Return a value as one of the `PLAIN` paths stores it.
+
+    Raises
+    ------
+    ValueError
+        One sentence naming the path, the value and what was expected.
+    """
+    default = PLAIN[path]
+    if path in _RANGES:
+        low, high, words = _RANGES[path]
+        if value is None and default is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise ValueError(f"{path} is {value!r}: expected {words}")
+        return float(value)
+    if path == "theme" and value not in THEMES:
+        raise ValueError(f"theme is {value!r}: expected one of {', '.join(THEMES)}")
+    if not isinstance(value, type(default)):
+        raise ValueError(f"{path} is {value!r}: expected {'true or false' if default in (True, False) else 'a text'}")
+    return value
 
 
 def check_limits(limits: Limits) -> None:

@@ -23,7 +23,17 @@ from app.model.machine import why_not_measurable
 from app.model.measured import Measured
 from app.model.measurements import Measurement
 from app.model.outlook import Dots, Mark, Sensitivity
-from app.model.state import LIMITS, Activity, Limits, Link, LogLine, check_limits, checked_limit
+from app.model.state import (
+    LIMITS,
+    PLAIN,
+    Activity,
+    Limits,
+    Link,
+    LogLine,
+    check_limits,
+    checked_limit,
+    checked_plain,
+)
 from core.scenario import predict
 from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
 
@@ -32,7 +42,6 @@ if TYPE_CHECKING:
 
 
 LOG_LINES = 1000
-THEMES = ("system", "light", "dark")
 
 
 class Store(QObject):
@@ -54,14 +63,7 @@ class Store(QObject):
         self._point = point or OperatingPoint()
         axes.check_point(self._point, catalogue)
         self._limits = Limits()
-        self._values: dict[str, Any] = {
-            "axis": "point.alpha",
-            "paused": False,
-            "auto_measure": True,
-            "theme": "system",
-            "pinned": None,
-            "preset": "",
-        }
+        self._values: dict[str, Any] = {"axis": "point.alpha", "pinned": None, **PLAIN}
         self._link, self._activity = Link(), Activity()
         self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
         self._measured = Measured((), catalogue)
@@ -130,7 +132,7 @@ class Store(QObject):
 
     def get(self, path: str) -> Any:
         """Return the value at a path: ``point``, ``point.alpha``..., ``limits``, ``limits.latency``..., ``axis``,
-        ``paused``, ``auto_measure``, ``theme``, ``pinned``, ``preset``.
+        ``pinned``, or one of `PLAIN`.
 
         Raises
         ------
@@ -179,9 +181,9 @@ class Store(QObject):
             if not isinstance(value, OperatingPoint):
                 raise ValueError(f"{path} is {value!r}: expected an operating point")
             axes.check_point(value, self._catalogue)
-        elif path in self._values:
-            _check_plain(path, value)
-        else:
+        elif path in PLAIN:
+            return checked_plain(path, value)
+        elif path != "pinned":
             raise ValueError(f"there is no path {path!r} in the store")
         return value
 
@@ -307,7 +309,7 @@ class Store(QObject):
 
     def prediction_of(self, point: OperatingPoint) -> Prediction:
         """All outputs at another point, such as the pinned one."""
-        result: Prediction = self._cached(("point", point), lambda: predict(point, self._catalogue, self._posterior))
+        result: Prediction = self._cached(("point", point), lambda: predict(point, self._catalogue, self.posterior))
         return result
 
     def curve(
@@ -322,7 +324,7 @@ class Store(QObject):
         span = axes.axis_of(path, self._point, self._catalogue)
         result: tuple[NDArray[np.float64], Prediction] = self._cached(
             ("curve", n, path, axes.moved(at, path, None)),
-            lambda: outlook.curve(span, at, self._catalogue, self._posterior, n),
+            lambda: outlook.curve(span, at, self._catalogue, self.posterior, n),
         )
         return result
 
@@ -331,7 +333,7 @@ class Store(QObject):
         """What one step of each numeric slider does to the current point, by path."""
         result: Mapping[str, Sensitivity] = self._cached(
             "sensitivities",
-            lambda: outlook.sensitivities(self._point, self._catalogue, self._posterior),
+            lambda: outlook.sensitivities(self._point, self._catalogue, self.posterior),
         )
         return result
 
@@ -340,7 +342,7 @@ class Store(QObject):
         """The largest KV prune rate that keeps the quality budget: the accuracy limit, or else the attention mass."""
         limit = self._limits.top1_agreement
         result: Mark = self._cached(
-            ("r_max", limit), lambda: outlook.r_max(self._point, self._catalogue, self._posterior, limit)
+            ("r_max", limit), lambda: outlook.r_max(self._point, self._catalogue, self.posterior, limit)
         )
         return result
 
@@ -379,7 +381,7 @@ class Store(QObject):
         return known.along(axis or self.axis, self._point, name, self._catalogue)
 
     @property
-    def _posterior(self) -> Posterior | None:
+    def posterior(self) -> Posterior | None:
         """What the calibration teaches; `predict` itself leaves it aside where it is of another board or runtime."""
         return None if self._calibration is None else self._calibration.posterior
 
@@ -387,10 +389,3 @@ class Store(QObject):
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
-
-
-def _check_plain(path: str, value: Any) -> None:
-    if path == "theme" and value not in THEMES:
-        raise ValueError(f"theme is {value!r}: expected one of {', '.join(THEMES)}")
-    if path in ("paused", "auto_measure") and not isinstance(value, bool):
-        raise ValueError(f"{path} is {value!r}: expected true or false")
