@@ -5,9 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from app.client.transport import Transport
+from app.client.transport import Ended, Transport
 from app.protocol import encode_control
 
 SILENCE_S = 10.0  # without a byte from the agent the link counts as dead: it answers a ping each second
@@ -21,15 +22,14 @@ class Link:
     ----------
     outgoing
         Messages to send.
-    why_ended
-        Why this end gave up; "" when the other end did.
     """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.outgoing: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self.why_ended = ""
+        self._why_ended = ""
         self._heard_s = time.monotonic()
+        self._patience_s = getattr(transport, "patience_s", SILENCE_S)  # for the first byte
         self._writer = threading.Thread(target=self._write, name="session writer", daemon=True)
         self._writer.start()
 
@@ -39,8 +39,15 @@ class Link:
             data = self._transport.read()
         except (OSError, ValueError):  # closed under our hands
             return b""
-        self._heard_s = time.monotonic()
+        self._heard_s, self._patience_s = time.monotonic(), SILENCE_S
         return data
+
+    def ended(self) -> Ended | None:
+        """Return why the link has ended, as far as this end knows; None where the other end just ended."""
+        if self._why_ended:
+            return Ended(self._why_ended)
+        explain: Callable[[], Ended | None] | None = getattr(self._transport, "ended", None)
+        return None if explain is None else explain()
 
     def hang_up(self) -> None:
         """End the link from any thread; `read` returns b"" soon."""
@@ -61,8 +68,8 @@ class Link:
                 try:
                     message = self.outgoing.get(timeout=_pause_s(n_pings))
                 except queue.Empty:
-                    if time.monotonic() - self._heard_s > SILENCE_S:
-                        self.why_ended = f"the agent has been silent for {SILENCE_S:g} s"
+                    if time.monotonic() - self._heard_s > self._patience_s:
+                        self._why_ended = f"the agent has been silent for {self._patience_s:g} s"
                         self._transport.close()
                         return
                     n_pings += 1

@@ -14,7 +14,7 @@ from app.client.events import Channel, Connected, Disconnected, Event, Failed, P
 from app.client.link import Link
 from app.client.reader import Reader
 from app.client.rings import Rings
-from app.client.transport import Transport
+from app.client.transport import Ended, OpenError, Transport
 from app.protocol import Decoder, ProtocolError, encode_control
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 JITTER_FRAC = 0.2
 STEADY_S = 5.0  # a link that lived so long starts the backoff anew
+WATCH_S = 0.5  # between looks whether a board that was out of reach is back
 
 LOST = "the link to the board was lost before this was finished"
 DETACHED = "no board is attached"
@@ -40,6 +41,8 @@ class Session:
         Opens the link; may raise OSError, which counts as a failed attempt.
     on_event
         Takes the events; must not block.
+    reachable
+        Tells within a second whether the board can be reached: once it is back, the next attempt is made at once.
 
     Attributes
     ----------
@@ -56,7 +59,13 @@ class Session:
         any time.
     """
 
-    def __init__(self, open_transport: Callable[[], Transport], on_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        open_transport: Callable[[], Transport],
+        on_event: Callable[[Event], None],
+        reachable: Callable[[], bool] | None = None,
+    ) -> None:
+        self._reachable = reachable
         self.rings = Rings()
         self.clock = Clock()
         self.position: Position | None = None
@@ -166,40 +175,50 @@ class Session:
         attempt = 0
         while self._running:
             start_s = time.monotonic()
-            reason = self._attach()
+            ended = self._attach()
             if time.monotonic() - start_s >= STEADY_S:
                 attempt = 0
             if not self._running:
                 break
             wait_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)] * random.uniform(1 - JITTER_FRAC, 1 + JITTER_FRAC)
             attempt += 1
-            self._on_event(Disconnected(reason, wait_s))
-            self._wait(wait_s)
+            self._on_event(Disconnected(ended.reason, None if ended.final else wait_s))
+            self._wait(float("inf") if ended.final else wait_s)
         self._fail_refused()
 
     def _wait(self, wait_s: float) -> None:
-        """Wait for the next attempt, answering what is asked meanwhile."""
+        """Wait for the next attempt, answering what is asked meanwhile; a board that comes into reach ends the wait."""
         end_s = time.monotonic() + wait_s
+        was_away = False
         while self._running and not self._retry_now and (left_s := end_s - time.monotonic()) > 0:
             self._fail_refused()
-            self._wake.wait(left_s)
+            if self._reachable is not None and wait_s < float("inf"):
+                away = not self._reachable()
+                if was_away and not away:
+                    break
+                was_away, left_s = away, min(left_s, WATCH_S)
+            self._wake.wait(None if left_s == float("inf") else left_s)
             self._wake.clear()
         self._retry_now = False
 
-    def _attach(self) -> str:
+    def _attach(self) -> Ended:
         """Hold one link until it ends; return why it did."""
         try:
             transport = self._open_transport()
+        except OpenError as error:
+            self._fail_refused()
+            return Ended(str(error), error.final)
         except OSError as error:
             self._fail_refused()
-            return f"the agent cannot start: {error.strerror or error}"
+            return Ended(f"the agent cannot start: {error.strerror or error}")
         link = Link(transport)
         with self._lock:
             self._link = link
         reason = ""
         try:
-            reason = self._serve(link)
-            return reason
+            ended = self._serve(link)
+            reason = ended.reason
+            return ended
         finally:
             with self._lock:
                 self._link, self._attached = None, False
@@ -212,9 +231,9 @@ class Session:
                 self._on_event(Failed(request_id, "failed", f"{LOST}: {reason}" if reason else LOST))
             self._fail_refused()
 
-    def _serve(self, link: Link) -> str:
+    def _serve(self, link: Link) -> Ended:
         if not self._running:  # stopped while it opened
-            return ""
+            return Ended("")
         decoder = Decoder()
         reader = Reader(self)
         try:
@@ -222,8 +241,9 @@ class Session:
                 for frame in decoder.feed(data):
                     reader.take(frame)
         except ProtocolError as error:
-            return str(error)
-        return link.why_ended or ("the agent ended" if reader.connected else "the agent ended before it said hello")
+            return Ended(str(error))
+        silent = "the agent ended" if reader.connected else "the agent ended before it said hello"
+        return link.ended() or Ended(silent)
 
     def emit(self, event: Event) -> None:
         """Tell the listener; for the reader."""

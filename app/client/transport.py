@@ -1,4 +1,7 @@
-"""Ways to reach an agent: a pair of byte streams. Here: a child process on this machine."""
+"""Ways to reach an agent: a pair of byte streams. Here: a child process on this machine.
+
+The others: `app.client.ssh`, `app.client.tls`. `app.client.target` makes one of what a user writes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
 import platformdirs
 
@@ -20,8 +23,27 @@ GRACE_S = 2.0  # for an agent to end after its input has ended
 AGENT_ARGV = (sys.executable, str(LAUNCHER), "agent")
 
 
+class Ended(NamedTuple):
+    """Why a link ended, in one sentence, and whether another try can only end the same way (a login refused)."""
+
+    reason: str
+    final: bool = False
+
+
+class OpenError(OSError):
+    """A link that cannot be opened; `final` as in `Ended`."""
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
 class Transport(Protocol):
-    """Both directions of one link. One thread reads, one writes, any closes."""
+    """Both directions of one link. One thread reads, one writes, any closes.
+
+    A transport that knows more than that its link has ended says it in a method ``ended() -> Ended | None``, asked for
+    after `read` has returned b"". One that may need a person before its first byte has an attribute ``patience_s``.
+    """
 
     def read(self) -> bytes:
         """Return what arrived, waiting for at least one byte; b"" when the link has ended."""
@@ -62,7 +84,7 @@ class LocalTransport:
     """
 
     def __init__(self, argv: Sequence[str] = AGENT_ARGV, log_file: Path | None = None) -> None:
-        with _open_log(log_file or agent_log_file()) as log:
+        with open_log(log_file or agent_log_file()) as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True, bufsize=0
             )
@@ -101,7 +123,7 @@ class LocalTransport:
             self._process.wait()
 
 
-def _open_log(path: Path) -> IO[bytes]:
+def open_log(path: Path) -> IO[bytes]:
     """Open the log; without a place for it, its lines are lost, not the measurement."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

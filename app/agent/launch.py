@@ -1,0 +1,61 @@
+"""How this agent was started, and so how it starts the process that measures: from a checkout, a zipapp or memory."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from typing import Any, List, Optional
+
+import app
+
+NOT_HERE = "this board's system has no files in memory (memfd): measuring there needs trilemma installed on it"
+
+
+def archive_bytes() -> Optional[bytes]:
+    """Return the zipapp that this agent runs from; None in a checkout or an installation."""
+    loader = _loader()
+    data = getattr(loader, "data", None)
+    if data is None and getattr(loader, "archive", None):
+        with open(loader.archive, "rb") as file:
+            data = file.read()
+    return data
+
+
+def worker_argv() -> List[str]:
+    """Return the command of the measuring process.
+
+    An archive in memory becomes a file without a name, which ends with this process; nothing touches the disk.
+
+    Raises
+    ------
+    OSError
+        If the system has no such files; one sentence.
+    """
+    loader = _loader()
+    if getattr(loader, "archive", None):  # zipimport's: the path of the zipapp
+        return [sys.executable, str(loader.archive), "worker"]
+    data = getattr(loader, "data", None)
+    if data is None:
+        return [sys.executable, str(app.LAUNCHER), "agent", "--worker"]
+    memfd_create = getattr(os, "memfd_create", None)
+    if memfd_create is None:
+        raise OSError(0, NOT_HERE)
+    fd = memfd_create("trilemma-agent.pyz")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    return [sys.executable, f"/proc/{os.getpid()}/fd/{fd}", "worker"]
+
+
+def see_site_packages() -> None:
+    """Make what pip installed visible to ``importlib``, where Python was started without it (``-I -S``).
+
+    It goes to the end of the path: nothing of it can stand in for the standard library or for the agent.
+    """
+    for folder in [*site.getsitepackages(), site.getusersitepackages()]:
+        if folder not in sys.path and os.path.isdir(folder):
+            sys.path.append(folder)
+
+
+def _loader() -> Any:
+    return getattr(app.__spec__, "loader", None)

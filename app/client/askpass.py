@@ -1,0 +1,102 @@
+"""Lets ssh ask a person through this program: ssh starts this file, which carries the question to the desk and back.
+
+As ``SSH_ASKPASS`` it runs in a process of its own that ssh starts, with the standard library only. The answer travels
+through a Unix socket in a folder that only this user can enter, and is written nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+Ask = Callable[[str, bool], "str | None"]
+"""Answers a question: its text, and whether the answer is a secret; None cancels. Called from a thread of its own."""
+
+MAX_BYTE = 8192
+
+
+class Desk:
+    """Where the questions of one ssh process arrive.
+
+    Parameters
+    ----------
+    ask
+        Answers them.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._folder = Path(tempfile.mkdtemp(prefix="trilemma-"))  # 0700
+        self._program = self._folder / "askpass"
+        words = " ".join(map(shlex.quote, (sys.executable, "-I", "-S", __file__, str(self._folder / "socket"))))
+        self._program.write_text(f'#!/bin/sh\nexec {words} "$1"\n')
+        self._program.chmod(0o700)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(self._folder / "socket"))
+        self._socket.listen()
+        self._open = True
+        threading.Thread(target=self._serve, name="askpass", daemon=True).start()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that make ssh ask here. Before OpenSSH 8.4 it does so only where there is a DISPLAY."""
+        variables = {"SSH_ASKPASS": str(self._program), "SSH_ASKPASS_REQUIRE": "force"}
+        return variables if os.environ.get("DISPLAY") else {**variables, "DISPLAY": ":none"}
+
+    def close(self) -> None:
+        """Answer nothing any more, and remove the folder."""
+        self._open = False
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve(self) -> None:
+        while self._open:
+            try:
+                asking, _ = self._socket.accept()
+            except OSError:
+                return
+            with asking, contextlib.suppress(OSError):
+                kind, _, prompt = asking.recv(MAX_BYTE).decode("utf-8", "replace").partition("\n")
+                answer = self._ask(prompt, is_secret(prompt, kind))
+                asking.sendall(b"" if answer is None else b"=" + answer.encode("utf-8"))
+
+
+def is_secret(prompt: str, kind: str) -> bool:
+    """Tell whether the answer is to be hidden: not where ssh asks for a yes or no.
+
+    Parameters
+    ----------
+    prompt
+        What ssh asks.
+    kind
+        ``SSH_ASKPASS_PROMPT``: "confirm" for a plain yes or no; the question about a host key comes without it.
+    """
+    return kind != "confirm" and "(yes/no" not in prompt
+
+
+def main(argv: list[str]) -> int:
+    """Carry the question to the desk and print the answer; status 1 when there is none."""
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.connect(argv[0])
+        kind = os.environ.get("SSH_ASKPASS_PROMPT", "")
+        desk.sendall(f"{kind}\n{argv[1]}".encode()[:MAX_BYTE])
+        answer = b""
+        while data := desk.recv(MAX_BYTE):
+            answer += data
+    if not answer:
+        return 1
+    sys.stdout.buffer.write(answer[1:] + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
