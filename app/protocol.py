@@ -18,6 +18,7 @@ Client to agent:
 - ``subscribe`` sets the rate of the sensor samples, 0.1 to 1000 Hz; they flow at 10 Hz until then.
 - ``measure`` runs an operating point. A newer request supersedes an unfinished older one, unless either was sent with
   ``queue``: those wait for their turn (`MAX_QUEUED`), are never superseded, and let the newer one go first.
+  ``options`` say how much is measured, such as how many windows of text accuracy is taken over.
 - ``bandwidth`` measures the memory bandwidth; always queued.
 - ``cancel`` ends a request, waiting or running. ``ping`` asks for the agent's clock.
 
@@ -63,15 +64,15 @@ MAX_QUEUED = 64
 MAX_SKIPPED_BYTE = 1024 * 1024
 MAX_REJECTED = 32
 RATE_RANGE_HZ = (0.1, 1000.0)
-WHAT = ("decode", "ttft", "quality")
+WHAT = ("decode", "ttft", "quality", "retrieval", "attention", "stages")
 
-_HEADER = struct.Struct("<3sBBIQ")
-_CRC = struct.Struct("<I")
+HEADER = struct.Struct("<3sBBIQ")
+CRC = struct.Struct("<I")
 _NUMBER = (int, float)
 
 MESSAGES: dict[str, dict[str, Any]] = {
     "subscribe": {"rate_hz": _NUMBER},
-    "measure": {"id": int, "point": dict, "what": list, "queue?": bool, "model_file?": str},
+    "measure": {"id": int, "point": dict, "what": list, "queue?": bool, "model_file?": str, "options?": dict},
     "bandwidth": {"id": int},
     "cancel": {"id": int},
     "ping": {"t1_ns": int},
@@ -115,8 +116,8 @@ def encode_frame(kind: int, seq: int, body: bytes) -> bytes:
     """
     if len(body) > MAX_BODY_BYTE[kind]:
         raise ProtocolError(f"a body of {len(body)} bytes is too long: expected at most {MAX_BODY_BYTE[kind]}")
-    head = _HEADER.pack(MAGIC, VERSION, kind, len(body), seq) + body
-    return head + _CRC.pack(zlib.crc32(head))
+    head = HEADER.pack(MAGIC, VERSION, kind, len(body), seq) + body
+    return head + CRC.pack(zlib.crc32(head))
 
 
 def encode_control(message: Mapping[str, Any], seq: int) -> bytes:
@@ -218,21 +219,21 @@ class Decoder:
             If `MAX_SKIPPED_BYTE` bytes or `MAX_REJECTED` headers went by without one whole frame.
         """
         self._buffer += data
-        while self._seek_magic() and len(self._buffer) >= _HEADER.size:
-            _, version, kind, length, seq = _HEADER.unpack_from(self._buffer)
+        while self._seek_magic() and len(self._buffer) >= HEADER.size:
+            _, version, kind, length, seq = HEADER.unpack_from(self._buffer)
             if version != VERSION or length > MAX_BODY_BYTE.get(kind, -1):
                 self._other_version = version if version != VERSION else None
                 self._reject()
                 continue
-            end = _HEADER.size + length
-            if len(self._buffer) < end + _CRC.size:
+            end = HEADER.size + length
+            if len(self._buffer) < end + CRC.size:
                 return
-            (crc,) = _CRC.unpack_from(self._buffer, end)
+            (crc,) = CRC.unpack_from(self._buffer, end)
             if zlib.crc32(memoryview(self._buffer)[:end]) != crc:
                 self._reject()
                 continue
-            body = bytes(memoryview(self._buffer)[_HEADER.size : end])
-            del self._buffer[: end + _CRC.size]
+            body = bytes(memoryview(self._buffer)[HEADER.size : end])
+            del self._buffer[: end + CRC.size]
             self._skipped_at_frame, self._rejected_at_frame = self.n_skipped_byte, self.n_rejected
             yield Frame(kind, seq, body)
 
