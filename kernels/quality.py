@@ -1,12 +1,14 @@
 """Accuracy of a run against a reference run on the same text: perplexity, its ratio, KL divergence, top-1 agreement.
 
 All four compare the distributions behind the same tokens (teacher forcing), so that the differences are paired: the
-text's own difficulty cancels. Intervals are 90 % and take the tokens as independent.
+text's own difficulty cancels. Tokens of one stretch of text are alike, so several windows of it are pooled: an interval
+is 90 % and the wider of two, one that takes all tokens as independent and one that takes only the windows as such.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor
 
 _Z90 = 1.645  # normal quantile of a two-sided 90 % interval
+_T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)  # the same of Student's t, 1 to 10 df
 
 
 def default_text() -> str:
@@ -56,55 +59,85 @@ class Scored:
         return -self.log_probs.gather(1, self.targets[:, None])[:, 0].double()
 
 
-def perplexity(run: Scored) -> dict[str, Any]:
-    """Return exp of the mean negative log-likelihood."""
-    mean, error = _mean_and_error(run.losses)
-    return _record(math.exp(mean), math.exp(mean - error), math.exp(mean + error), len(run.targets))
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A run beside the reference, token by token, over one window of text; each [n] float64."""
+
+    loss: Tensor  # negative log-likelihood of the token that followed [nat]
+    reference_loss: Tensor
+    divergence: Tensor  # sum_v p_ref (ln p_ref - ln p_run) [nat]
+    agrees: Tensor  # 1 where both hold the same next token most likely
+
+    @classmethod
+    def of(cls, run: Scored, reference: Scored) -> Window:
+        """Compare two runs over the same tokens."""
+        divergence = (reference.log_probs.exp() * (reference.log_probs - run.log_probs)).sum(-1).double()
+        agrees = (run.log_probs.argmax(-1) == reference.log_probs.argmax(-1)).double()
+        return cls(run.losses, reference.losses, divergence, agrees)
 
 
-def perplexity_ratio(run: Scored, reference: Scored) -> dict[str, Any]:
-    """Perplexity over that of the reference; exactly 1 when the two predict the same."""
-    mean, error = _mean_and_error(run.losses - reference.losses)
-    return _record(math.exp(mean), math.exp(mean - error), math.exp(mean + error), len(run.targets))
+def pooled(windows: Sequence[Window]) -> dict[str, dict[str, Any]]:
+    """Return the four measures by name, over windows of equal length, each a measured record.
 
-
-def mean_kl(run: Scored, reference: Scored) -> dict[str, Any]:
-    """Mean Kullback-Leibler divergence of the run from the reference, in nats: ``sum_v p_ref (ln p_ref - ln p_run)``.
-
-    The lower end of the interval is at least 0, since a divergence is.
+    ``perplexity`` is exp of the mean negative log-likelihood; ``perplexity_ratio`` that over the reference's, exactly 1
+    when the two predict the same; ``mean_kl`` the mean divergence from the reference in nats, the lower end of its
+    interval at least 0; ``top1_agreement`` a share of tokens with Wilson's interval, its number of trials reduced where
+    windows differ by more than chance.
     """
-    divergence = (reference.log_probs.exp() * (reference.log_probs - run.log_probs)).sum(-1).double()
-    mean, error = _mean_and_error(divergence)
-    return _record(mean, max(0.0, mean - error), mean + error, len(run.targets))
+    n = sum(len(window.loss) for window in windows)
+    mean, error = mean_and_error([window.loss for window in windows])
+    ratio, ratio_error = mean_and_error([window.loss - window.reference_loss for window in windows])
+    kl, kl_error = mean_and_error([window.divergence for window in windows])
+    return {
+        "perplexity": _record(math.exp(mean), math.exp(mean - error), math.exp(mean + error), n),
+        "perplexity_ratio": _record(math.exp(ratio), math.exp(ratio - ratio_error), math.exp(ratio + ratio_error), n),
+        "mean_kl": _record(kl, max(0.0, kl - kl_error), kl + kl_error, n),
+        "top1_agreement": share_record([window.agrees for window in windows]),
+    }
 
 
-def top1_agreement(run: Scored, reference: Scored) -> dict[str, Any]:
-    """Share of tokens for which both hold the same next token most likely; Wilson interval."""
-    n = len(run.targets)
-    share = float((run.log_probs.argmax(-1) == reference.log_probs.argmax(-1)).double().mean())
-    low, high = wilson_interval(share, n)
+def compare(run: Scored, reference: Scored) -> dict[str, dict[str, Any]]:
+    """All four measures of one window, by name."""
+    return pooled([Window.of(run, reference)])
+
+
+def share_record(windows: Sequence[Tensor]) -> dict[str, Any]:
+    """Describe a share of yes (1) among answers that come in windows, [n] each, with its 90 % interval."""
+    n = sum(map(len, windows))
+    share, error = mean_and_error(windows)
+    by_chance = _Z90 * math.sqrt(share * (1 - share) / n)
+    more_frac = max(1.0, (error / by_chance) ** 2) if by_chance > 0 else 1.0
+    low, high = wilson_interval(share, n / more_frac)
     return _record(share, low, high, n)
 
 
-def wilson_interval(share: float, n: int, z: float = _Z90) -> tuple[float, float]:
+def wilson_interval(share: float, n: float, z: float = _Z90) -> tuple[float, float]:
     """Wilson's score interval of a share observed in n trials (E. B. Wilson, 1927)."""
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def compare(run: Scored, reference: Scored) -> dict[str, dict[str, Any]]:
-    """All four measures, by name."""
-    return {
-        "perplexity": perplexity(run),
-        "perplexity_ratio": perplexity_ratio(run, reference),
-        "mean_kl": mean_kl(run, reference),
-        "top1_agreement": top1_agreement(run, reference),
-    }
+def mean_and_error(windows: Sequence[Tensor]) -> tuple[float, float]:
+    """Return the mean of values that come in windows of equal length, and half its 90 % interval.
+
+    The larger of the two: all values independent (normal quantile), or only the windows' means (Student's t).
+    """
+    values = torch.cat(list(windows))
+    within = _Z90 * float(values.std()) / math.sqrt(len(values))
+    n = len(windows)
+    if n < 2:
+        return float(values.mean()), within
+    between = _t90(n - 1) * float(torch.stack([window.mean() for window in windows]).std()) / math.sqrt(n)
+    return float(values.mean()), max(within, between)
 
 
-def _mean_and_error(x: Tensor) -> tuple[float, float]:
-    return float(x.mean()), _Z90 * float(x.std()) / math.sqrt(len(x))
+def _t90(df: int) -> float:
+    """Quantile of Student's t for a two-sided 90 % interval (beyond the table by the Cornish-Fisher expansion)."""
+    z = _Z90
+    return (
+        _T90[df - 1] if df <= len(_T90) else z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+    )
 
 
 def _record(median: float, q05: float, q95: float, n: int) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Runner:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._workload: tuple[Path, Any] | None = None
+        self._workload: tuple[tuple[Path, str | None], Any] | None = None
 
     def run(self, request: dict[str, Any]) -> None:
         """Carry out one request and answer it exactly once, whatever happens."""
@@ -104,20 +104,22 @@ class Runner:
             raise workload.Cancelled
         if request["op"] == "bandwidth":
             return dict(workload.measure_bandwidth(progress, cancelled))
-        loaded = self._load(request.get("model_file"), progress)
-        return dict(loaded.measure(request["point"], tuple(request["what"]), progress, cancelled))
+        options = dict(request.get("options") or {})
+        loaded = self._load(request.get("model_file"), options.pop("text_file", None), progress)
+        return dict(loaded.measure(request["point"], request["what"], progress, cancelled, options))
 
-    def _load(self, name: str | None, progress: Callable[[float, str], None]) -> Any:
+    def _load(self, name: str | None, text: str | None, progress: Callable[[float, str], None]) -> Any:
         from kernels.weights import default_model_file
         from kernels.workload import Workload
 
         path = Path(name) if name else default_model_file()
         if path is None:
             raise ValueError(NO_MODEL)
-        if self._workload is None or self._workload[0] != path:
+        key = (path, text)
+        if self._workload is None or self._workload[0] != key:
             progress(0.0, f"loading {path.name}")
             self._workload = None  # the old one's memory first
-            self._workload = (path, Workload(path))
+            self._workload = (key, Workload(path, text_file=Path(text) if text else None))
         return self._workload[1]
 
     def _progress(self, request_id: int) -> Callable[[float, str], None]:

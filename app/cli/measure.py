@@ -21,12 +21,12 @@ from app.model.files import FileError
 from app.model.machine import cannot, machine_key, why_not_measurable
 from app.model.measurements import Measurement, append_measurement, measurements_file
 from app.model.records import point_record
-from app.protocol import WHAT
 from app.views.format import output_text
 from core.load import load_catalogue, model_from_gguf
 from core.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction
 
+WHAT = ("decode", "ttft", "quality")
 MORE_UNITS = {
     "prefill_power_w": "W",
     "prefill_energy_j": "J",

@@ -84,6 +84,7 @@ class AttachedBoard:
         on_progress: Callable[[float, str], None],
         *,
         model_file: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:
         """Measure an operating point and return the result's body; Ctrl-C cancels the run on the board.
 
@@ -92,7 +93,7 @@ class AttachedBoard:
         LinkError
             If it ends without a result.
         """
-        return self._finish(self._session.measure(point, what, model_file=model_file), on_progress)
+        return self._finish(self._session.measure(point, what, model_file=model_file, options=options), on_progress)
 
     def bandwidth(self, on_progress: Callable[[float, str], None]) -> Mapping[str, Any]:
         """Measure the memory bandwidth, as `measure` does a point."""

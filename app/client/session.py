@@ -108,7 +108,13 @@ class Session:
         self._wake.set()
 
     def measure(
-        self, point: Mapping[str, Any], what: Collection[str], *, queue: bool = False, model_file: str | None = None
+        self,
+        point: Mapping[str, Any],
+        what: Collection[str],
+        *,
+        queue: bool = False,
+        model_file: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> int:
         """Ask for an operating point to be measured.
 
@@ -117,11 +123,13 @@ class Session:
         point
             Fields of an `OperatingPoint`.
         what
-            Some of "decode", "ttft", "quality".
+            Some of `app.protocol.WHAT`.
         queue
             Wait for a turn and never be superseded; otherwise this supersedes what is unfinished and not queued.
         model_file
             Path of another GGUF file on the board.
+        options
+            How much is measured, by name; what is not named is the board's choice.
 
         Returns
         -------
@@ -129,7 +137,8 @@ class Session:
             The id that the events carry.
         """
         message: dict[str, Any] = {"op": "measure", "point": dict(point), "what": list(what), "queue": queue}
-        return self._request(message if model_file is None else {**message, "model_file": model_file})
+        more = {"model_file": model_file, "options": None if options is None else dict(options)}
+        return self._request({**message, **{key: value for key, value in more.items() if value is not None}})
 
     def bandwidth(self) -> int:
         """Ask for the memory bandwidth to be measured; waits for its turn."""

@@ -44,6 +44,7 @@ OUTPUTS_OF = {
     "decode": ("decode_s", "tokens_per_s", "memory_byte", "power_w", "energy_j_per_token"),
     "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
     "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
+    "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
 }
 """What a run measures -> the outputs it has then, the one that tells whether it was done first."""
 

@@ -5,13 +5,12 @@ import torch
 
 from kernels.quality import (
     Scored,
+    Window,
     compare,
     default_text,
-    mean_kl,
-    perplexity,
-    perplexity_ratio,
+    pooled,
     read_text,
-    top1_agreement,
+    share_record,
     wilson_interval,
 )
 
@@ -37,7 +36,7 @@ def test_the_reference_compared_with_itself_is_exact(reference):
 
 def test_uniform_predictions_have_the_perplexity_of_the_vocabulary():
     run = Scored.from_logits(torch.zeros(10, 50), torch.arange(10))
-    assert perplexity(run)["median"] == pytest.approx(50)
+    assert compare(run, run)["perplexity"]["median"] == pytest.approx(50)
 
 
 def test_known_divergence():
@@ -45,9 +44,10 @@ def test_known_divergence():
     targets = torch.zeros(4, dtype=torch.int64)
     run, ref = (Scored.from_logits(x.log().expand(4, 2), targets) for x in (q, p))
     expected = 0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1)
-    assert mean_kl(run, ref)["median"] == pytest.approx(expected, rel=1e-6)
-    assert perplexity_ratio(run, ref)["median"] == pytest.approx(0.5 / 0.9, rel=1e-6)
-    assert top1_agreement(run, ref)["median"] == 1
+    got = compare(run, ref)
+    assert got["mean_kl"]["median"] == pytest.approx(expected, rel=1e-6)
+    assert got["perplexity_ratio"]["median"] == pytest.approx(0.5 / 0.9, rel=1e-6)
+    assert got["top1_agreement"]["median"] == 1
 
 
 def test_more_noise_diverges_more(reference):
@@ -61,7 +61,8 @@ def test_more_noise_diverges_more(reference):
 
 def test_pairing_makes_the_ratio_far_surer_than_the_perplexity(reference):
     run = noisy(reference, 0.05)
-    ratio, ppl = perplexity_ratio(run, reference), perplexity(run)
+    got = compare(run, reference)
+    ratio, ppl = got["perplexity_ratio"], got["perplexity"]
     assert ratio["q95"] / ratio["q05"] - 1 < 0.2 * (ppl["q95"] / ppl["q05"] - 1)
     assert ratio["q05"] < 1 < ratio["q95"]
 
@@ -75,9 +76,55 @@ def test_interval_covers_the_truth_in_nine_of_ten_draws():
         n = len(losses)
         ref = Scored(torch.zeros(n, 1), torch.zeros(n, dtype=torch.int64))
         run = Scored(-(math.log(truth) + losses)[:, None], ref.targets)
-        got = perplexity_ratio(run, ref)
+        got = compare(run, ref)["perplexity_ratio"]
         hits += got["q05"] <= truth <= got["q95"]
     assert 0.85 < hits / 300 < 0.95
+
+
+def windows_about(truth, n_windows, n, between_sd, g):
+    """Windows whose mean losses differ between windows, as stretches of text do."""
+    found = []
+    for _ in range(n_windows):
+        losses = truth + torch.randn(1, generator=g) * between_sd + torch.randn(n, generator=g) * 0.5
+        zero = torch.zeros(n, dtype=torch.float64)
+        found.append(Window(losses.double(), zero, losses.double().abs(), zero))
+    return found
+
+
+@pytest.mark.parametrize("between_sd", [0.0, 0.3])
+def test_pooled_intervals_cover_the_truth_although_windows_differ(between_sd):
+    g = torch.Generator().manual_seed(5)
+    hits = 0
+    for _ in range(400):
+        got = pooled(windows_about(0.2, 5, 50, between_sd, g))["perplexity_ratio"]
+        hits += got["q05"] <= math.exp(0.2) <= got["q95"]
+    assert 0.86 < hits / 400 < 0.98
+
+
+def test_one_window_cannot_know_that_windows_differ():
+    g = torch.Generator().manual_seed(6)
+    hits = 0
+    for _ in range(200):
+        got = pooled(windows_about(0.2, 1, 250, 0.3, g))["perplexity_ratio"]
+        hits += got["q05"] <= math.exp(0.2) <= got["q95"]
+    assert hits / 200 < 0.5
+
+
+def test_pooling_equal_windows_only_adds_tokens(reference):
+    window = Window.of(noisy(reference, 0.1), reference)
+    one, four = pooled([window]), pooled([window] * 4)
+    for name in one:
+        assert four[name]["median"] == pytest.approx(one[name]["median"])
+        assert four[name]["n"] == 4 * one[name]["n"]
+        assert four[name]["q95"] - four[name]["q05"] < 0.6 * (one[name]["q95"] - one[name]["q05"])
+
+
+def test_a_share_whose_windows_differ_counts_for_fewer_trials():
+    even = share_record([torch.tensor([1.0, 0.0] * 20, dtype=torch.float64)] * 4)
+    uneven = share_record([torch.full((40,), x, dtype=torch.float64) for x in (1.0, 1.0, 0.0, 0.0)])
+    assert even["median"] == uneven["median"] == 0.5
+    assert uneven["q95"] - uneven["q05"] > 3 * (even["q95"] - even["q05"])
+    assert share_record([torch.ones(30, dtype=torch.float64)])["q05"] == pytest.approx(wilson_interval(1.0, 30)[0])
 
 
 def test_wilson_interval_golden():

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from kernels import stream
+from kernels.judging import N_SCORED
 from kernels.policies import n_kept
-from kernels.workload import N_SCORED, Cancelled, Workload, measure_bandwidth
+from kernels.workload import Cancelled, Workload, measure_bandwidth
 
 POINT = {
     "weights": "int4",
@@ -21,6 +22,7 @@ QUANTITIES = {
     "decode": ("decode_s", "tokens_per_s", "memory_byte"),
     "ttft": ("ttft_s",),
     "quality": ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement"),
+    "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
 }
 
 
@@ -29,8 +31,8 @@ def workload(tiny_file):
     return Workload(tiny_file)
 
 
-def measure(workload, what, **changes):
-    return workload.measure(POINT | changes, what, lambda done, text: None, lambda: False)
+def measure(workload, what, options=None, **changes):
+    return workload.measure(POINT | changes, what, lambda done, text: None, lambda: False, options)
 
 
 @pytest.mark.parametrize("what", [["decode"], ["ttft"], ["quality"], ["decode", "ttft", "quality"]])
@@ -79,6 +81,43 @@ def test_the_reference_point_is_exact(workload):
     assert result["top1_agreement"]["median"] == 1
     assert result["top1_agreement"]["n"] == N_SCORED
     assert any("relative to the file tiny.gguf" in note for note in result["notes"])
+
+
+def test_windows_of_text_are_pooled(workload):
+    one, three = (measure(workload, ["quality"], {"n_windows": n}) for n in (1, 3))
+    assert one["mean_kl"]["n"] == N_SCORED
+    assert three["mean_kl"]["n"] == three["conditions"]["n_scored_tokens"] == 3 * N_SCORED
+    assert three["perplexity"]["median"] != one["perplexity"]["median"]  # other text
+    assert any("in each of 3 windows" in note for note in three["notes"])
+
+
+def test_needles_are_counted_with_their_depths(workload):
+    result = measure(workload, ["retrieval"], {"n_haystacks": 2}, context_tokens=520)
+    assert result["retrieval_accuracy"]["n"] == result["conditions"]["retrieval_needles"] == 20
+    by_depth = result["conditions"]["retrieval_by_depth"]
+    assert [depth for depth, _ in by_depth] == sorted(depth for depth, _ in by_depth)
+    assert sum(share for _, share in by_depth) / 10 == pytest.approx(result["retrieval_accuracy"]["median"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"windows": 2}, "options: got 'windows', expected some of n_windows"),
+        ({"n_windows": 0}, "n_windows: got 0, expected a whole number from 1 to 32"),
+        ({"n_windows": "two"}, "n_windows: got 'two'"),
+        ({"n_haystacks": 1.5}, "n_haystacks: got 1.5"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(workload, options, message):
+    with pytest.raises(ValueError, match=message):
+        measure(workload, ["quality"], options)
+
+
+def test_more_windows_than_the_text_has_are_refused(tiny_file, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("abcdefgh " * 100, encoding="utf-8")
+    with pytest.raises(ValueError, match="n_windows: got 9, expected at most 2, of 384 tokens each, in a text of 900"):
+        measure(Workload(tiny_file, text_file=file), ["quality"], {"n_windows": 9})
 
 
 def test_accuracy_of_pruning_does_not_depend_on_the_layout_that_holds_the_same_tokens(workload):
