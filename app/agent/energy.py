@@ -129,15 +129,15 @@ class RunEnergy:
         ----------
         body
             A measured run. Its conditions carry the windows as `request_windows` makes them, as far as the run had
-            them; they are taken out here. Added are ``power_w`` and ``energy_j_per_token`` (decode),
-            ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt), and ``idle_power_w``.
+            them, or ``no_window``, the reason why it has none; they are taken out here. Added are
+            ``power_w`` and ``energy_j_per_token`` (decode), ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt), and ``idle_power_w``.
         """
         if self._pause is not None:
             found, self._pause = self._mean(*self._pause), None
             self._idle = self._idle if "absent" in found else found
         conditions = dict(body.get("conditions", {}))
         decode_s, n_tokens, prefill_s, n_prompts = (conditions.pop(name, None) for name in _WINDOWS)
-        power, energy = self._window(decode_s, n_tokens, "decode was not asked for")
+        power, energy = self._window(decode_s, n_tokens, conditions.pop("no_window", "decode was not asked for"))
         added = {"power_w": power, "energy_j_per_token": energy, "idle_power_w": self._idle}
         if prefill_s is not None:
             added["prefill_power_w"], added["prefill_energy_j"] = self._window(prefill_s, n_prompts, "")

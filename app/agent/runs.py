@@ -14,6 +14,8 @@ import time
 from collections import deque
 from typing import Any, Callable, Mapping, Sequence
 
+from app.agent.runtimes.drivers import Drivers
+from app.agent.runtimes.entry import RuntimeEntry
 from app.protocol import CONTROL, MAX_QUEUED, WHAT, Decoder, ProtocolError, decode_control, encode_control
 
 PATIENCE_S = 10.0  # a worker that does not answer a cancellation by then is killed
@@ -117,6 +119,8 @@ class Runs:
         Told the start and end of each pause in which nothing ran, in seconds of ``time.monotonic``.
     rest_s
         How long the board rests before its first run.
+    runtimes, n_threads
+        Other runtimes of this board, and the threads their commands are given.
     """
 
     def __init__(
@@ -129,7 +133,10 @@ class Runs:
         *,
         idled: Callable[[float, float], None] = lambda start_s, end_s: None,
         rest_s: float = 0.0,
+        runtimes: Sequence[RuntimeEntry] = (),
+        n_threads: int = 1,
     ) -> None:
+        self._drivers = Drivers(runtimes, self._on_message, n_threads)
         self._idled = idled
         self._idle_since_s: float | None = time.monotonic()
         self._rested_s = self._idle_since_s + rest_s
@@ -149,7 +156,7 @@ class Runs:
     def submit(self, request: Message) -> None:
         """Take a "measure" or "bandwidth" request."""
         with self._lock:
-            reason = self._unavailable or _why_not(request)
+            reason = _why_not(request) or self._why_not_here(request)
             if not reason and _queued(request) and len(self._waiting) >= MAX_QUEUED:
                 reason = f"{MAX_QUEUED} requests are waiting already"
             if reason:
@@ -176,8 +183,12 @@ class Runs:
         with self._lock:
             self._closed = True
             self._waiting.clear()
+            self._drivers.kill()
             if self._worker is not None:
                 self._worker.kill()
+
+    def _why_not_here(self, request: Message) -> str:
+        return self._drivers.why_not(request["point"]) if _driven(request) else self._unavailable
 
     def _supersede(self) -> None:
         reason = "a newer request took its place"
@@ -189,10 +200,14 @@ class Runs:
 
     def _stop_running(self, kind: str, reason: str) -> None:
         request, worker = self._running, self._worker
-        if request is None or worker is None or self._answered:
+        if request is None or self._answered:
             return
         self._answered = True
         self._fail(request, kind, reason)
+        if _driven(request):
+            self._drivers.send({"op": "cancel", "id": request["id"]})
+            return
+        assert worker is not None  # it carries the request out
         worker.send({"op": "cancel", "id": request["id"]})
         self._patience = threading.Timer(PATIENCE_S, self._kill_if_still_running, (request, worker))
         self._patience.daemon = True
@@ -215,16 +230,21 @@ class Runs:
         if self._idle_since_s is not None:
             self._idled(self._idle_since_s, now_s)
             self._idle_since_s = None
-        if self._worker is None:
-            try:
-                self._worker = Worker(self._argv, self._env, self._on_message, self._on_end)
-            except OSError as error:
-                self._fail(self._waiting.popleft(), "failed", f"the measuring process cannot start: {error.strerror}")
-                self._next()
-                return
-        self._running = self._waiting.popleft()
+        request = self._waiting.popleft()
+        try:
+            executor = self._drivers if _driven(request) else self._ready_worker()
+        except OSError as error:
+            self._fail(request, "failed", f"the measuring process cannot start: {error.strerror}")
+            self._next()
+            return
+        self._running = request
         self._answered = False
-        self._worker.send(self._running)
+        executor.send(request)
+
+    def _ready_worker(self) -> Worker:
+        if self._worker is None:
+            self._worker = Worker(self._argv, self._env, self._on_message, self._on_end)
+        return self._worker
 
     def _next_after_rest(self) -> None:
         with self._lock:
@@ -270,6 +290,11 @@ class Runs:
 
 def _queued(request: Message) -> bool:
     return request["op"] == "bandwidth" or bool(request.get("queue"))
+
+
+def _driven(request: Message) -> bool:
+    """Tell whether a request is for another runtime than Trilemma's own decoder."""
+    return request["op"] == "measure" and bool(request["point"].get("runtime", "builtin") != "builtin")
 
 
 def _why_not(request: Message) -> str:

@@ -1,0 +1,171 @@
+"""What a board's owner lets the agent use: runtimes that are running already, and the exact commands it may start."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Tuple
+from urllib.parse import urlsplit
+
+SERVERS = ("llama-server", "ollama", "openai")
+COMMANDS = ("llama-bench", "rkllm")
+KINDS = SERVERS + COMMANDS
+MAX_ENTRIES = 32
+_TEXTS = ("runtime", "kind", "model", "url", "name", "weights", "kv", "key_file")
+
+
+@dataclass(frozen=True)
+class RuntimeEntry:
+    """One runtime with one model.
+
+    Attributes
+    ----------
+    runtime
+        Key of the runtime in Trilemma's catalogue ("llamacpp_cpu", "rkllm_npu", ...).
+    kind
+        How it is talked to, one of `KINDS`.
+    model
+        Key of the model in Trilemma's catalogue.
+    url
+        Of a server: ``http://127.0.0.1:8080``.
+    argv
+        What may be started: the measuring command, or the server when none answers at `url`. No shell reads it;
+        ``{model_file}``, ``{kv}``, ``{threads}``, ``{context}`` and ``{n_predict}`` are filled in.
+    name
+        What the server calls the model, or the model's file on the board.
+    weights, kv
+        Formats it runs in, where it does not tell: keys of the catalogue.
+    key_file
+        File that holds the API key.
+    timeout_s
+        Longest silence of a run.
+    """
+
+    runtime: str
+    kind: str
+    model: str
+    url: str = ""
+    argv: Tuple[str, ...] = ()
+    name: str = ""
+    weights: str = ""
+    kv: str = ""
+    key_file: str = ""
+    timeout_s: float = 120.0
+
+    def message(self) -> Dict[str, str]:
+        """Return what the agent tells of it."""
+        known = {
+            "runtime": self.runtime,
+            "kind": self.kind,
+            "model": self.model,
+            "weights": self.weights,
+            "kv": self.kv,
+        }
+        return {**known, "where": self.where}
+
+    @property
+    def where(self) -> str:
+        """What it is called in sentences."""
+        return f"{self.kind} at {self.url}" if self.url else f"{self.kind} ({self.argv[0]})"
+
+    def command(self, values: Mapping[str, object]) -> List[str]:
+        """Return `argv` with its placeholders filled in."""
+        filled = {"model_file": self.name, **{name: str(value) for name, value in values.items()}}
+        argv = []
+        for word in self.argv:
+            for name, value in filled.items():
+                word = word.replace("{" + name + "}", value)
+            argv.append(word)
+        return argv
+
+    def headers(self) -> Dict[str, str]:
+        """Return the HTTP headers; `OSError` when the key's file cannot be read."""
+        if not self.key_file:
+            return {}
+        return {"Authorization": "Bearer " + Path(self.key_file).expanduser().read_text(encoding="utf-8").strip()}
+
+
+def entries_file() -> Path:
+    """Return where the board's owner configures runtimes: ``TRILEMMA_RUNTIMES``, else in the folder for settings."""
+    named = os.environ.get("TRILEMMA_RUNTIMES")
+    if named:
+        return Path(named)
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(folder) / "trilemma" / "runtimes.json"
+
+
+def read_entries(path: Path) -> List[RuntimeEntry]:
+    """Read the file of runtimes; one that does not exist holds none.
+
+    Raises
+    ------
+    ValueError
+        One sentence: the file, the entry, the member, what was expected.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return parse_entries(text, str(path))
+
+
+def parse_entries(text: str, name: str) -> List[RuntimeEntry]:
+    """Read entries from JSON: ``[{"runtime": ..., "kind": ..., "model": ..., ...}, ...]``.
+
+    Raises
+    ------
+    ValueError
+        As `read_entries`.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{name}: is not JSON: expected a list of runtimes") from None
+    if not isinstance(data, list) or len(data) > MAX_ENTRIES:
+        raise ValueError(f"{name}: expected a list of at most {MAX_ENTRIES} runtimes")
+    entries = [_entry(record, f"{name}: runtime {i}") for i, record in enumerate(data, 1)]
+    keys = [(entry.runtime, entry.model) for entry in entries]
+    for i, key in enumerate(keys):
+        if key in keys[:i]:
+            raise ValueError(f"{name}: runtime {i + 1}: {key[0]} with {key[1]} is listed twice")
+    return entries
+
+
+def _entry(record: Any, where: str) -> RuntimeEntry:
+    if not isinstance(record, dict):
+        raise ValueError(f"{where}: got {record!r:.40}, expected an object")
+    unknown = sorted(set(record) - {*_TEXTS, "argv", "timeout_s"})
+    if unknown:
+        raise ValueError(
+            f"{where}: unknown member {unknown[0]!r}; there are {', '.join((*_TEXTS, 'argv', 'timeout_s'))}"
+        )
+    texts = {name: record.get(name, "") for name in _TEXTS}
+    for name, value in texts.items():
+        if not isinstance(value, str) or (not value and name in ("runtime", "kind", "model")):
+            raise ValueError(f"{where}: {name}: got {value!r:.40}, expected a text")
+    if texts["kind"] not in KINDS:
+        raise ValueError(f"{where}: kind: got {texts['kind']!r:.40}, expected one of {', '.join(KINDS)}")
+    argv, timeout_s = record.get("argv", []), record.get("timeout_s", 120.0)
+    if not isinstance(argv, list) or any(not isinstance(word, str) or "\0" in word for word in argv):
+        raise ValueError(f"{where}: argv: got {argv!r:.40}, expected a list of texts")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 1 <= timeout_s <= 3600:
+        raise ValueError(f"{where}: timeout_s: got {timeout_s!r:.40}, expected 1 to 3600")
+    if texts["kind"] in COMMANDS and not argv:
+        raise ValueError(f"{where}: argv: is missing: {texts['kind']} is a command that has to be started")
+    if texts["kind"] in SERVERS:
+        _check_url(texts["url"], where)
+    return RuntimeEntry(argv=tuple(argv), timeout_s=float(timeout_s), **texts)
+
+
+def _check_url(url: str, where: str) -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or any(char.isspace() for char in url):
+        raise ValueError(f"{where}: url: got {url!r:.60}, expected one like http://127.0.0.1:8080")

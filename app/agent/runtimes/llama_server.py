@@ -1,0 +1,141 @@
+"""llama.cpp's server: prompts as tokens of an exact number, never from its cache, timings of both ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, List, Mapping
+
+from app.agent.runtimes import prompt as prompts
+from app.agent.runtimes.entry import RuntimeEntry
+from app.agent.runtimes.http import Exchange, call, parse_json, sse_data
+from app.agent.runtimes.outcome import Failed, Run, Timeline, now_s
+from app.agent.runtimes.streams import Answer, n_predict, repeat, result
+from app.agent.runtimes.values import count, number, refuse_cached, refuse_other_prompt
+
+LOADING_POLL_S = 0.25
+
+
+def wait_until_ready(entry: RuntimeEntry, run: Run) -> None:
+    """Wait while the server loads its model.
+
+    Raises
+    ------
+    Failed
+        It does not answer, is not well, or loads for longer than the entry's time-out.
+    """
+    end_s = now_s() + entry.timeout_s
+    while True:
+        with Exchange(entry, run, "/health") as exchange:
+            if exchange.status == 200:
+                return
+            if exchange.status != 503:
+                exchange.check()
+        if now_s() > end_s:
+            raise Failed(f"{entry.where} has been loading its model for {entry.timeout_s:g} s")
+        run.check()
+        run.progress(0.0, f"{entry.kind} is loading its model")
+        time.sleep(LOADING_POLL_S)
+
+
+def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
+    """Measure an operating point with a server that is ready."""
+    properties = call(entry, run, "/props")
+    n_prompt, n_new = run.context_tokens, n_predict(run)
+    settings = properties.get("default_generation_settings")
+    n_room = count(settings if isinstance(settings, dict) else {}, "n_ctx")
+    if n_room and n_prompt + n_new > n_room:
+        raise Failed(
+            f"{entry.where} holds {n_room} tokens, the point needs {n_prompt} and {n_new} to generate: "
+            "start it with a larger -c"
+        )
+    tokens = _tokens(entry, run, n_prompt)
+    _ask(entry, run, tokens[: min(16, n_prompt)], 2)  # buffers and threads warm up
+    answers = repeat(entry, run, lambda _: _ask(entry, run, tokens, n_new))
+    known = {
+        "weights": str(properties.get("model_ftype", "")).lower().replace(" - medium", "_m").replace(" - small", "_s")
+    }
+    conditions = {"build": str(properties.get("build_info", ""))[:60], "slots": count(properties, "total_slots")}
+    return result(entry, run, answers, known, conditions)
+
+
+def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int) -> List[int]:
+    n_char = int(n_tokens * prompts.TOKENS_A_WORD * 6) + 64
+    for _ in range(4):
+        answer = call(entry, run, "/tokenize", {"content": prompts.text(n_char)[:n_char]})
+        tokens = answer.get("tokens")
+        if not isinstance(tokens, list) or not all(isinstance(t, int) for t in tokens):
+            raise Failed(f"{entry.where} does not tokenise: expected a list of tokens from /tokenize")
+        if len(tokens) >= n_tokens:
+            return tokens[:n_tokens]
+        n_char *= 2
+    raise Failed(f"{entry.where} makes no {n_tokens} tokens of {n_char} characters")
+
+
+def _ask(entry: RuntimeEntry, run: Run, tokens: List[int], n_new: int) -> Answer:
+    message = {
+        "prompt": tokens,
+        "n_predict": n_new,
+        "stream": True,
+        "cache_prompt": False,
+        "timings_per_token": True,
+        "ignore_eos": True,
+        "temperature": 0.0,
+    }
+    with Exchange(entry, run, "/completion", message) as exchange:
+        exchange.check()
+        timeline = Timeline(exchange.start_s, exchange.sent_s)
+        last: Dict[str, Any] = {}
+        for line in exchange.lines():
+            arrived_s = now_s()
+            payload = sse_data(line)
+            if payload is None:
+                if line.startswith(b"error:"):
+                    raise Failed(f"{entry.where} failed: {line[6:206].decode('utf-8', 'replace').strip()}")
+                continue
+            last = parse_json(payload, entry)
+            if not last.get("stop"):
+                _note(timeline, last, arrived_s)
+            timeline.buffer_write_s += now_s() - arrived_s
+            if last.get("stop"):
+                break
+        timeline.end_s = now_s()
+    return answer_of(entry, timeline, last, len(tokens))
+
+
+def _note(timeline: Timeline, chunk: Mapping[str, Any], arrived_s: float) -> None:
+    """Note a piece that brought a token; the server's count of tokens wins over ours where it gives one."""
+    so_far = timeline.token_count[-1] if timeline.token_count else 0
+    n_tokens = count(chunk, "tokens_predicted")
+    if n_tokens == 0:  # progress of the prompt
+        return
+    n_tokens = so_far + 1 if n_tokens is None else n_tokens
+    if n_tokens > so_far:
+        timeline.token_s.append(arrived_s)
+        timeline.token_count.append(n_tokens)
+
+
+def answer_of(entry: RuntimeEntry, timeline: Timeline, last: Mapping[str, Any], n_sent: int) -> Answer:
+    """Check the last object of a stream and return the answer with the server's own timings.
+
+    Raises
+    ------
+    Failed
+        The prompt was cut, cached or counted otherwise, or the stream broke off.
+    """
+    if not last.get("stop"):
+        raise Failed(f"{entry.where} broke off the stream before its last message")
+    timings = last.get("timings")
+    timings = timings if isinstance(timings, dict) else {}
+    refuse_cached(count(timings, "cache_n"), entry.where)
+    refuse_other_prompt(count(timings, "prompt_n"), n_sent, entry.where)
+    if last.get("truncated") and (count(last, "tokens_evaluated") or n_sent) != n_sent:
+        raise Failed(f"{entry.where} cut the prompt of {n_sent} tokens: start it with a larger -c")
+    n_generated = count(last, "tokens_predicted") or count(timings, "predicted_n") or 0
+    told: Dict[str, Any] = {}
+    prefill_s = number(timings, "prompt_ms") * 1e-3
+    predicted_s = number(timings, "predicted_ms") * 1e-3
+    if prefill_s == prefill_s:
+        told["server_prefill_s"] = prefill_s
+    if predicted_s == predicted_s and n_generated > 1:
+        told["server_decode_s"] = predicted_s / (n_generated - 1)  # the first token belongs to the prompt
+    return Answer(timeline, n_sent, n_generated, told, prefill_s)

@@ -1,0 +1,83 @@
+"""What all streaming servers share: repeats of one request, their tokens in our clock, and the result of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from app.agent.energy import request_windows
+from app.agent.runtimes import outcome
+from app.agent.runtimes.entry import RuntimeEntry
+from app.agent.runtimes.outcome import Failed, Run, Timeline
+
+N_PREDICT = 48
+MIN_TOKENS = 8
+ENOUGH_S, MAX_REPEATS = 2.0, 5
+
+
+@dataclass
+class Answer:
+    """One request that a server has answered."""
+
+    timeline: Timeline
+    n_prompt: int  # tokens of the prompt, as the server counts
+    n_generated: int
+    told: Dict[str, Any] = field(default_factory=dict)  # the server's own figures, SI
+    prefill_s: float = float("nan")  # as the server says
+
+
+def n_predict(run: Run) -> int:
+    """Return how many tokens to ask for."""
+    return N_PREDICT if "decode" in run.what else 1
+
+
+def repeat(entry: RuntimeEntry, run: Run, ask: Callable[[int], Answer]) -> List[Answer]:
+    """Ask until `ENOUGH_S` have been measured, `MAX_REPEATS` times at most; `ask` takes the number of the repeat."""
+    answers: List[Answer] = []
+    spent_s = 0.0
+    while not answers or (spent_s < ENOUGH_S and len(answers) < MAX_REPEATS):
+        run.check()
+        done = min(0.95, 0.2 + 0.75 * spent_s / ENOUGH_S)
+        run.progress(done, f"{entry.kind}: a prompt of {run.context_tokens} tokens, run {len(answers) + 1}")
+        answer = ask(len(answers))
+        if not answer.timeline.token_s:
+            raise Failed(f"{entry.where} generated nothing")
+        if "decode" in run.what and answer.n_generated < MIN_TOKENS:
+            raise Failed(f"{entry.where} ended after {answer.n_generated} tokens, expected at least {MIN_TOKENS}")
+        spent_s += answer.timeline.end_s - answer.timeline.start_s
+        answers.append(answer)
+    return answers
+
+
+def token_times_s(answer: Answer) -> List[float]:
+    """Return the time of each token after the first, or their mean where pieces of text and tokens do not agree."""
+    timeline = answer.timeline
+    if timeline.token_count[-1] == answer.n_generated:
+        return timeline.gaps_s()
+    return [(timeline.token_s[-1] - timeline.token_s[0]) / (answer.n_generated - 1)]
+
+
+def result(
+    entry: RuntimeEntry, run: Run, answers: Sequence[Answer], known: Mapping[str, str], conditions: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """Return the result of a measured point."""
+    last = answers[-1]
+    body = outcome.blank(entry, run.what)
+    fields, notes = outcome.applied(entry, run, known)
+    if last.n_prompt != run.context_tokens:
+        fields["context_tokens"] = float(last.n_prompt)
+        notes.append(f"The prompt had {last.n_prompt} tokens: {entry.kind} takes text, whose tokens it counts itself.")
+    timeline = last.timeline
+    more: Dict[str, Any] = {}
+    if "ttft" in run.what:
+        body["ttft_s"] = outcome.record([a.timeline.token_s[0] - a.timeline.start_s for a in answers])
+        if len(answers) == 1:
+            notes.append("Time to first token is from a single run, so its spread is not known.")
+    if "decode" in run.what:
+        body["decode_s"] = outcome.record([gap for answer in answers for gap in token_times_s(answer)])
+        body["tokens_per_s"] = outcome.speed_of(body["decode_s"])
+        more = request_windows(timeline.start_s, timeline.token_s[0], timeline.token_s[-1], last.n_generated)
+    body["spans"] = timeline.spans(last.prefill_s)
+    body["applied"], body["notes"] = fields, notes
+    body["conditions"] = {"runtime": entry.kind, **conditions, **last.told, **more, "runs": len(answers)}
+    return body
