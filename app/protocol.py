@@ -3,7 +3,7 @@ r"""How the program and the agent on the board talk, over any pair of byte strea
 Both ends send *frames*, little-endian::
 
     magic  b"\xfeTL"    3 bytes   0xFE occurs in no UTF-8 text, so a login banner or a stray print cannot hold it
-    version            u8        of this layout
+    version            u8        `VERSION`, of this layout, which itself stays as it is
     kind               u8        1 control, 2 samples
     length             u32       of the body, at most 64 KiB (control) or 512 KiB (samples)
     seq                u64       control: number of the message; samples: number of the first record in the body
@@ -11,7 +11,12 @@ Both ends send *frames*, little-endian::
     crc32              u32       over everything from the magic to the end of the body
 
 A *control* body is one JSON object with a member ``op``; `MESSAGES` lists the operations with their members. Members
-that are not listed are allowed, so an older end understands a newer one.
+that are not listed are allowed, operations and kinds that are not known are ignored, so that two ends of the same
+`VERSION` understand each other as far as the older one goes; ``minor`` in ``hello`` tells how far that is (`MINOR`).
+
+Where others can reach the agent, behind a socket, it first asks who is there and says nothing else before:
+``challenge``, then the client's ``answer`` with a proof that it has the token, then ``welcome`` with the agent's own
+proof, or ``refused`` (`app.secure`).
 
 Client to agent:
 
@@ -56,6 +61,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 MAGIC = b"\xfeTL"
 VERSION = 1
+MINOR = 1
 CONTROL, SAMPLES = 1, 2
 
 MAX_BODY_BYTE = {CONTROL: 64 * 1024, SAMPLES: 512 * 1024}
@@ -69,6 +75,7 @@ WHAT = ("decode", "ttft", "quality", "retrieval", "attention", "stages")
 HEADER = struct.Struct("<3sBBIQ")
 CRC = struct.Struct("<I")
 _NUMBER = (int, float)
+_MAX_BYTE = max(MAX_BODY_BYTE.values())
 
 MESSAGES: dict[str, dict[str, Any]] = {
     "subscribe": {"rate_hz": _NUMBER},
@@ -76,7 +83,11 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "bandwidth": {"id": int},
     "cancel": {"id": int},
     "ping": {"t1_ns": int},
-    "hello": {"protocol": int, "agent": str, "t_ns": int, "board": dict, "can": dict, "models": list},
+    "challenge": {"nonce": str},
+    "answer": {"nonce": str, "proof": str, "control": bool},
+    "welcome": {"proof": str},
+    "refused": {"reason": str},
+    "hello": {"protocol": int, "minor?": int, "agent": str, "t_ns": int, "board": dict, "can": dict, "models": list},
     "catalogue": {"channels": list, "rate_hz": _NUMBER},
     "progress": {"id": int, "done_frac": _NUMBER, "text": str},
     "result": {"id": int, "body": dict},
@@ -96,6 +107,10 @@ MESSAGES: dict[str, dict[str, Any]] = {
 
 class ProtocolError(Exception):
     """The other end broke the protocol; the message is one sentence."""
+
+
+class Malformed(ProtocolError):
+    """What no end of any version would send: not JSON, too deep, not finite."""
 
 
 class Frame(NamedTuple):
@@ -131,13 +146,15 @@ def decode_control(body: bytes) -> dict[str, Any]:
 
     Raises
     ------
+    Malformed
+        If it is not a JSON object with finite numbers, `MAX_DEPTH` deep at most.
     ProtocolError
-        If it is not a JSON object of a known operation with finite numbers and the members that `MESSAGES` lists.
+        If it is not of a known operation with the members that `MESSAGES` lists.
     """
     try:
         message = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise ProtocolError(f"a control message is not JSON: {_short(body)}") from None
+        raise Malformed(f"a control message is not JSON: {_short(body)}") from None
     check_message(message)
     return message  # type: ignore[no-any-return]
 
@@ -145,7 +162,7 @@ def decode_control(body: bytes) -> dict[str, Any]:
 def check_message(message: Any) -> None:
     """Raise ProtocolError unless `message` is one of `MESSAGES`: types, finite numbers, depth."""
     if not isinstance(message, dict):
-        raise ProtocolError(f"a control message is not an object: {_short(message)}")
+        raise Malformed(f"a control message is not an object: {_short(message)}")
     _check_value(message, 1)
     op = message.get("op")
     members = MESSAGES.get(op) if isinstance(op, str) else None
@@ -171,15 +188,15 @@ def _short(value: Any) -> str:
 def _check_value(value: Any, depth: int) -> None:
     if isinstance(value, (dict, list, tuple)):
         if depth > MAX_DEPTH:
-            raise ProtocolError(f"a control message is nested deeper than {MAX_DEPTH}")
+            raise Malformed(f"a control message is nested deeper than {MAX_DEPTH}")
         for item in [*value, *value.values()] if isinstance(value, dict) else value:
             _check_value(item, depth + 1)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise ProtocolError(f"a control message holds {value!r}: expected a finite number")
+            raise Malformed(f"a control message holds {value!r}: expected a finite number")
     elif isinstance(value, str):
         if any("\ud800" <= char <= "\udfff" for char in value):
-            raise ProtocolError(f"a control message holds half a character: {_short(value)}")
+            raise Malformed(f"a control message holds half a character: {_short(value)}")
     elif value is not None and not isinstance(value, int):
         raise ProtocolError(f"a control message holds a {type(value).__name__}: expected JSON values")
 
@@ -193,6 +210,7 @@ class Decoder:
     """Cut a byte stream into frames; memory stays below one frame plus what is fed at once.
 
     Anything between frames is skipped, a damaged frame is dropped alone: the search goes on one byte after its magic.
+    Whole frames of a kind that is not known are left out.
 
     Attributes
     ----------
@@ -216,13 +234,13 @@ class Decoder:
         Raises
         ------
         ProtocolError
-            If `MAX_SKIPPED_BYTE` bytes or `MAX_REJECTED` headers went by without one whole frame.
+            If `MAX_SKIPPED_BYTE` bytes or `MAX_REJECTED` headers went by without one whole frame, or if one of another
+            version came.
         """
         self._buffer += data
         while self._seek_magic() and len(self._buffer) >= HEADER.size:
             _, version, kind, length, seq = HEADER.unpack_from(self._buffer)
-            if version != VERSION or length > MAX_BODY_BYTE.get(kind, -1):
-                self._other_version = version if version != VERSION else None
+            if length > MAX_BODY_BYTE.get(kind, _MAX_BYTE):
                 self._reject()
                 continue
             end = HEADER.size + length
@@ -230,12 +248,20 @@ class Decoder:
                 return
             (crc,) = CRC.unpack_from(self._buffer, end)
             if zlib.crc32(memoryview(self._buffer)[:end]) != crc:
+                self._other_version = version if version != VERSION else None
                 self._reject()
                 continue
+            if version != VERSION:
+                self._buffer.clear()
+                raise ProtocolError(
+                    f"the other end speaks version {version} of the protocol, this one speaks {VERSION}: "
+                    "expected the same version of Trilemma on both"
+                )
             body = bytes(memoryview(self._buffer)[HEADER.size : end])
             del self._buffer[: end + CRC.size]
             self._skipped_at_frame, self._rejected_at_frame = self.n_skipped_byte, self.n_rejected
-            yield Frame(kind, seq, body)
+            if kind in MAX_BODY_BYTE:
+                yield Frame(kind, seq, body)
 
     def _seek_magic(self) -> bool:
         """Drop what precedes the next magic; False when the buffer holds none."""

@@ -1,4 +1,4 @@
-"""The agent: one process on the board, talking over its standard input and output, ending when its input ends.
+"""The agent: sensors and measured runs behind a pair of descriptors; it ends when its input ends or goes silent.
 
 Threads: this one takes requests; the sampler (nice) reads sensors; the writer empties the outbox; each worker process
 has a reader. They meet in `Outbox` and `Runs`, which lock.
@@ -7,29 +7,35 @@ has a reader. They meet in `Outbox` and `Runs`, which lock.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
-from app import LAUNCHER
 from app import VERSION as AGENT_VERSION
 from app.agent import board
 from app.agent.energy import EnergyMeter, RunEnergy
+from app.agent.launch import worker_argv
 from app.agent.outbox import Outbox
 from app.agent.power import total_power
 from app.agent.runs import Runs, worker_environment
 from app.agent.sampler import Sampler
 from app.agent.sensors import discover
-from app.protocol import CONTROL, Decoder, ProtocolError, decode_control
+from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
 
 REST_S = 1.5
 """Before the first run of a board with a power sensor, so that its idle power is known."""
 
-WORKER_ARGV = (sys.executable, str(LAUNCHER), "agent", "--worker")
+SILENCE_S = 60.0
+"""A client that has pinged, as they do each second, and then is silent for so long is gone, whatever its link says."""
+
+
+def _end_process() -> None:
+    os._exit(0)  # the main thread waits in a read that nothing else would end
 
 
 class Agent:
@@ -41,9 +47,28 @@ class Agent:
         The client's end of the link.
     root
         Where the file system of the board starts.
+    hang_up
+        Ends the link when nobody reads any more: `serve` returns, or the process ends.
+    read_only
+        Why this client may only watch; "" where it may measure.
+    strict
+        End the link at a message that no client of ours sends, as behind a socket that others reach; else refuse it.
     """
 
-    def __init__(self, read_fd: int, write_fd: int, root: Path = Path("/")) -> None:
+    def __init__(
+        self,
+        read_fd: int,
+        write_fd: int,
+        root: Path = Path("/"),
+        *,
+        hang_up: Callable[[], None] = _end_process,
+        read_only: str = "",
+        strict: bool = False,
+    ) -> None:
+        self._hang_up = hang_up
+        self._read_only = read_only
+        self._strict = strict
+        self._pinged = False
         self._read_fd = read_fd
         self._root = root
         self._closing = False
@@ -52,11 +77,16 @@ class Agent:
         meter = EnergyMeter()
         columns, words = total_power([c for sensor in sensors for c in sensor.channels] + absent)
         self._sampler = Sampler(sensors, absent, self._outbox, meter, columns)
-        self._unavailable = board.why_no_measuring()
+        self._unavailable, argv = read_only or board.why_no_measuring(), []
+        if not self._unavailable:
+            try:
+                argv = worker_argv()
+            except OSError as error:
+                self._unavailable = str(error.strerror)
         energy = RunEnergy(meter, "" if columns else words, words, self._sampler.total_period_s)
         environment = worker_environment(board.n_big_cores(root))
         self._runs = Runs(
-            WORKER_ARGV,
+            argv,
             environment,
             self._outbox.send,
             energy.complete,
@@ -74,7 +104,7 @@ class Agent:
         decoder = Decoder()
         try:
             while True:
-                data = os.read(self._read_fd, 65536)
+                data = self._read()
                 if not data:
                     break
                 for frame in decoder.feed(data):
@@ -88,17 +118,25 @@ class Agent:
             self._runs.close()
             self._outbox.close()
 
+    def _read(self) -> bytes:
+        """Wait for the client; b"" when it has ended, or gone silent after it had pinged."""
+        while self._pinged and os.name == "posix" and not select.select([self._read_fd], [], [], SILENCE_S)[0]:
+            print(f"trilemma agent: the client has been silent for {SILENCE_S:g} s", file=sys.stderr)
+            return b""
+        return os.read(self._read_fd, 65536)
+
     def _write(self) -> None:
         self._outbox.run()
         if not self._closing:
             self._runs.close()
-            os._exit(0)  # the reader of our output left; the main thread waits in a read that nothing else would end
+            self._hang_up()  # the reader of our output left
 
     def _hello(self) -> dict[str, Any]:
         able: Any = {"absent": self._unavailable} if self._unavailable else True
         return {
             "op": "hello",
             "protocol": PROTOCOL_VERSION,
+            "minor": MINOR,
             "agent": AGENT_VERSION,
             "t_ns": time.monotonic_ns(),
             "board": board.describe(self._root),
@@ -112,11 +150,15 @@ class Agent:
             message = decode_control(body)
             self._answer(message, t_ns)
         except (ProtocolError, ValueError) as error:  # the call failed, the link is sound
+            if self._strict and isinstance(error, Malformed):
+                raise
             self._outbox.send({"op": "log", "level": "warning", "text": f"request refused: {error}"})
 
     def _answer(self, message: dict[str, Any], t_ns: int) -> None:
         op = message["op"]
-        if op in ("measure", "bandwidth"):
+        if op in ("measure", "bandwidth") and self._read_only:
+            self._outbox.send({"op": "failed", "id": message["id"], "kind": "failed", "reason": self._read_only})
+        elif op in ("measure", "bandwidth"):
             self._runs.submit(message)
         elif op == "cancel":
             self._runs.cancel(message["id"])
@@ -124,6 +166,7 @@ class Agent:
             self._sampler.subscribe(message["rate_hz"])
             self._sampler.publish_catalogue()
         elif op == "ping":
+            self._pinged = True
             pong = {"op": "pong", "t1_ns": message["t1_ns"], "t2_ns": t_ns, "t3_ns": time.monotonic_ns()}
             self._outbox.send(pong)
         else:
@@ -140,7 +183,7 @@ def claim_stdout() -> int:
 
 
 def main() -> int:
-    """Serve this machine over standard input and output."""
+    """Serve this machine over standard input and output, until they end."""
     write_fd = claim_stdout()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the client, which cancels
     Agent(0, write_fd).serve()

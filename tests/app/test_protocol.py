@@ -136,7 +136,7 @@ def test_garbage_ends_in_one_sentence():
         decode(b"x" * (MAX_SKIPPED_BYTE + 10), 65536)
     bad = struct.pack("<3sBBIQ", MAGIC, VERSION, 77, 0, 0)
     with pytest.raises(ProtocolError, match=f"{MAX_REJECTED} damaged frames"):
-        decode(bad * MAX_REJECTED)
+        decode(bad * (MAX_REJECTED + 1))
 
 
 def test_a_whole_frame_forgives_what_came_before():
