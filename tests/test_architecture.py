@@ -17,7 +17,7 @@ SEEDS = {
     "inside core": ("core/traffic.py", "import core.latency"),
     "Qt only in app.model, app.views, app.gui": ("app/client/events.py", "import PySide6"),
     "torch only in kernels and the agent's worker": ("app/model/store.py", "import torch"),
-    "the agent needs the standard library and kernels only": ("app/agent/sensors.py", "import core.units"),
+    "the agent needs the standard library and kernels only": ("app/agent/sensors/sysfs.py", "import core.units"),
     "views talk to the model only": ("app/views/theme.py", "import core.scenario"),
 }
 

@@ -9,6 +9,11 @@ from typing import Any, Protocol, Sequence
 
 from app.agent.files import KernelFile
 
+TOTALS = ("input", "sum", "disjoint", "estimate", "flow")
+"""How power channels make up that of the whole board, the best first: one channel is the board's input; all of these
+rails together are the module; all of these parts are disjoint and most of the machine; one channel estimates the board;
+one channel is the battery's flow, which is the machine's power while it discharges."""
+
 
 @dataclass
 class Channel:
@@ -23,11 +28,19 @@ class Channel:
     source
         The file it is read from.
     covers
-        For a power: which part of the board it covers, in words.
+        Which part of the board it covers, in words.
     absent
         Why there are no samples; "" when there are.
     native_period_s
         How often the source makes a new value, found by counting changes; None while not known.
+    error
+        Largest error that the steps of the source cause, in `unit`; None while not known.
+    total
+        For a power, how it takes part in that of the whole board: one of `TOTALS`, or "" where it does not.
+    part_of
+        For a power: the key of the channel that has counted it already.
+    note
+        What to know when reading it ("a load above 100 % was read: shown as 100 %").
     """
 
     key: str
@@ -36,10 +49,18 @@ class Channel:
     covers: str = ""
     absent: str = ""
     native_period_s: float | None = None
+    error: float | None = None
+    total: str = ""
+    part_of: str = ""
+    note: str = ""
 
     def message(self) -> dict[str, Any]:
-        """Return what the catalogue says about it."""
-        return asdict(self)
+        """Return what the catalogue says about it; of the rarer members only those that say something."""
+        record = asdict(self)
+        for name in ("error", "total", "part_of", "note"):
+            if not record[name]:
+                del record[name]
+        return record
 
 
 class Sensor(Protocol):
@@ -57,27 +78,33 @@ class Sensor(Protocol):
         """Return one value a channel, NaN where it cannot be read now. Never raises."""
 
 
+_NOTHING = (math.nan,)
+
+
 class Gauge:
     """A file that holds the value itself, in a unit `scale` times the SI one.
 
     A value outside `valid` is what a driver says when it has none (-256 degC of a powered-off block): NaN.
     """
 
-    interval_ns = 0
-
     def __init__(
-        self, channel: Channel, file: KernelFile, scale: float, valid: tuple[float, float] = (-math.inf, math.inf)
+        self,
+        channel: Channel,
+        file: KernelFile,
+        scale: float,
+        valid: tuple[float, float] = (-math.inf, math.inf),
+        interval_ns: int = 0,
     ) -> None:
         self.channels = (channel,)
         self.file = file
+        self.interval_ns = interval_ns
         self._scale = scale
-        self._valid = valid
+        self._low, self._high = valid
 
     def read(self, t_ns: int) -> Sequence[float]:
         """Return the value in SI."""
         value = self.file.number() * self._scale
-        low, high = self._valid
-        return (value if low <= value <= high else math.nan,)
+        return (value,) if self._low <= value <= self._high else _NOTHING
 
 
 def word(name: str) -> str:

@@ -12,9 +12,11 @@ from app.agent import files
 from app.agent.board import describe, n_big_cores
 from app.agent.channel import Channel
 from app.agent.files import KernelFile, parse_int, text
-from app.agent.power import EnergyCounter, total_power
+from app.agent.power import total_power
 from app.agent.sampler import ChangeCounter
-from app.agent.sensors import CpuTimes, Load, MemoryAvailable, discover
+from app.agent.sensors import discover
+from app.agent.sensors.proc import CpuTimes, Load, MemoryAvailable
+from app.agent.sensors.rapl import EnergyCounter
 
 SECOND = 10**9
 RAPL_RANGE_UJ = 262143328850
@@ -229,8 +231,11 @@ def test_two_packages_have_two_keys(tmp_path):
     assert total_power(channels)[0] == [0, 1]
 
 
+TOTAL_OF = {"board": "input", "package": "disjoint", "dram": "disjoint", "battery": "flow"}
+
+
 def power_channel(key, covers="x", why=""):
-    return Channel(key, "W", "file", covers, why)
+    return Channel(key, "W", "file", covers, why, total=TOTAL_OF.get(key.split(".")[0], ""))
 
 
 def test_the_total_never_adds_a_rail_to_its_own_sum():

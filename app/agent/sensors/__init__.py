@@ -1,0 +1,162 @@
+"""What a board can sense: which channels it has, which it lacks, and why. One file a source.
+
+Paths and traps follow the kernel's documentation and the tools' own output. Prefixes end here: every channel is SI.
+`root` is "/" on a machine and a made-up tree in tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+from app.agent.channel import Channel, Sensor
+from app.agent.files import text
+from app.agent.sensors import cnmon, horizon, npu_smi, nvidia, pi, powermetrics, tegrastats
+from app.agent.sensors.adreno import adreno
+from app.agent.sensors.battery import batteries
+from app.agent.sensors.devfreq import devfreq, emc
+from app.agent.sensors.ina import ina3221
+from app.agent.sensors.proc import cpu_times, load, memory
+from app.agent.sensors.rapl import rapl
+from app.agent.sensors.rknpu import rknpu
+from app.agent.sensors.sysfs import cpu_clocks, hwmon_power, temperatures
+from app.agent.sensors.tools import Tool, ToolSensor, find_tool
+from app.agent.sensors.totals import mark
+
+TOOL_PATIENCE_S = 0.4
+"""How long the first catalogue waits for tools; a tool that is slower appears in a later one."""
+
+_FILES: Tuple[Callable[[Path], Tuple[List[Sensor], List[Channel]]], ...] = (
+    *(cpu_clocks, cpu_times, memory, load, temperatures, rapl, ina3221, hwmon_power, devfreq, emc, rknpu),
+    *(horizon.bpu, adreno, pi.throttle, batteries),
+)
+
+
+class _Use(NamedTuple):
+    """A tool, what tells that the machine has its hardware, and whether only root may use it."""
+
+    tool: Tool
+    has_hardware: Callable[[Path], bool]
+    needs_root: bool = False
+
+
+def _exists(*names: str) -> Callable[[Path], bool]:
+    return lambda root: any((root / name).exists() for name in names)
+
+
+def _has_power_chip(root: Path) -> bool:
+    return re.search(r"Raspberry Pi (5|500|Compute Module 5)", text(root / "proc/device-tree/model")) is not None
+
+
+_NVIDIA = Tool(
+    "nvidia", [nvidia.argv(nvidia.FIELDS), nvidia.argv(nvidia.BASIC_FIELDS)], lambda: nvidia.Table().parse, rows=True
+)
+_POWERMETRICS = Tool("powermetrics", [powermetrics.ARGV], lambda: powermetrics.parse, block=powermetrics.BLOCK)
+_PMIC = Tool("pi", [pi.ARGV], lambda: pi.parse_pmic, every_s=0.5)
+_USES = (
+    _Use(Tool("tegrastats", [tegrastats.ARGV], lambda: tegrastats.parse), _exists("etc/nv_tegra_release")),
+    _Use(_NVIDIA, _exists("proc/driver/nvidia/gpus")),
+    _Use(
+        Tool("npu_smi", [npu_smi.ARGV], lambda: npu_smi.parse, every_s=2.0),
+        _exists("dev/davinci0", "dev/davinci_manager"),
+    ),
+    _Use(
+        Tool("cnmon", [cnmon.ARGV], lambda: cnmon.parse, every_s=2.0),
+        _exists("dev/cambricon_dev0", "dev/cambricon_ctl"),
+    ),
+    _Use(Tool("horizon", [horizon.ARGV], lambda: horizon.parse, every_s=1.0), _exists("sys/devices/system/bpu"), True),
+    _Use(_PMIC, _has_power_chip),
+    _Use(_POWERMETRICS, _exists("usr/bin/powermetrics"), True),
+)
+
+
+def discover(root: Path) -> "tuple[list[Sensor], list[Channel]]":
+    """Find what this machine can sense, and start the tools that it has.
+
+    Returns
+    -------
+    sensors
+        Those that can be read; their channels, in order, are the columns of a record.
+    absent
+        Channels that this machine could or should have, each with the reason it has not.
+    """
+    tools, absent = _start_tools(root)
+    sensors: List[Sensor] = []
+    for find in _FILES:
+        found, missing = find(root)
+        sensors += found
+        absent += missing
+    deadline_s = time.monotonic() + TOOL_PATIENCE_S
+    for tool in tools:
+        tool.answered.wait(max(0.0, deadline_s - time.monotonic()))
+        tool.refresh()
+    sensors += tools
+    arrange(root, sensors, absent)
+    return sensors, absent
+
+
+def arrange(root: Path, sensors: Sequence[Sensor], absent: List[Channel]) -> None:
+    """Give every channel a key of its own and its part in the total, and say why there is no power if there is none."""
+    channels = [channel for sensor in sensors for channel in sensor.channels]
+    absent[:] = [channel for channel in absent if channel.key != "board.power_w" or channel.source]
+    if not any(c.unit == "W" and c.total != "flow" for c in channels) and not _has(absent, "board.power_w"):
+        absent.append(Channel("board.power_w", "W", "", absent=_why_no_power(root, channels, absent)))
+    _make_unique([*channels, *absent])
+    mark(channels, text(root / "proc/device-tree/model"))
+
+
+def _start_tools(root: Path) -> Tuple[List[ToolSensor], List[Channel]]:
+    tools: List[ToolSensor] = []
+    absent: List[Channel] = []
+    for tool, has_hardware, needs_root in _USES:
+        name = tool.argvs[0][0]
+        path = find_tool(name, root)
+        here = has_hardware(root) or (path is not None and tool is not _PMIC)  # each Raspberry Pi has that tool
+        reason = ""
+        if path is None and here:
+            reason = f"{name} is not installed, or not in PATH: this board's values come from it"
+        elif path is not None and here and needs_root and not is_root():
+            reason = f"needs root: {path} answers root only"
+        elif path is not None and here:
+            tools.append(ToolSensor(tool, path))
+            tools[-1].start()
+        if reason:
+            absent.append(Channel(tool.name, "1", " ".join(tool.argvs[0]), absent=reason))
+    return tools, absent
+
+
+def is_root() -> bool:
+    """Tell whether this process may read what belongs to root."""
+    get: Any = getattr(os, "geteuid", None)
+    return get is not None and get() == 0
+
+
+def _has(channels: Sequence[Channel], key: str) -> bool:
+    return any(channel.key == key for channel in channels)
+
+
+def _why_no_power(root: Path, channels: Sequence[Channel], absent: Sequence[Channel]) -> str:
+    locked = [channel for channel in absent if channel.unit == "W"]
+    if locked:
+        return locked[0].absent
+    reason = "no power sensor on this machine: no RAPL domain in /sys/class/powercap and no hwmon power input"
+    if re.search(r"^flags\s*:.*\bhypervisor\b", text(root / "proc/cpuinfo"), re.M):
+        return reason + "; it is a virtual machine, and its host keeps the energy counters"
+    if _has(channels, "battery.power_w"):
+        return reason + "; the battery shows its own flow only, which is the machine's power while it discharges"
+    return reason
+
+
+def _make_unique(channels: Sequence[Channel]) -> None:
+    """Number the subjects of keys that come twice: a machine with two processors has package and package2."""
+    taken = set()
+    for channel in channels:
+        subject, _, quantity = channel.key.rpartition(".")
+        number = 2
+        while channel.key in taken:
+            channel.key = f"{subject}{number}.{quantity}" if subject else f"{quantity}{number}"
+            number += 1
+        taken.add(channel.key)

@@ -1,0 +1,50 @@
+"""cnmon: the table of Cambricon cards, two lines a card, whose columns differ between versions 4 and 5."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Optional
+
+from app.agent.sensors.reading import Parsed, number
+
+ARGV = ("cnmon",)
+
+_FIRST = re.compile(r"(?P<card>\d{1,4}) +\S+ +(?P<name>\S+) +\S+ *\|[^|]{1,60}\| *(?P<load>\S+?)%? +\S+", re.ASCII)
+_SECOND = re.compile(
+    r"(?P<fan>\S+?)%? +(?P<temp>\S+?)C +(?P<power>\S+) W/ *(?P<cap>\S+) W *\| *(?P<used>\S+) MiB/ *(?P<total>\S+) MiB"
+    r" *\|[^|]{1,60}",
+    re.ASCII,
+)
+_MIB = 1024.0**2
+
+
+def parse(text: str) -> Parsed:
+    """Return the fields of the whole table; digits that are masked (``xxxxx``) are NaN."""
+    parsed = Parsed()
+    first: "Optional[re.Match[str]]" = None
+    for line in text[:65536].splitlines():
+        row = line.strip().strip("|").strip()
+        if not row or set(row) <= set("+-=| ") or parsed.full:
+            continue
+        begins = _FIRST.fullmatch(row)
+        second = None if begins or first is None else _SECOND.fullmatch(row)
+        if begins is not None:
+            first = begins
+        elif first is not None and second is not None:
+            _card(first, second, parsed)
+            first = None
+        else:
+            parsed.note(row)
+    return parsed
+
+
+def _card(first: "re.Match[str]", second: "re.Match[str]", parsed: Parsed) -> None:
+    card = f"mlu{first['card']}"
+    load, fan = number(first["load"]) / 100, number(second["fan"]) / 100
+    parsed.add(f"{card}.busy_frac", load if 0 <= load <= 1 else math.nan, "frac", first["load"])
+    parsed.add(f"{card}.fan_frac", fan, "frac", second["fan"])
+    parsed.add(f"{card}.temp_c", number(second["temp"]), "degC", second["temp"])
+    parsed.add(f"{card}.power_w", number(second["power"]), "W", second["power"])
+    parsed.add(f"{card}.memory.used_byte", number(second["used"]) * _MIB, "byte", second["used"])
+    parsed.add(f"{card}.memory.total_byte", number(second["total"]) * _MIB, "byte", second["total"])

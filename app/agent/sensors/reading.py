@@ -1,0 +1,66 @@
+"""What a parser makes of a tool's text: values with the very characters they came from, and the rest as it stands."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Dict, List, NamedTuple
+
+MAX_FIELDS = 256
+MAX_NOTES = 64
+MAX_NOTE_CHAR = 200
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+
+
+class Reading(NamedTuple):
+    """One value in SI, NaN where the source says that it has none, and the characters it was read from."""
+
+    value: float
+    unit: str
+    raw: str
+
+
+class Parsed:
+    """The fields of one output, in its order, and the `notes`: everything that was not understood, word by word.
+
+    A field that comes twice keeps its first value, and the second one becomes a note.
+    """
+
+    def __init__(self) -> None:
+        self.values: Dict[str, Reading] = {}
+        self.notes: List[str] = []
+
+    def add(self, key: str, value: float, unit: str, raw: str) -> None:
+        """Take a field."""
+        if key in self.values or len(self.values) >= MAX_FIELDS:
+            self.note(raw)
+        else:
+            self.values[key] = Reading(value, unit, raw)
+
+    @property
+    def full(self) -> bool:
+        """Whether it takes nothing more: no real output says so much, and the rest is not worth the time."""
+        return len(self.values) >= MAX_FIELDS or len(self.notes) >= MAX_NOTES
+
+    def note(self, raw: str) -> None:
+        """Keep what was not understood; the last note takes the rest when there are too many."""
+        raw = raw.strip()
+        if not raw:
+            return
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(shortened(raw))
+        elif len(self.notes[-1]) < MAX_NOTE_CHAR:
+            self.notes[-1] = shortened(self.notes[-1] + " " + raw)
+
+
+def shortened(raw: str) -> str:
+    """Return the text, or its beginning and how much more there was."""
+    if len(raw) <= MAX_NOTE_CHAR:
+        return raw
+    return f"{raw[: MAX_NOTE_CHAR - 30]} ... ({len(raw)} characters)"
+
+
+def number(raw: str) -> float:
+    """Return the plain decimal that `raw` is, NaN where it is anything else (a comma decimal, ``[N/A]``, masked)."""
+    return float(raw) if _DECIMAL.fullmatch(raw) else math.nan
