@@ -79,6 +79,7 @@ class Sensor(Protocol):
 
 
 _NOTHING = (math.nan,)
+_MAX = 3e38  # of the records' numbers
 
 
 class Gauge:
@@ -99,7 +100,7 @@ class Gauge:
         self.file = file
         self.interval_ns = interval_ns
         self._scale = scale
-        self._low, self._high = valid
+        self._low, self._high = max(valid[0], -_MAX), min(valid[1], _MAX)
 
     def read(self, t_ns: int) -> Sequence[float]:
         """Return the value in SI."""

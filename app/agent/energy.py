@@ -116,6 +116,10 @@ class RunEnergy:
         self._idle: dict[str, Any] = {"absent": absent or f"the board was not idle for {IDLE_S[0]:g} s before this run"}
         self._pause: tuple[float, float] | None = None  # not integrated yet
 
+    def cover(self, absent: str, covers: str) -> None:
+        """Take another total power, as when a tool has shown its rails."""
+        self._absent, self._covers = absent, covers
+
     def idled(self, start_s: float, end_s: float) -> None:
         """Take note of a pause in which nothing ran on the board."""
         start_s = max(start_s + _SETTLE_S, end_s - IDLE_S[1])
@@ -129,8 +133,9 @@ class RunEnergy:
         ----------
         body
             A measured run. Its conditions carry the windows as `request_windows` makes them, as far as the run had
-            them, or ``no_window``, the reason why it has none; they are taken out here. Added are
-            ``power_w`` and ``energy_j_per_token`` (decode), ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt), and ``idle_power_w``.
+            them, or ``no_window``, the reason why it has none; they are taken out here. Added are ``power_w`` and
+            ``energy_j_per_token`` (decode), ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt), and
+            ``idle_power_w``.
         """
         if self._pause is not None:
             found, self._pause = self._mean(*self._pause), None

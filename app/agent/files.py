@@ -24,7 +24,7 @@ def parse_int(data: bytes | str) -> int | None:
     try:
         digits = data.decode("ascii") if isinstance(data, bytes) else data
         digits = digits.strip(" \t\r\n\0")
-        return int(digits) if "_" not in digits else None
+        return int(digits) if "_" not in digits and len(digits) <= _NUMBER_BYTE else None
     except ValueError:
         return None
 
@@ -43,6 +43,7 @@ class KernelFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._fd = -1
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self) -> bytes | None:
@@ -64,8 +65,13 @@ class KernelFile:
             return math.nan
 
     def close(self) -> None:
-        """Close the descriptor."""
-        os.close(self._fd)
+        """Close the descriptor; done by itself when the last user is gone."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def why_unreadable(error: OSError, path: Path, rule: str = "") -> str:

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable
 
@@ -20,10 +21,9 @@ from app.agent import board
 from app.agent.energy import EnergyMeter, RunEnergy
 from app.agent.launch import worker_argv
 from app.agent.outbox import Outbox
-from app.agent.power import total_power
 from app.agent.runs import Runs, worker_environment
 from app.agent.sampler import Sampler
-from app.agent.sensors import discover
+from app.agent.sensors import arrange, discover
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
 
@@ -75,15 +75,15 @@ class Agent:
         self._outbox = Outbox(write_fd)
         sensors, absent = discover(root)
         meter = EnergyMeter()
-        columns, words = total_power([c for sensor in sensors for c in sensor.channels] + absent)
-        self._sampler = Sampler(sensors, absent, self._outbox, meter, columns)
+        self._sampler = Sampler(sensors, absent, self._outbox, meter, partial(arrange, root, sensors, absent))
         self._unavailable, argv = read_only or board.why_no_measuring(), []
         if not self._unavailable:
             try:
                 argv = worker_argv()
             except OSError as error:
                 self._unavailable = str(error.strerror)
-        energy = RunEnergy(meter, "" if columns else words, words, self._sampler.total_period_s)
+        energy = RunEnergy(meter, *self._sampler.power, self._sampler.total_period_s)
+        self._sampler.on_power = energy.cover
         environment = worker_environment(board.n_big_cores(root))
         self._runs = Runs(
             argv,
@@ -92,7 +92,7 @@ class Agent:
             energy.complete,
             self._unavailable,
             idled=energy.idled,
-            rest_s=0.0 if not columns else REST_S,
+            rest_s=0.0 if self._sampler.power[0] else REST_S,
         )
 
     def serve(self) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
-from typing import Any, Mapping
+from typing import Any, Deque, List, Mapping, Tuple, Union
 
 from app.protocol import MAX_BODY_BYTE, SAMPLES, encode_control, encode_frame
 
 MAX_MESSAGES = 1024
-BATCH_S = 0.02
 
 
 class Outbox:
@@ -30,8 +28,9 @@ class Outbox:
         self.n_dropped = 0
         self._fd = fd
         self._max_records = max_records
-        self._messages: deque[Mapping[str, Any]] = deque()
-        self._records: deque[bytes] = deque()
+        self._messages: Deque[Union[Mapping[str, Any], bytes]] = deque()  # bytes: a frame of samples
+        self._batches: Deque[Tuple[bytes, int]] = deque()  # records in one piece, and how many
+        self._n_records = 0  # in the batches
         self._n_sent = 0  # messages
         self._first_record = 0  # number of the oldest record kept
         self._changed = threading.Condition()
@@ -40,21 +39,32 @@ class Outbox:
     def send(self, message: Mapping[str, Any]) -> None:
         """Queue one control message."""
         with self._changed:
-            self._messages.append(message)
-            if len(self._messages) > MAX_MESSAGES:
-                self._open = False
-            self._changed.notify()
+            self._append(message)
 
-    def push(self, record: bytes) -> None:
-        """Queue one sample record."""
+    def send_layout(self, message: Mapping[str, Any]) -> None:
+        """Queue a message that changes what the records after it hold; those before it go first."""
         with self._changed:
-            self._records.append(record)
-            if len(self._records) == 1:  # the writer waits for the first of a batch; waking it for each would cost more
-                self._changed.notify()
-            while len(self._records) > self._max_records:
-                self._records.popleft()
-                self._first_record += 1
-                self.n_dropped += 1
+            while self._batches:
+                self._messages.append(self._frame())
+            self._append(message)
+
+    def _append(self, message: Mapping[str, Any]) -> None:
+        self._messages.append(message)
+        if len(self._messages) > MAX_MESSAGES:
+            self._open = False
+        self._changed.notify()
+
+    def push(self, records: bytes, n: int = 1) -> None:
+        """Queue `n` sample records in one piece."""
+        with self._changed:
+            self._batches.append((records, n))
+            self._n_records += n
+            while self._n_records > self._max_records and len(self._batches) > 1:
+                _, n_old = self._batches.popleft()
+                self._n_records -= n_old
+                self._first_record += n_old
+                self.n_dropped += n_old
+            self._changed.notify()
 
     def set_max_records(self, max_records: int) -> None:
         """Change how many records wait for a stalled reader."""
@@ -68,36 +78,44 @@ class Outbox:
             self._changed.notify()
 
     def run(self) -> None:
-        """Write until closed or until the reader is gone; samples go at most 50 times a second."""
-        due_s = 0.0
+        """Write until closed or until the reader is gone."""
         try:
             while True:
-                data = self._take(due_s)
+                data = self._take()
                 if not data:
                     return
-                due_s = time.monotonic() + BATCH_S
                 self._write(data)
         except OSError:
             return
 
-    def _take(self, due_s: float) -> bytes:
+    def _take(self) -> bytes:
         """Wait for something to write and return its frames; b"" when closed."""
         with self._changed:
-            while self._open and not self._messages:
-                wait_s = due_s - time.monotonic()
-                if self._records and wait_s <= 0:
-                    break
-                self._changed.wait(wait_s if self._records else None)
-            frames = []
+            while self._open and not self._messages and not self._batches:
+                self._changed.wait()
+            frames: List[bytes] = []
             while self._messages:
-                frames.append(encode_control(self._messages.popleft(), self._n_sent))
+                message = self._messages.popleft()
+                if isinstance(message, bytes):
+                    frames.append(message)
+                    continue
+                frames.append(encode_control(message, self._n_sent))
                 self._n_sent += 1
-            if self._open and self._records:
-                n = min(len(self._records), MAX_BODY_BYTE[SAMPLES] // len(self._records[0]))
-                body = b"".join(self._records.popleft() for _ in range(n))
-                frames.append(encode_frame(SAMPLES, self._first_record, body))
-                self._first_record += n
+            if self._open and self._batches:
+                frames.append(self._frame())
         return b"".join(frames)
+
+    def _frame(self) -> bytes:
+        """Take as many records as one frame holds."""
+        bodies, n, size = [], 0, 0
+        while self._batches and size + len(self._batches[0][0]) <= MAX_BODY_BYTE[SAMPLES]:
+            body, n_more = self._batches.popleft()
+            bodies.append(body)
+            n, size = n + n_more, size + len(body)
+        frame = encode_frame(SAMPLES, self._first_record, b"".join(bodies))
+        self._first_record += n
+        self._n_records -= n
+        return frame
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -3,79 +3,96 @@
 from __future__ import annotations
 
 import math
-import os
+import struct
 import threading
 import time
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
+from app.agent.columns import Columns
 from app.agent.energy import EnergyMeter
+from app.agent.limit import SelfLimit
 from app.agent.outbox import Outbox
-from app.protocol import RATE_RANGE_HZ, record_struct
+from app.agent.power import total_power
+from app.agent.sensors.tools import ToolSensor, lower_priority
+from app.protocol import RATE_RANGE_HZ
 
 DEFAULT_RATE_HZ = 10.0
-NICENESS = 10
 BUFFER_S = 10.0  # of samples kept for a stalled reader
+BATCH_S = 0.02
 BURST_S = 0.25  # fast reading at the start, for sensors quicker than the rate
 BURST_STEP_S = 0.001
+LOOK_S = 1.0  # between looks at what changes seldom
 SHORT_SLEEP_S = 0.05  # shorter sleeps are not interrupted: a plain sleep costs a fifth of a wait
 SETTLE_S = 30.0  # after it the native periods of the slow sensors are published
 
 
-class ChangeCounter:
-    """The period at which a value changes, from the times at which it was seen changed."""
-
-    def __init__(self) -> None:
-        self._value: Any = None
-        self._first_ns = 0
-        self._last_ns = 0
-        self._n_changes = -1  # the first value is not a change
-
-    def see(self, t_ns: int, value: Any) -> None:
-        """Take the value read at a time."""
-        if value == self._value:
-            return
-        self._value = value
-        self._n_changes += 1
-        self._last_ns = t_ns
-        if self._n_changes == 1:
-            self._first_ns = t_ns
-
-    def period_s(self) -> float | None:
-        """Return the mean time between changes, None before four of them."""
-        if self._n_changes < 4:
-            return None
-        return round((self._last_ns - self._first_ns) * 1e-9 / (self._n_changes - 1), 6)
-
-
 class Sampler:
-    """Fills `outbox` with records and `meter` with the sum of the columns `total`; runs in a thread of its own.
+    """Fills `outbox` with records and `meter` with the total power; runs in a thread of its own.
 
-    The thread lowers its own priority, so that reading sensors never disturbs what is measured.
+    The thread lowers its own priority, so that reading sensors never disturbs what is measured, and lowers its rate
+    where the agent would take too much of the board.
+
+    Parameters
+    ----------
+    sensors, absent
+        What the board can sense, and what it cannot; the lists are kept and may grow.
+    arrange
+        Called when a tool has shown new channels, to bring keys and totals in order.
+
+    Attributes
+    ----------
+    power
+        Why there is no total power ("" when there is), and what it covers.
+    on_power
+        Told both when they change.
     """
 
     def __init__(
         self,
         sensors: Sequence[Sensor],
-        absent: Sequence[Channel],
+        absent: List[Channel],
         outbox: Outbox,
         meter: EnergyMeter,
-        total: Sequence[int],
+        arrange: Callable[[], None] = lambda: None,
     ) -> None:
-        self.rate_hz = DEFAULT_RATE_HZ
+        self.power = ("", "")
+        self.on_power: Callable[[str, str], None] = lambda absent, covers: None
+        self._limit = SelfLimit(DEFAULT_RATE_HZ)
         self._sensors = sensors
-        self._channels = [channel for sensor in sensors for channel in sensor.channels]
+        self._tools = [sensor for sensor in sensors if isinstance(sensor, ToolSensor)]
         self._absent = absent
         self._outbox = outbox
         self._meter = meter
-        self._total = total
-        self._record = record_struct(len(self._channels))
+        self._arrange = arrange
         self._changed = threading.Event()
         self._running = True
         self._counting = True
-        self._values: list[Sequence[float]] = [(math.nan,) * len(sensor.channels) for sensor in sensors]
-        self._due_ns = [0] * len(sensors)
-        self._counters = [ChangeCounter() for _ in sensors]
+        self._batch: List[float] = []  # times and rows of the records not sent yet
+        self._n_batch = 0
+        self._structs: Dict[int, struct.Struct] = {}
+        self._notes: Tuple[str, ...] = ()
+        self._lay_out()
+
+    @property
+    def rate_hz(self) -> float:
+        """The rate at which it samples now."""
+        return self._limit.rate_hz
+
+    @property
+    def channels(self) -> Sequence[Channel]:
+        """All channels, the columns first."""
+        missing = [channel for tool in self._tools for channel in tool.absent]
+        return [*self._columns.channels, *self._absent, *missing]
+
+    def _lay_out(self) -> None:
+        self._columns = Columns(self._sensors)
+        self._structs = {}
+        self._total, words = total_power([*self._columns.channels, *self._absent])
+        power = ("" if self._total else words, words)
+        if power != self.power:
+            self.power = power
+            self.on_power(*power)
 
     def subscribe(self, rate_hz: float) -> None:
         """Change the rate.
@@ -88,50 +105,58 @@ class Sampler:
         low, high = RATE_RANGE_HZ
         if not low <= rate_hz <= high:
             raise ValueError(f"rate_hz: got {rate_hz:g}, expected {low:g} to {high:g}")
-        self.rate_hz = rate_hz
+        self._limit.want(rate_hz)
         self._outbox.set_max_records(max(10, int(BUFFER_S * rate_hz)))
         self._changed.set()
 
     def total_period_s(self) -> float:
         """Return how often the slowest sensor of the total power has a new value; 0 when not known."""
-        return max((self._channels[i].native_period_s or 0.0 for i in self._total), default=0.0)
+        return max((self._columns.channels[i].native_period_s or 0.0 for i in self._total), default=0.0)
 
     def publish_catalogue(self) -> None:
         """Send the channels: the columns first, then the absent ones."""
-        channels = [channel.message() for channel in (*self._channels, *self._absent)]
-        self._outbox.send({"op": "catalogue", "channels": channels, "rate_hz": self.rate_hz})
+        self._outbox.send(self._catalogue())
+
+    def _catalogue(self) -> Dict[str, Any]:
+        channels = [channel.message() for channel in self.channels]
+        return {"op": "catalogue", "channels": channels, "rate_hz": self.rate_hz}
 
     def stop(self) -> None:
-        """End `run` at its next turn."""
+        """End `run` at its next turn, and the tools."""
         self._running = False
         self._changed.set()
+        for tool in self._tools:
+            tool.close()
 
     def run(self) -> None:
         """Sample until stopped. A turn that comes late is made up for by its successor, never by a burst."""
-        _lower_priority()
-        start_s = time.monotonic()
-        due_s = start_s
+        lower_priority()
+        start_s = look_s = due_s = time.monotonic()
         publish_s = [start_s + BURST_S, start_s + SETTLE_S]
         while self._running:
             now_s = time.monotonic()
             if now_s >= due_s:
                 self._sweep()
-                due_s = max(due_s + 1 / self.rate_hz, now_s)
+                due_s = max(due_s + 1 / self._limit.rate_hz, now_s)
             if now_s < start_s + BURST_S:
-                self._read(count=True)
+                self._read_for_count()
                 self._sleep(BURST_STEP_S)
                 continue
+            if now_s >= look_s:
+                look_s = now_s + LOOK_S
+                self._look(now_s)
             if publish_s and now_s >= publish_s[0]:
                 publish_s.pop(0)
-                self._publish_periods()
+                self._columns.set_periods()
+                self.publish_catalogue()
                 self._counting = bool(publish_s)
             if self._sleep(due_s - time.monotonic()):
-                due_s = min(due_s, time.monotonic() + 1 / self.rate_hz)
+                due_s = min(due_s, time.monotonic() + 1 / self._limit.rate_hz)
 
     def _sleep(self, duration_s: float) -> bool:
         """Sleep; True when the rate was changed meanwhile."""
         if duration_s > SHORT_SLEEP_S or self._changed.is_set():
-            changed = self._changed.wait(duration_s)
+            changed = self._changed.wait(max(0.0, duration_s))
             self._changed.clear()
             return changed
         if duration_s > 0:
@@ -140,34 +165,58 @@ class Sampler:
 
     def _sweep(self) -> None:
         """Make one record, timed at the middle of its reads."""
+        columns = self._columns
         start_ns = time.monotonic_ns()
-        values = self._read(count=self._counting)
+        columns.read(start_ns)
         t_ns = (start_ns + time.monotonic_ns()) // 2
-        self._outbox.push(self._record.pack(t_ns, *values))
+        if self._counting:
+            columns.count(start_ns)
+        self._batch.append(t_ns)
+        self._batch += columns.row
+        self._n_batch += 1
+        if self._n_batch >= BATCH_S * self._limit.rate_hz:
+            self._flush()
         if self._total:
-            self._meter.add(t_ns, sum(values[i] for i in self._total))
+            self._meter.add(t_ns, sum([columns.row[i] for i in self._total]))
 
-    def _read(self, count: bool) -> list[float]:
-        """Read all sensors, those that cannot have a new value yet excepted: their last one holds."""
+    def _flush(self) -> None:
+        """Send the records of the batch."""
+        n, batch = self._n_batch, self._batch
+        if not n:
+            return
+        pack = self._structs.get(n)
+        if pack is None:
+            width = len(self._columns.row)
+            pack = self._structs.setdefault(n, struct.Struct("<" + f"q{width}f" * n))
+        try:
+            body = pack.pack(*batch)
+        except (OverflowError, struct.error):  # no sensor's value is so large
+            body = pack.pack(*(x if abs(x) < 3e38 or isinstance(x, int) else math.nan for x in batch))
+        self._batch, self._n_batch = [], 0
+        self._outbox.push(body, n)
+
+    def _read_for_count(self) -> None:
         t_ns = time.monotonic_ns()
-        for i, sensor in enumerate(self._sensors):
-            if t_ns < self._due_ns[i]:
-                continue
-            self._due_ns[i] = t_ns + sensor.interval_ns
-            self._values[i] = read = sensor.read(t_ns)
-            if count and not math.isnan(read[0]):
-                self._counters[i].see(t_ns, read)
-        return [value for read in self._values for value in read]
+        self._columns.read(t_ns)
+        self._columns.count(t_ns)
 
-    def _publish_periods(self) -> None:
-        for sensor, counter in zip(self._sensors, self._counters):
-            for channel in sensor.channels:
-                channel.native_period_s = channel.native_period_s or counter.period_s()
-        self.publish_catalogue()
-
-
-def _lower_priority() -> None:
-    """Make this thread nice; on Linux the call changes one thread, elsewhere it would change them all."""
-    set_priority: Callable[..., None] | None = getattr(os, "setpriority", None)
-    if set_priority is not None and os.uname().sysname == "Linux":
-        set_priority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+    def _look(self, now_s: float) -> None:
+        """Take up what changes seldom: channels that tools have shown, notes, the agent's own share of the board."""
+        outdated = [tool for tool in self._tools if tool.outdated]
+        if outdated:
+            for tool in outdated:
+                tool.refresh()
+            self._flush()
+            self._arrange()
+            self._lay_out()
+            self._counting = True
+            self._outbox.send_layout(self._catalogue())
+        notes = tuple(channel.note for channel in self._columns.channels)
+        if notes != self._notes:
+            self._notes = notes
+            if any(notes):
+                self.publish_catalogue()
+        said = self._limit.see(now_s, time.process_time())
+        if said:
+            self._outbox.send({"op": "log", "level": "warning", "text": said})
+            self._outbox.send(self._catalogue())

@@ -13,7 +13,7 @@ from app.agent.board import describe, n_big_cores
 from app.agent.channel import Channel
 from app.agent.files import KernelFile, parse_int, text
 from app.agent.power import total_power
-from app.agent.sampler import ChangeCounter
+from app.agent.columns import ChangeCounter
 from app.agent.sensors import discover
 from app.agent.sensors.proc import CpuTimes, Load, MemoryAvailable
 from app.agent.sensors.rapl import EnergyCounter

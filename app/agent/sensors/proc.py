@@ -60,7 +60,7 @@ class MemoryAvailable:
 
     def read(self, t_ns: int) -> Sequence[float]:
         """Return it in bytes."""
-        match = re.search(rb"^MemAvailable:\s+(\d+) kB$", self.file.read() or b"", re.M)
+        match = re.search(rb"^MemAvailable:\s+(\d{1,15}) kB$", self.file.read() or b"", re.M)
         return (int(match.group(1)) * 1024.0 if match else math.nan,)
 
 
@@ -75,7 +75,7 @@ class Load:
 
     def read(self, t_ns: int) -> Sequence[float]:
         """Return the load average."""
-        match = re.match(rb"(\d+\.\d+) ", self.file.read() or b"")
+        match = re.match(rb"(\d{1,9}\.\d{1,9}) ", self.file.read() or b"")
         return (float(match.group(1)) if match else math.nan,)
 
 
