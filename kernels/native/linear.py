@@ -1,0 +1,195 @@
+"""Linear layers of the C library: weights in fp32, bf16, fp16, int8 or int4, activations and results in fp32.
+
+int8 and int4 multiply integers: the activations are rounded to 8 bits, each group of inputs with its own scale.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kernels.native.library import FORMATS, LinearStruct, address, multiply
+
+GROUPS = (32, 64, 128)
+_UNIT = 64
+_SPARE = 64  # bytes behind the scales that the kernel may read, and does not use
+_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class NativeLinear:
+    """y = W x + bias by the C library.
+
+    Parameters
+    ----------
+    weight_format : str
+        One of `kernels.native.library.FORMATS`.
+    weight : Tensor
+        [n_out, n_in] in the format's type; for int4 packed, [n_out, padded / 2] uint8.
+    scale : Tensor, optional
+        int8: fp32 [n_out], or fp16 [n_out, n_in / 32]. int4: fp16 [n_out, padded / group, 2] with scale and minimum.
+    group : int
+        Inputs that share a scale; 0 for a whole row.
+    n_in : int
+        Inputs.
+    bias : Tensor, optional
+        fp32 [n_out].
+    """
+
+    activation_dtype = torch.float32
+
+    def __init__(
+        self,
+        weight_format: str,
+        weight: Tensor,
+        scale: Tensor | None,
+        group: int,
+        n_in: int,
+        bias: Tensor | None = None,
+    ) -> None:
+        self.weight_format, self.group, self.n_in, self.n_out = weight_format, group, n_in, len(weight)
+        self._weight, self._scale, self.bias = weight, None if scale is None else _with_spare(scale), bias
+        self.struct = LinearStruct(
+            address(weight), address(self._scale), address(bias), FORMATS[weight_format], group, n_in, self.n_out
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map fp32 x [n, n_in] to fp32 [n, n_out]."""
+        y = torch.empty(len(x), self.n_out)
+        multiply(self.struct, x.contiguous(), y)
+        return y
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """Round fp32 activations [n, n_in] as the kernel does."""
+        if self.weight_format not in ("int8", "int4"):
+            return x
+        grouped = x.view(len(x), -1, self.group or 32)
+        scale = grouped.abs().amax(-1, keepdim=True) / 127
+        return (grouped / scale.clamp(min=1e-30)).round_().mul_(scale).view_as(x)
+
+    def dequantised(self) -> Tensor:
+        """Return the weights as fp32 [n_out, n_in]."""
+        return self._floats(slice(None))
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Return the chosen rows as fp32 [n, n_in] (a tied embedding reads them)."""
+        return self._floats(index)
+
+    @property
+    def byte(self) -> int:
+        """Bytes held."""
+        held = self._weight.nbytes + (0 if self._scale is None else self._scale.nbytes)
+        return held + (0 if self.bias is None else self.bias.nbytes)
+
+    def _floats(self, index: Tensor | slice) -> Tensor:
+        if self._scale is None:
+            return self._weight[index].float()
+        scale = self._scale[index].float()
+        if self.weight_format == "int8":
+            grouped = self._weight[index].float().view(len(scale), -1, self.group or self.n_in)
+            return grouped.mul_(scale.view(len(scale), -1, 1)).view(-1, self.n_in)
+        q = _unpacked(self._weight[index]).view(len(scale), -1, self.group).float()
+        return (q * scale[..., :1] + scale[..., 1:]).view(len(scale), -1)[:, : self.n_in].contiguous()
+
+
+def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None) -> NativeLinear:
+    """Hold fp32 weights [n_out, n_in] in fp32, bf16 or fp16."""
+    _check_inputs(weight, 8)
+    return NativeLinear(weight_format, weight.to(_TYPES[weight_format]).contiguous(), None, 0, weight.shape[1], bias)
+
+
+def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
+    """Hold fp32 weights [n_out, n_in] in int8 with a scale per row."""
+    _check_inputs(weight, 32)
+    scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30)
+    q = (weight / scale[:, None]).round_().to(torch.int8)
+    return NativeLinear("int8", q, scale, 0, weight.shape[1], bias)
+
+
+def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None) -> NativeLinear:
+    """Hold fp32 weights [n_out, n_in] in 4 bits with an fp16 scale and minimum per group."""
+    if group not in GROUPS:
+        raise ValueError(f"group: got {group}, expected one of 32, 64, 128")
+    n_out, n_in = weight.shape
+    if n_in % group:
+        raise ValueError(f"group: got {group}, expected a divisor of the {n_in} inputs")
+    grouped = weight.view(n_out, n_in // group, group)
+    low, high = grouped.aminmax(dim=-1)
+    scale = ((high - low) / 15).half()
+    low = low.half()
+    q = ((grouped - low[..., None].float()) / scale[..., None].float().clamp(min=1e-30)).round_().clamp_(0, 15)
+    return _int4(q.to(torch.uint8).view(n_out, n_in), torch.stack([scale, low], -1), group, bias)
+
+
+def from_blocks(blocks: np.ndarray, block_format: str, bias: Tensor | None = None) -> NativeLinear | None:
+    """Hold the blocks of a GGUF tensor without loss.
+
+    Parameters
+    ----------
+    blocks : array
+        [n_out, bytes of a row] uint8, as the file has them.
+    block_format : str
+        "Q4_0", "Q4_1" or "Q8_0": 32 weights behind an fp16 scale (and minimum).
+    bias : Tensor, optional
+        fp32 [n_out].
+
+    Returns
+    -------
+    NativeLinear or None
+        None for another block format.
+    """
+    head_byte, body_byte = {"Q4_0": (2, 16), "Q4_1": (4, 16), "Q8_0": (2, 32)}.get(block_format, (0, 0))
+    if not body_byte:
+        return None
+    n_out = len(blocks)
+    block = torch.from_numpy(np.array(blocks)).view(n_out, -1, head_byte + body_byte)
+    head = block[..., :head_byte].contiguous().view(torch.float16)
+    body = block[..., head_byte:]
+    if block_format == "Q8_0":
+        return NativeLinear(
+            "int8",
+            body.contiguous().view(torch.int8).view(n_out, -1),
+            head[..., 0].contiguous(),
+            32,
+            block.shape[1] * 32,
+            bias,
+        )
+    if block_format == "Q4_0":  # W = scale * (q - 8)
+        head = torch.cat([head, head * -8], -1)
+    q = torch.cat([body & 15, body >> 4], -1)
+    return _int4(q.view(n_out, -1), head.contiguous(), 32, bias)
+
+
+def _check_inputs(weight: Tensor, multiple: int) -> None:
+    if weight.shape[1] % multiple:
+        raise ValueError(f"weight: got {weight.shape[1]} inputs, expected a multiple of {multiple}")
+
+
+def _int4(q: Tensor, scale: Tensor, group: int, bias: Tensor | None) -> NativeLinear:
+    """Pack q [n_out, n_in] of 0..15; a row whose inputs are no multiple of 64 gets a group of zeros."""
+    n_in = q.shape[1]
+    padded = -(-n_in // _UNIT) * _UNIT
+    q = F.pad(q, (0, padded - n_in))
+    scale = F.pad(scale, (0, 0, 0, padded // group - scale.shape[1]))
+    return NativeLinear("int4", _packed(q), scale.contiguous(), group, n_in, bias)
+
+
+def _packed(q: Tensor) -> Tensor:
+    """Put each 64 inputs into 16 little-endian words: word l holds l, 16 + l, 32 + l, 48 + l from its low end on."""
+    parts = q.view(len(q), -1, 4, 16)
+    low, high = parts[:, :, 0] | parts[:, :, 1] << 4, parts[:, :, 2] | parts[:, :, 3] << 4
+    return torch.stack([low, high], -1).view(len(q), -1).contiguous()
+
+
+def _unpacked(packed: Tensor) -> Tensor:
+    low, high = packed.view(len(packed), -1, 16, 2).unbind(-1)
+    return torch.stack([low & 15, low >> 4, high & 15, high >> 4], 2).view(len(packed), -1)
+
+
+def _with_spare(scale: Tensor) -> Tensor:
+    """Copy into a buffer with readable bytes behind it."""
+    flat = torch.zeros(scale.numel() + _SPARE // scale.element_size(), dtype=scale.dtype)
+    view = flat[: scale.numel()].view(scale.shape)
+    view.copy_(scale)
+    return view

@@ -1,0 +1,101 @@
+/* Kernels for the decoding of one token: products of a matrix with one row, attention over a cache, a whole decoder.
+
+   Vectors are the generic ones of GCC and Clang: written once, compiled for the instruction set at hand. Loops over
+   floats are left to the compiler (`omp simd`). Integer products are written out, since the compilers widen bytes to
+   words in a way that costs three times as much. */
+
+#ifndef TRILEMMA_NATIVE_H
+#define TRILEMMA_NATIVE_H
+
+#include <omp.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the packed formats are little-endian"
+#endif
+
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef int32_t i32x8 __attribute__((vector_size(32)));
+typedef uint32_t u32x8 __attribute__((vector_size(32)));
+typedef int16_t i16x16 __attribute__((vector_size(32)));
+typedef uint16_t u16x16 __attribute__((vector_size(32)));
+typedef uint16_t u16x8 __attribute__((vector_size(16)));
+typedef int8_t i8x8 __attribute__((vector_size(8)));
+
+#define INLINE static inline __attribute__((always_inline))
+#define LOAD(type, address) (__extension__({ type v_; memcpy(&v_, (address), sizeof v_); v_; }))
+
+enum { FP32, BF16, FP16, INT8, INT4 }; /* formats of weights and of caches, as in kernels/native/library.py */
+
+/* y = W x + bias. FP32, BF16, FP16: weight [n_out, n_in].
+   INT8: weight [n_out, n_in] int8; scale fp32 [n_out] where group = 0, else fp16 [n_out, n_in / 32].
+   INT4: weight [n_out, padded / 2]: 32 bytes hold 64 inputs, the four nibbles of the l-th of their 16 words the inputs
+   l, 16 + l, 32 + l, 48 + l; scale [n_out, padded / group] pairs of fp16 (scale, minimum): W = scale * q + minimum. */
+typedef struct {
+    const void *weight, *scale;
+    const float *bias; /* may be NULL */
+    int32_t format, group, n_in, n_out;
+} linear_t;
+
+/* One row of activations: as it is, and rounded to 8 bits in groups where the format multiplies integers. */
+typedef struct {
+    const float *x;
+    int16_t *q;   /* in the order of the format's lanes */
+    float *scale; /* per group of inputs, times 2^56 */
+    float *sum;   /* per group: sum of the rounded inputs, times 2^56 */
+} row_t;
+
+enum { GROUP_INT8 = 32, PAD = 64 };
+
+#define ROW_BUFFERS(n) int16_t row_q_[(n) + PAD]; float row_scale_[(n) / 32 + 16], row_sum_[(n) / 32 + 16]
+#define ROW(x_) ((row_t){(x_), row_q_, row_scale_, row_sum_})
+
+void round_row(const linear_t *linear, row_t *row);
+void linear_rows(const linear_t *linear, const row_t *row, int first, int last, float *y);
+
+/* The part of n items at which a thread's share begins; shares are whole fours, but for the last. */
+INLINE int share_of(int n, int thread, int n_threads) {
+    return thread == n_threads ? n : (int)((int64_t)(n / 4) * thread / n_threads * 4);
+}
+
+INLINE float sum8(f32x8 v) {
+    typedef float f32x4 __attribute__((vector_size(16)));
+    f32x4 half[2];
+    memcpy(half, &v, sizeof v);
+    half[0] += half[1];
+    return (half[0][0] + half[0][2]) + (half[0][1] + half[0][3]);
+}
+
+INLINE f32x8 load_bf16(const uint16_t *p) {
+    return (f32x8)(__builtin_convertvector(LOAD(u16x8, p), u32x8) << 16);
+}
+
+/* fp16 without its infinities and NaNs: the exponent moves into place, then 2^112 corrects its bias. */
+INLINE f32x8 load_fp16(const uint16_t *p) {
+    u32x8 u = __builtin_convertvector(LOAD(u16x8, p), u32x8);
+    return (f32x8)((u & 0x7fff) << 13 | (u & 0x8000) << 16) * 0x1p112f;
+}
+
+/* e^x for x <= 0, relative error below 2e-7; 0 below -87. After Cephes' expf: 2^n times a polynomial. */
+INLINE float exp_negative(float x) {
+    float bounded = x < -87.0f ? -87.0f : x;
+    float n = bounded * 1.44269504f + 12582912.0f;
+    int32_t bits;
+    memcpy(&bits, &n, 4);
+    n -= 12582912.0f;
+    float r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    int32_t exponent = (bits - 0x4b400000 + 127) << 23;
+    float scale;
+    memcpy(&scale, &exponent, 4);
+    return x < -87.0f ? 0.0f : p * scale;
+}
+
+#endif
