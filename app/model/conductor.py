@@ -44,6 +44,7 @@ from app.model.measurements import (
     append_measurement,
     check_body,
     load_measurements,
+    ran,
 )
 from app.model.records import point_record
 from app.model.state import Activity
@@ -333,7 +334,7 @@ class Conductor(QObject):
         try:
             check_body(body, "the result")
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            measurement = Measurement(point, body, time_utc, self._store.machine)
+            measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
             self._store.add_measurement(measurement)
             append_measurement(self._file, measurement)
         except FileError as error:

@@ -41,7 +41,7 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     if point.board != "this":
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
     if point.runtime != "builtin":
-        return f"{catalogue.runtimes[point.runtime].name} is not attached; Trilemma's own decoder is what runs here."
+        return _why_not_driven(point, catalogue, hello)
     if point.model != "smollm2-135m":
         return f"The file of {catalogue.models[point.model].name} is not on this machine."
     for field, formats in BUILTIN_FORMATS.items():
@@ -53,4 +53,16 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
         return "The memory bandwidth of this machine cannot be set: this one is predicted only."
     if point.beta != 1:
         return "The instruction set of this machine cannot be set to another speed: this one is predicted only."
+    return ""
+
+
+def _why_not_driven(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
+    """Return why a point of another runtime than Trilemma's own cannot run; what it cannot apply, its result tells."""
+    name = catalogue.runtimes[point.runtime].name
+    mine = [entry for entry in hello.get("runtimes", []) if entry.get("runtime") == point.runtime]
+    if not mine:
+        return f"{name} is not configured on this machine: list it in the runtimes.json of the board's user."
+    models = [str(entry.get("model")) for entry in mine]
+    if point.model not in models:
+        return f"{name} runs {', '.join(models)} on this machine, not {catalogue.models[point.model].name}."
     return ""

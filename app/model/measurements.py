@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from app.model import schema
+from app.model.axes import exists
 from app.model.files import FileError, data_dir, reason
 from app.model.records import PointRecord, point_record
-from core.spec import Absent, Estimate, OperatingPoint, Output, Provenance
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
 """Of a longer file, only the end is read."""
@@ -53,6 +54,25 @@ def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
     """Return a result without the outputs that were not asked for: an answer that was never sought is not a value."""
     other = {name for part, names in OUTPUTS_OF.items() if part not in what for name in names}
     return {name: record for name, record in body.items() if name not in other}
+
+
+def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) -> OperatingPoint:
+    """Return the point that a run was really at: the fields in its ``applied`` instead of what was asked.
+
+    Raises
+    ------
+    FileError
+        The board names a field or a format that this program does not know.
+    """
+    told = body.get("applied", {})
+    if not isinstance(told, Mapping) or any(not isinstance(name, str) for name in told):
+        raise FileError("the result: $.applied: expected an object")
+    record = {**point_record(point), **told}
+    actual = schema.convert(record, PointRecord, "the result: $.applied").point()
+    if not exists(actual, catalogue):
+        formats = ", ".join(f"{name} {value}" for name, value in told.items())
+        raise FileError(f"the result: $.applied: {formats}: this program does not know all of it")
+    return actual
 
 
 class _Value(msgspec.Struct):

@@ -7,7 +7,8 @@ import pytest
 
 from app.model import measurements as module
 from app.model.files import FileError
-from app.model.measurements import Measurement, append_measurement, load_measurements
+from app.model.measurements import Measurement, append_measurement, load_measurements, ran
+from core.load import load_catalogue
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
 BODY = {
@@ -116,3 +117,25 @@ def test_a_disk_that_fills_up_keeps_no_half_line(path, monkeypatch):
     with pytest.raises(FileError, match="cannot be saved: no space left on device"):
         append_measurement(path, measured(0.2))
     assert path.read_bytes() == before
+
+
+def test_a_run_is_filed_at_the_point_that_really_ran():
+    catalogue = load_catalogue()
+    asked = OperatingPoint(runtime="llamacpp_cpu", weights="int4", kv="bf16", alpha=0.5)
+    told = {"alpha": 0.0, "weights": "q4_1", "kv": "fp16", "context_tokens": 1017}
+    expected = OperatingPoint(runtime="llamacpp_cpu", weights="q4_1", kv="fp16", context_tokens=1017.0)
+    assert ran(asked, {"applied": told}, catalogue) == expected
+    assert ran(asked, {}, catalogue) == asked
+
+
+@pytest.mark.parametrize(
+    ("applied", "words"),
+    [
+        ([1], r"\$.applied: expected an object"),
+        ({"alpha": "x"}, "applied: .*alpha: expected number, got string"),
+        ({"weights": "q9_z"}, "weights q9_z: this program does not know all of it"),
+    ],
+)
+def test_a_board_that_ran_what_this_program_does_not_know_is_refused(applied, words):
+    with pytest.raises(FileError, match=words):
+        ran(OperatingPoint(), {"applied": applied}, load_catalogue())

@@ -56,14 +56,8 @@ class RuntimeEntry:
 
     def message(self) -> Dict[str, str]:
         """Return what the agent tells of it."""
-        known = {
-            "runtime": self.runtime,
-            "kind": self.kind,
-            "model": self.model,
-            "weights": self.weights,
-            "kv": self.kv,
-        }
-        return {**known, "where": self.where}
+        names = ("runtime", "kind", "model", "weights", "kv", "where")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def where(self) -> str:

@@ -39,6 +39,7 @@ class Exchange:
         self._entry, self._run = entry, run
         self._over = threading.Event()
         self._given_up = False
+        self._response: Optional[http.client.HTTPResponse] = None
         parts = urlsplit(entry.url)
         make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = make(parts.hostname or "", parts.port, timeout=CONNECT_S)
@@ -68,13 +69,17 @@ class Exchange:
     def close(self) -> None:
         """Hang up: a server ends what it generates for us."""
         self._over.set()
+        if self._response is not None:
+            self._response.close()  # it may hold the socket, where the connection does not any more
         self._connection.close()
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the answer as they arrive."""
+        response = self._response
+        assert response is not None
         while True:
             try:
-                line = self._response.readline(MAX_LINE_BYTE + 1)
+                line = response.readline(MAX_LINE_BYTE + 1)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise self._failure(error) from None
             if self._given_up:
@@ -88,6 +93,7 @@ class Exchange:
     def json(self) -> Any:
         """Return the answer, which must be JSON."""
         try:
+            assert self._response is not None
             data = self._response.read(MAX_BODY_BYTE)
         except (OSError, http.client.HTTPException) as error:
             raise self._failure(error) from None
@@ -99,9 +105,10 @@ class Exchange:
             return
         if self.status in (401, 403):
             raise Failed(f"{self._entry.where} asks for an API key: name the file that holds it as key_file")
+        words = f"with HTTP status {self.status}"
         with contextlib.suppress(Failed):
-            raise Failed(f"{self._entry.where} refused the request ({self.status}): {_words(self.json())}")
-        raise Failed(f"{self._entry.where} refused the request with HTTP status {self.status}")
+            words = f"({self.status}): {_words(self.json())}"
+        raise Failed(f"{self._entry.where} refused the request {words}")
 
     def _watch(self, sock: socket.socket) -> None:
         while not self._over.wait(POLL_S):

@@ -13,7 +13,7 @@ from app.agent.runtimes.outcome import Failed, Run
 from app.agent.runtimes.values import count, number
 
 REPEATS, N_GEN = 5, 32
-CACHE_TYPES = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"}
+CACHE_TYPES = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0"}
 NO_WINDOW = "llama-bench loads the model inside its own run, so a window of its power would not be that of the tokens"
 KEPT = (
     "build_commit",
@@ -98,7 +98,7 @@ def _command(entry: RuntimeEntry, n_prompt: int, kv: str) -> List[str]:
         raise Failed(f"kv {kv} is not a KV format of llama.cpp: expected one of {', '.join(CACHE_TYPES)}")
     kind = CACHE_TYPES[kv]
     argv = [*entry.command({"kv": kind, "context": n_prompt, "n_predict": N_GEN}), "-o", "json", "-r", str(REPEATS)]
-    quantised = ["-fa", "1"] if kv in ("int8", "int4") else []  # a quantised value cache needs it
+    quantised = ["-fa", "1"] if kv in ("q8_0", "q4_0") else []  # a quantised value cache needs it
     return [*argv, "-ctk", kind, "-ctv", kind, *quantised]
 
 
