@@ -16,7 +16,7 @@ import numpy as np
 
 from core import traffic
 from core.published_rows import PublishedRow
-from core.spec import Board, Catalogue, ModelShape, OperatingPoint, PowerMode, WeightFormat
+from core.spec import LAYOUTS, POLICIES, Board, Catalogue, ModelShape, OperatingPoint, PowerMode, WeightFormat
 from core.units import BIT_PER_BYTE
 
 RUNTIMES = (
@@ -159,6 +159,10 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         bandwidth_byte_s=made.own_bandwidth(row, board, mode),
     )
     prompt = row.number.get("prompt_tokens") or UNKNOWN_TOKENS
+    pruned = {name: row.text[name] for name in ("policy", "layout") if row.text.get(name)}
+    if pruned.get("policy", POLICIES[0]) not in POLICIES or pruned.get("layout", LAYOUTS[0]) not in LAYOUTS:
+        return f"prunes by {pruned}, expected a policy of {', '.join(POLICIES)} and a layout of {', '.join(LAYOUTS)}"
+    point = replace(point, alpha=row.number.get("alpha", 0.0), **pruned)
     return ComparedRow(
         row,
         _group(row),
@@ -173,6 +177,8 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
 
 
 def _runtime_key(row: PublishedRow, catalogue: Catalogue) -> str:
+    if row.text["runtime"] in catalogue.runtimes:
+        return row.text["runtime"]
     stem = next((key for word, key in RUNTIMES if word in row.text["runtime"].lower()), "other")
     key = f"{stem}_{row.text['compute']}"
     return key if key in catalogue.runtimes else f"other_{row.text['compute']}"

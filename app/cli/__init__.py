@@ -27,6 +27,7 @@ COMMANDS = {
     "schedule": "schedule a graph of operations or a chain of stages from a file",
     "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
     "scenario": "judge an operating point, figures or a table by an application's limits",
+    "quality": "measure what pruning and small formats cost in accuracy on this model",
     "explain": "say what limits an operating point, what would help, and where each number comes from",
     "sweep": "predict a grid of operating points, and which of them no other beats",
     "validate": "compare predictions with a table of published measurements, by honest splits",

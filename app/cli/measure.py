@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from app.cli.model_file import add_model_file_argument, check_measurable, offered, with_model_file
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.predict import UNITS
@@ -18,11 +17,11 @@ from app.client.blocking import AttachedBoard, LinkError
 from app.client.transport import LocalTransport
 from app.model.bandwidth import measured_here
 from app.model.files import FileError
-from app.model.machine import cannot, machine_key, why_not_measurable
+from app.model.machine import machine_key
 from app.model.measurements import Measurement, append_measurement, measurements_file
 from app.model.records import point_record
 from app.views.format import output_text
-from core.load import load_catalogue, model_from_gguf
+from core.load import load_catalogue
 from core.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction
 
@@ -41,19 +40,13 @@ MORE_UNITS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the operating point, and another model file."""
     add_point_arguments(parser)
-    parser.add_argument(
-        "--model-file", type=Path, metavar="PATH", help="run this GGUF file of the Llama family instead"
-    )
+    add_model_file_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and save."""
-    catalogue = load_catalogue()
-    if args.model_file is not None:
-        catalogue = _with_file(args, catalogue)
+    catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
-    if point.head:
-        raise UserError(f"head: got {point.head}, expected none: the decoder gives the head its weights' precision")
     try:
         measurement = _measure(point, args.model_file, catalogue)
     except LinkError as error:
@@ -79,31 +72,13 @@ def _predicted(point: OperatingPoint, catalogue: Catalogue) -> Prediction:
     return predict(point, catalogue, posterior_for(point, catalogue))
 
 
-def _with_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
-    """Make the model of a file nameable, and the one that is asked for."""
-    if args.model is not None:
-        raise UserError("--model and --model-file name two models: expected one of them")
-    try:
-        shape = model_from_gguf(args.model_file)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    args.model = shape.key
-    return replace(catalogue, models={**catalogue.models, shape.key: shape})
-
-
 def _measure(point: OperatingPoint, model_file: Path | None, catalogue: Catalogue) -> Measurement:
     with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
-        hello: Mapping[str, Any] = board.hello
-        asked = point
-        if model_file is not None:
-            hello = {**hello, "models": [{"file": model_file.name, "byte": model_file.stat().st_size}]}
-            asked = replace(point, model=OperatingPoint().model)  # the file is here, whatever its model
-        reason = cannot(hello, "measure") or why_not_measurable(asked, catalogue, hello)
-        if reason:
-            raise UserError(reason.rstrip("."))
+        check_measurable(point, catalogue, board.hello, model_file)
         path = None if model_file is None else str(model_file.resolve())
         body = board.measure(point_record(point), WHAT, line.show, model_file=path)
-    return Measurement(point, body, datetime.now(UTC).isoformat(timespec="seconds"), machine_key(hello))
+        machine = machine_key(offered(board.hello, model_file))
+    return Measurement(point, body, datetime.now(UTC).isoformat(timespec="seconds"), machine)
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:

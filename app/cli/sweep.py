@@ -1,4 +1,7 @@
-"""``trilemma sweep --over AXIS=VALUES ... [--pareto OBJECTIVES]``: a grid of predictions, to CSV or JSON."""
+"""``trilemma sweep --over AXIS=VALUES ... [--pareto OBJECTIVES]``: a grid of predictions, to CSV or JSON.
+
+With ``--measured`` the grid is run on the board instead, and the table has the columns that `validate` reads.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from app.cli.measured_grid import Work, add_journal_arguments, grid, measure_all, point_text, stopped
+from app.cli.measured_table import write_table
+from app.cli.model_file import add_model_file_argument, with_model_file
 from app.cli.output import UserError, print_json
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import point_record
 from app.views.format import parse_quantity
-from core.spec import Absent, Catalogue
+from core.spec import Absent, Catalogue, OperatingPoint
 from core.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
 
 AXES = {
@@ -28,6 +34,8 @@ AXES = {
 """Name of an axis -> field and unit; "" is a text."""
 
 MOST_POINTS = 1_000_000
+MOST_ROUNDS = 100
+MEASURED = ("decode", "ttft", "quality")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +50,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pareto", metavar="A,B", help=f"keep the points that no other beats in all of: {', '.join(OBJECTIVES)}"
     )
+    measured = parser.add_argument_group("measured on the board")
+    measured.add_argument(
+        "--measured", action="store_true", help="run the grid on the board; CSV in `validate`'s columns"
+    )
+    measured.add_argument("--rounds", type=int, default=1, metavar="N", help="how often to go through the grid (1)")
+    measured.add_argument(
+        "--what", default="decode", metavar="A,B", help="what to measure of: decode, ttft, quality (decode)"
+    )
+    add_model_file_argument(measured)
+    add_journal_arguments(measured)
     add_point_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Predict the grid and print it."""
-    catalogue = catalogue_here()
+    catalogue = with_model_file(args, catalogue_here())
     point = point_from(args, catalogue)
-    axes = _axes(args.over, catalogue)
+    axes = axes_from(args.over)
+    if args.measured:
+        return _measure(args, point, axes, catalogue)
     names = [name.strip() for name in args.pareto.split(",")] if args.pareto else []
     try:
         found = sweep(point, axes, catalogue, lambda one: posterior_for(one, catalogue))
@@ -65,7 +85,34 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _axes(given: list[str], catalogue: Catalogue) -> dict[str, list[Any]]:
+def _measure(args: argparse.Namespace, point: OperatingPoint, axes: dict[str, list[Any]], catalogue: Catalogue) -> int:
+    """Run the grid on the board and print it."""
+    if args.pareto:
+        raise UserError("--pareto picks among predictions: expected it without --measured")
+    if not 1 <= args.rounds <= MOST_ROUNDS:
+        raise UserError(f"rounds: got {args.rounds}, expected 1 to {MOST_ROUNDS}")
+    what = tuple(name.strip() for name in args.what.split(","))
+    if set(what) - set(MEASURED):
+        raise UserError(f"what: got {args.what!r}, expected some of {', '.join(MEASURED)}")
+    work = Work(tuple(grid(point, axes, catalogue)), what, rounds=args.rounds, model_file=args.model_file)
+    outcome = measure_all(work, catalogue, args.journal, fresh=args.fresh)
+    for one, reason in outcome.failed:
+        print(f"trilemma sweep: failed at {point_text(one)}: {reason}", file=sys.stderr)
+    if not outcome.complete:
+        print(f"trilemma sweep: {stopped(outcome, work)}", file=sys.stderr)
+        return 130
+    if args.json:
+        rows = [{"point": point_record(m.point), "time_utc": m.time_utc, **m.body} for m in outcome.measured]
+        failed = [{"point": point_record(one), "reason": reason} for one, reason in outcome.failed]
+        counts = {"n": len(rows), "n_from_journal": outcome.n_from_journal}
+        print_json({"point": point_record(point), "over": list(axes), **counts, "rows": rows, "failed": failed})
+    else:
+        write_table(outcome.measured, catalogue, sys.stdout)
+    return 0 if outcome.measured else 1
+
+
+def axes_from(given: list[str]) -> dict[str, list[Any]]:
+    """Return the values of each axis by field, from ``AXIS=VALUES`` texts; UserError names the one that is wrong."""
     axes = dict[str, list[Any]]()
     n = 1
     for text in given:

@@ -1,0 +1,212 @@
+"""Measuring many points one after the other: journalled, so that an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from app.cli.model_file import check_measurable, offered
+from app.cli.output import UserError
+from app.cli.progress import ProgressLine
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.transport import LocalTransport
+from app.model.axes import canonical, check_point
+from app.model.files import FileError, data_dir
+from app.model.machine import machine_key
+from app.model.measurements import (
+    OUTPUTS_OF,
+    Measurement,
+    answers,
+    append_measurement,
+    load_measurements,
+    measurements_file,
+)
+from app.model.records import point_record
+from core.spec import Catalogue, OperatingPoint
+
+LOADED_BY = ("model", "weights", "kv", "context_tokens")
+"""What it takes long to change between two points: these vary slowest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be measured of which points.
+
+    Attributes
+    ----------
+    points : different points, canonical
+    what : some of `app.protocol.WHAT`
+    options : how much is measured, see the board's protocol
+    rounds : how often each point is measured
+    model_file : another GGUF file
+    keep : whether the results join the measurements that calibration uses
+    """
+
+    points: tuple[OperatingPoint, ...]
+    what: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int = 1
+    model_file: Path | None = None
+    keep: bool = True
+
+    @property
+    def name(self) -> str:
+        """Text that differs between works whose results cannot stand for each other."""
+        asked = [point_record(point) for point in self.points]
+        file = None if self.model_file is None else str(self.model_file.resolve())
+        return json.dumps([asked, self.what, dict(self.options), file], sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run of `measure_all` found: measurements in the order of the points, and the points that failed."""
+
+    measured: tuple[Measurement, ...]
+    failed: tuple[tuple[OperatingPoint, str], ...]
+    n_from_journal: int
+    complete: bool  # False when Ctrl-C ended it
+
+
+def add_journal_arguments(parser: argparse._ActionsContainer) -> None:
+    """Declare where the journal is and whether it is used."""
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="where finished points are kept at once (a file named after what is measured); the same command goes on",
+    )
+    parser.add_argument("--fresh", action="store_true", help="measure all points again, whatever the journal has")
+
+
+def grid(point: OperatingPoint, axes: Mapping[str, Sequence[Any]], catalogue: Catalogue) -> list[OperatingPoint]:
+    """Return every combination of the axes' values as canonical points, each once, costly changes last.
+
+    Raises
+    ------
+    UserError
+        A point that cannot be.
+    """
+    order = sorted(axes, key=lambda name: name not in LOADED_BY)
+    found: dict[OperatingPoint, None] = {}
+    for values in product(*(axes[name] for name in order)):
+        candidate: OperatingPoint = replace(point, **dict(zip(order, values, strict=True)))
+        try:
+            check_point(candidate, catalogue)
+        except ValueError as error:
+            raise UserError(str(error).removeprefix("point.")) from error
+        found[canonical(candidate, catalogue)] = None
+    return list(found)
+
+
+def measure_all(work: Work, catalogue: Catalogue, journal: Path | None, *, fresh: bool) -> Outcome:
+    """Measure what the journal does not have yet; each result is in it as soon as it is there.
+
+    Ctrl-C cancels the run on the board and ends early. A point that the board cannot run is told at the end, the
+    others go on.
+
+    Raises
+    ------
+    UserError
+        A point this board cannot measure, a journal that cannot be used, or a lost link.
+    """
+    if journal is None:
+        journal = data_dir() / "sweeps" / f"{hashlib.sha256(work.name.encode()).hexdigest()[:16]}.jsonl"
+    try:
+        with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
+            for point in work.points:
+                check_measurable(point, catalogue, board.hello, work.model_file)
+            machine = machine_key(offered(board.hello, work.model_file))
+            done = [] if fresh else _journalled(work, journal, machine)
+            n_before = len(done)
+            complete, failed = _carry_out(work, board, line, machine, journal, done)
+    except (LinkError, FileError) as error:
+        raise UserError(f"{error}; the points before it are in {journal}") from error
+    order = {point: index for index, point in enumerate(work.points)}
+    done.sort(key=lambda m: order[m.point])
+    return Outcome(tuple(done), tuple(failed.items()), n_before, complete)
+
+
+def _carry_out(
+    work: Work, board: AttachedBoard, line: ProgressLine, machine: str, journal: Path, done: list[Measurement]
+) -> tuple[bool, dict[OperatingPoint, str]]:
+    """Measure what is missing from `done` into it; return whether all was tried, and why points failed."""
+    failed: dict[OperatingPoint, str] = {}
+    for point in _missing(work, done):
+        if point in failed:
+            continue
+        try:
+            done.append(_measure(work, board, line, point, machine, len(done)))
+        except KeyboardInterrupt:
+            return False, failed
+        except LinkError as error:
+            if error.kind != "failed":
+                raise
+            failed[point] = str(error)
+            continue
+        append_measurement(journal, done[-1])
+        if work.keep and work.model_file is None:
+            append_measurement(measurements_file(), done[-1])
+    return True, failed
+
+
+def _missing(work: Work, done: Sequence[Measurement]) -> list[OperatingPoint]:
+    """Return the points to measure, in rounds, each as often as it was not measured yet."""
+    counts = Counter(measurement.point for measurement in done)
+    return [point for number in range(work.rounds) for point in work.points if counts[point] <= number]
+
+
+def _journalled(work: Work, journal: Path, machine: str) -> list[Measurement]:
+    """Return the measurements of the work's points that a journal has, complete ones only."""
+    saved, _ = load_measurements(journal, machine)
+    wanted = {OUTPUTS_OF[name][0] for name in work.what}
+    points = set(work.points)
+    return [
+        m
+        for m in saved
+        if m.point in points
+        and wanted <= set(m.body)
+        and m.body.get("conditions", {}).get("options", {}) == work.options
+    ]
+
+
+def _measure(
+    work: Work, board: AttachedBoard, line: ProgressLine, point: OperatingPoint, machine: str, n_done: int
+) -> Measurement:
+    n_all = work.rounds * len(work.points)
+
+    def show(done_frac: float, text: str) -> None:
+        line.show((n_done + done_frac) / n_all, f"point {n_done + 1} of {n_all}: {text}")
+
+    path = None if work.model_file is None else str(work.model_file.resolve())
+    body = board.measure(point_record(point), work.what, show, model_file=path, options=work.options)
+    found = answers(body, work.what)
+    if work.options:
+        found["conditions"] = {**found.get("conditions", {}), "options": dict(work.options)}
+    return Measurement(point, found, datetime.now(UTC).isoformat(timespec="milliseconds"), machine)
+
+
+def stopped(outcome: Outcome, work: Work) -> str:
+    """Return in a sentence how far a run came that Ctrl-C ended."""
+    n_all = work.rounds * len(work.points)
+    return f"stopped after {len(outcome.measured)} of {n_all} measurements; the same command goes on from there"
+
+
+def point_text(point: OperatingPoint) -> str:
+    """Return a point in a few words, for a message."""
+    record = point_record(point)
+    names = ("model", "weights", "kv", "context_tokens", "alpha", "policy", "layout")
+    return ", ".join(f"{name} {record[name]:g}" if isinstance(record[name], float) else record[name] for name in names)
+
+
+def differing(points: Collection[OperatingPoint]) -> list[str]:
+    """Return the fields in which points differ, in the order of the record."""
+    records = [point_record(point) for point in points]
+    return [name for name in records[0] if len({record[name] for record in records}) > 1] if records else []

@@ -1,0 +1,66 @@
+"""Measured points as a table: the columns that `trilemma validate` reads, and what else the runs said."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from app.model.measurements import Measurement
+from core.spec import Catalogue, Estimate
+
+OUTPUTS = {
+    "decode_ms_per_tok": ("decode_s", 1e-3),
+    "ttft_ms": ("ttft_s", 1e-3),
+    "power_w": ("power_w", 1.0),
+    "energy_j_per_tok": ("energy_j_per_token", 1.0),
+    "perplexity_ratio": ("perplexity_ratio", 1.0),
+    "mean_kl": ("mean_kl", 1.0),
+    "top1_agreement": ("top1_agreement", 1.0),
+}
+"""Column -> output and the unit it is in; beside each stand its 5 % and 95 % quantiles."""
+
+
+def write_table(measured: Sequence[Measurement], catalogue: Catalogue, to: TextIO) -> None:
+    """Write one line for each measurement; a cell is empty where the output is absent."""
+    table = csv.writer(to, lineterminator="\n")
+    rows = [_row(measurement, catalogue) for measurement in measured]
+    table.writerow(rows[0] if rows else [])
+    table.writerows(row.values() for row in rows)
+
+
+def _row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
+    point, at = measurement.point, catalogue.setting(measurement.point)
+    conditions: Mapping[str, Any] = measurement.body.get("conditions", {})
+    row: dict[str, Any] = {
+        "board_key": point.board,
+        "board": measurement.machine,
+        "compute": at.board.unit,
+        "runtime": point.runtime,
+        "model": at.model.name,
+        "model_key": point.model,
+        "quant": point.weights,
+        "kv_quant": point.kv,
+        "context_tokens": f"{float(point.context_tokens):g}",
+        "prompt_tokens": f"{float(point.context_tokens):g}",
+        "dram_bandwidth_gb_s": _digits(at.mode.bandwidth_byte_s / 1e9),
+        "alpha": f"{float(point.alpha):g}",
+        "policy": point.policy,
+        "layout": point.layout,
+        "power_mode": point.power_mode,
+        "batch": 1,
+        "threads": conditions.get("threads", ""),
+        "power_rail": conditions.get("power_covers", ""),
+        "quiet_share": _digits(conditions.get("quiet_share")),
+        "time_utc": measurement.time_utc,
+    }
+    for column, (name, unit) in OUTPUTS.items():
+        output = measurement.output(name)
+        for suffix, field in (("", "median"), ("_q05", "q05"), ("_q95", "q95")):
+            value = float(getattr(output, field)) / unit if isinstance(output, Estimate) else None
+            row[column + suffix] = _digits(value)
+    return row
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

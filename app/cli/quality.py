@@ -1,0 +1,160 @@
+"""``trilemma quality``: what pruning and small formats cost in accuracy on this model, measured."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.cli.measured_grid import (
+    Outcome,
+    Work,
+    add_journal_arguments,
+    differing,
+    grid,
+    measure_all,
+    point_text,
+    stopped,
+)
+from app.cli.model_file import add_model_file_argument, with_model_file
+from app.cli.output import UserError, print_json, print_table
+from app.cli.point import add_point_arguments, point_from
+from app.cli.sweep import axes_from
+from app.model.axes import BUILTIN_FORMATS, canonical
+from app.model.measurements import Measurement
+from app.model.records import point_record
+from app.views.format import estimate_text
+from core.load import load_catalogue
+from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
+
+ALPHAS = (0.0, 0.3, 0.6, 0.8, 0.9)
+COLUMNS = {
+    "perplexity_ratio": ("PERPLEXITY", "1"),
+    "mean_kl": ("KL", "nat"),
+    "top1_agreement": ("TOP-1", "frac"),
+    "retrieval_accuracy": ("NEEDLES", "frac"),
+    "retrieval_greedy": ("WRITTEN", "frac"),
+}
+"""Output -> heading and unit."""
+
+EXAMPLE = """examples:
+  trilemma quality
+  trilemma quality --over policy=attention_mass,key_norm --over alpha=0:0.9:0.1 --weights int8 --context 2048
+  trilemma quality --over weights=fp16,int8,int4 --model-file model-f16.gguf --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the axes, how much text, and the operating point."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLE
+    parser.add_argument(
+        "--over",
+        action="append",
+        metavar="AXIS=VALUES",
+        help="as in `sweep`, such as alpha=0:0.9:0.1 or weights=int8,int4; without it every policy at five alphas, "
+        "every weight format and every KV format, one after the other",
+    )
+    parser.add_argument(
+        "--windows", type=int, default=6, metavar="N", help="windows of text, 256 scored tokens each (6)"
+    )
+    parser.add_argument(
+        "--haystacks", type=int, default=4, metavar="N", help="texts with ten needles each, 0 for none (4)"
+    )
+    parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text (Python's own documentation)")
+    add_model_file_argument(parser)
+    add_journal_arguments(parser)
+    add_point_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and report."""
+    catalogue = with_model_file(args, load_catalogue())
+    point = point_from(args, catalogue)
+    points = grid(point, axes_from(args.over), catalogue) if args.over else star(point, catalogue)
+    work = Work(
+        points=tuple(points),
+        what=("quality", "retrieval") if args.haystacks else ("quality",),
+        options=_options(args),
+        model_file=args.model_file,
+        keep=args.text is None,
+    )
+    outcome = measure_all(work, catalogue, args.journal, fresh=args.fresh)
+    if not outcome.complete:
+        print(f"trilemma quality: {stopped(outcome, work)}", file=sys.stderr)
+        return 130
+    if args.json:
+        print_json(document(point, work, outcome))
+    else:
+        _print(outcome)
+    return 0 if outcome.measured else 1
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    options: dict[str, Any] = {"n_windows": args.windows}
+    if args.haystacks:
+        options["n_haystacks"] = args.haystacks
+    if args.text is not None:
+        if not args.text.is_file():
+            raise UserError(f"text: got {args.text}, expected a UTF-8 text file")
+        options["text_file"] = str(args.text.resolve())
+    return options
+
+
+def star(point: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
+    """Return the reference, each policy at several alphas, and unpruned each weight and each KV format."""
+    plain = replace(point, alpha=0.0)
+    found = [replace(plain, weights="fp32", kv="fp32")]
+    found += [replace(plain, weights=weights) for weights in BUILTIN_FORMATS["weights"]]
+    found += [replace(plain, kv=kv) for kv in BUILTIN_FORMATS["kv"]]
+    found += [replace(point, policy=policy, alpha=alpha) for policy in POLICIES for alpha in ALPHAS]
+    return list(dict.fromkeys(canonical(one, catalogue) for one in found))
+
+
+def document(point: OperatingPoint, work: Work, outcome: Outcome) -> dict[str, Any]:
+    """Return what was measured as JSON values."""
+    return {
+        "point": point_record(point),
+        "reference": "the model file in fp32 without pruning",
+        "options": dict(work.options),
+        "n_from_journal": outcome.n_from_journal,
+        "rows": [_row(measurement) for measurement in outcome.measured],
+        "failed": [{"point": point_record(one), "reason": reason} for one, reason in outcome.failed],
+    }
+
+
+def _row(measurement: Measurement) -> dict[str, Any]:
+    outputs = {name: measurement.body[name] for name in (*COLUMNS, "perplexity") if name in measurement.body}
+    return {
+        "point": point_record(measurement.point),
+        **outputs,
+        "conditions": measurement.body.get("conditions", {}),
+        "notes": measurement.body.get("notes", []),
+        "time_utc": measurement.time_utc,
+    }
+
+
+def _print(outcome: Outcome) -> None:
+    names = differing([m.point for m in outcome.measured])
+    shown = [name for name in COLUMNS if any(name in m.body for m in outcome.measured)]
+    rows = [(*(name.upper() for name in names), *(COLUMNS[name][0] for name in shown))]
+    rows += [(*_named(m, names), *(_cell(m, name) for name in shown)) for m in outcome.measured]
+    print_table(rows)
+    for note in dict.fromkeys(note for m in outcome.measured for note in m.body.get("notes", [])):
+        print(note)
+    for point, reason in outcome.failed:
+        print(f"trilemma quality: failed at {point_text(point)}: {reason}", file=sys.stderr)
+
+
+def _named(measurement: Measurement, names: Sequence[str]) -> list[str]:
+    record = point_record(measurement.point)
+    return [f"{record[name]:g}" if isinstance(record[name], float) else str(record[name]) for name in names]
+
+
+def _cell(measurement: Measurement, name: str) -> str:
+    output = measurement.output(name)
+    if not isinstance(output, Estimate):
+        return output.reason
+    return str(estimate_text(float(output.median), float(output.q05), float(output.q95), COLUMNS[name][1]))
