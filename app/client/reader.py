@@ -41,7 +41,7 @@ class Reader:
         self.connected = False
         self._session = session
         self._recorder: Recorder | None = None
-        self._begin: dict[str, Mapping[str, Any]] = {}  # what a recording that begins now must say first, in order
+        self._begin = session.beginning = {}
         self._n_channels = -1
         self._next_record: int | None = 0  # None: after a jump of the player, any may follow
         self._offset_s = 0.0
@@ -57,6 +57,7 @@ class Reader:
             "gap": self._gap,
             "measured": self._measured,
             "position": self._position,
+            "recording": lambda message: None,
         }
 
     def take(self, frame: Frame) -> None:
@@ -171,8 +172,9 @@ class Reader:
 
     def _gap(self, message: dict[str, Any]) -> None:
         self._session.rings.mark_gap()
-        self._next_record = 0
-        self._emit(Gap(message["t_ns"] * 1e-9, message["reason"]))
+        self._next_record = None
+        if message["reason"]:
+            self._emit(Gap(message["t_ns"] * 1e-9, message["reason"]))
 
     def _measured(self, message: dict[str, Any]) -> None:
         self._emit(Measured(message["request"], message["body"], message["time_utc"]))
@@ -180,7 +182,7 @@ class Reader:
     def _position(self, message: dict[str, Any]) -> None:
         if message.get("rewound"):
             self._session.rings.clear()
-            self._next_record = None
+            self._session.n_lost, self._next_record = 0, None
         at, first, last = (message[name] * 1e-9 for name in ("t_ns", "first_ns", "last_ns"))
         self._session.position = Position(at, first, last, float(message["speed"]), message["paused"], time.monotonic())
         self._emit(self._session.position)

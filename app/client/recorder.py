@@ -28,7 +28,7 @@ MAX_WAITING_BYTE = 32 << 20
 """What waits for a disk that stalls; what comes beyond that is dropped and counted."""
 
 
-class RecordingError(Exception):
+class RecordingError(OSError):
     """A recording cannot be made or read; the message is one sentence naming the file and the reason."""
 
 
@@ -50,6 +50,8 @@ class Recorder:
     ----------
     path
         A new file; its folder is made.
+    began
+        Time of our monotonic clock [ns] and the date of what is recorded first; now when None.
     on_failed
         Called once, on the writing thread, with one sentence when the disk takes no more: the recording ends there,
         with whole frames.
@@ -71,7 +73,12 @@ class Recorder:
         If the file exists or cannot be made.
     """
 
-    def __init__(self, path: Path, on_failed: Callable[[str], None] = lambda reason: None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        began: tuple[int, datetime] | None = None,
+        on_failed: Callable[[str], None] = lambda reason: None,
+    ) -> None:
         self.path, self.n_byte, self.n_dropped, self.failure = path, 0, 0, ""
         self.began_s = time.monotonic()
         self._on_failed = on_failed
@@ -84,11 +91,11 @@ class Recorder:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        except FileExistsError:
-            raise RecordingError(f"{path}: exists already: expected a new file to record to") from None
         except OSError as error:
-            raise RecordingError(f"{path}: cannot be recorded to: {_reason(error)}") from error
-        self.note(opening(time.monotonic_ns(), datetime.now(UTC)))
+            if path.exists():
+                raise RecordingError(f"{path}: exists already: expected a new file to record to") from None
+            raise RecordingError(f"{path}: cannot be recorded to: {reason(error)}") from error
+        self.note(opening(*(began or (time.monotonic_ns(), datetime.now(UTC)))))
         self._writer = threading.Thread(target=self._write, name="recorder", daemon=True)
         self._syncer = threading.Thread(target=self._sync, name="recorder sync", daemon=True)
         self._writer.start()
@@ -115,10 +122,11 @@ class Recorder:
         for thread in (self._writer, self._syncer):
             if thread is not threading.current_thread():
                 thread.join()
-        with contextlib.suppress(OSError):  # closed before
-            os.fsync(self._fd)
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.fsync(self._fd)
             os.close(self._fd)
-        self._fd = -1
+            self._fd = -1
 
     def _append(self, data: bytes) -> None:
         with self._changed:
@@ -167,7 +175,7 @@ class Recorder:
         with self._changed:
             if self.failure:
                 return
-            self.failure = f"{self.path}: the recording ended: {_reason(error)}; what was recorded before is kept"
+            self.failure = f"{self.path}: the recording ended: {reason(error)}; what was recorded before is kept"
             self._open = False
             self._waiting.clear()
         self._ended.set()
@@ -176,6 +184,7 @@ class Recorder:
         self._on_failed(self.failure)
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """Return what the operating system said, in lower case: "no space left on device"."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]

@@ -75,6 +75,12 @@ class Rings:
             t_s = np.nextafter(self._t[(self._n - 1) % self._capacity], np.inf)
             self.append(np.array([t_s]), np.full((1, self.n_channels), np.nan, np.float32))
 
+    def records(self, t0_s: float, t1_s: float) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """Return all channels of the samples with t0_s <= t <= t1_s: times (n,), values (n, n_channels)."""
+        with self._lock:
+            part = self._between(t0_s, t1_s)
+            return self._t[part].copy(), self._y[:, part].T.copy()
+
     def window(self, channel_index: int, t0_s: float, t1_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the samples of a channel with t0_s <= t <= t1_s.
 
@@ -93,8 +99,12 @@ class Rings:
         with self._lock:
             if not 0 <= channel_index < len(self._y):
                 raise IndexError(f"channel_index: got {channel_index}, expected 0 to {len(self._y) - 1}")
-            count = min(self._n, self._capacity)
-            first = (self._n - count) % self._capacity
-            t_s = self._t[first : first + count]
-            low, high = np.searchsorted(t_s, t0_s, "left"), np.searchsorted(t_s, t1_s, "right")
-            return t_s[low:high].copy(), self._y[channel_index, first + low : first + high].astype(np.float64)
+            part = self._between(t0_s, t1_s)
+            return self._t[part].copy(), self._y[channel_index, part].astype(np.float64)
+
+    def _between(self, t0_s: float, t1_s: float) -> slice:
+        count = min(self._n, self._capacity)
+        first = (self._n - count) % self._capacity
+        t_s = self._t[first : first + count]
+        low, high = np.searchsorted(t_s, t0_s, "left"), np.searchsorted(t_s, t1_s, "right")
+        return slice(first + int(low), first + int(high))

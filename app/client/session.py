@@ -54,6 +54,8 @@ class Session:
         Where the player stands, if the other end is a recording; else None.
     n_lost
         Records that the agent dropped, since the start.
+    beginning
+        The agent's last "hello", "clock" and "catalogue": what a recording that begins now must say first, in order.
     recorder
         Takes everything that arrives, from the next frame on; None records nothing. Set it, and set it back to None, at
         any time.
@@ -70,6 +72,7 @@ class Session:
         self.clock = Clock()
         self.position: Position | None = None
         self.n_lost = 0
+        self.beginning: dict[str, Mapping[str, Any]] = {}
         self.recorder: Recorder | None = None
         self._open_transport = open_transport
         self._on_event = on_event
