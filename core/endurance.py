@@ -71,7 +71,7 @@ def predicted_speeds(
     decode, watts = prediction.decode_s, prediction.power_w
     notes = []
     if power_w is None:
-        notes.append(f"power covers: {at.board.power_rail}; --rest adds what else hangs on the battery")
+        notes.append(f"power covers: {at.board.power_rail}")
     else:
         watts = Estimate(power_w, power_w, power_w, Provenance.PREDICTED)
     if isinstance(watts, Absent) or isinstance(decode, Absent):
@@ -104,16 +104,15 @@ def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent:
     clock = np.linspace(LOWEST_FRAC, 1.0, N_LEVELS) * TOP_CLOCK_HZ["npu"]
     relative = (clock / clock[-1]) ** exponent
     levels = scaled_levels(clock, relative, memory_s=0.0, scaling_s=1 / tokens_s, core_w=power_w - idle_w, dram_w=0.0)
-    notes = (
-        f"[prior] levels from {LOWEST_FRAC:.0%} of the clock, speed follows the clock and power its {exponent:g}th",
-    )
-    return Speeds(levels, idle_w, 0.0, 0.0, notes)
+    low = 100 * LOWEST_FRAC
+    note = f"[prior] levels from {low:.0f} % of the clock; speed follows the clock and power its {exponent:g}th"
+    return Speeds(levels, idle_w, 0.0, 0.0, (note,))
 
 
 def _idle_w(at: Setting, given: float | None, top_w: float, notes: list[str]) -> float:
     idle = at.board.idle_power_w if given is None else given
     if idle is None:
-        notes.append(f"[prior] idle power is {IDLE_FRAC:.0%} of the decoding power; give --idle to replace it")
+        notes.append(f"[prior] idle power is {100 * IDLE_FRAC:.0f} % of the decoding power")
         return IDLE_FRAC * top_w
     if not idle < top_w:
         raise ValueError(f"idle power: got {idle:g} W, expected less than the decoding power, {top_w:.3g} W")
@@ -130,7 +129,7 @@ def _clocks(
     if top is None:
         top = TOP_CLOCK_HZ[at.board.unit]
         notes.append(f"[prior] top clock of {top / 1e9:g} GHz: nothing states it")
-    notes.append(f"[prior] no voltages are known: clocks down to {LOWEST_FRAC:.0%}, power ~ clock^{EXPONENT:g}")
+    notes.append(f"[prior] no voltages are known: clocks down to {100 * LOWEST_FRAC:.0f} %, power ~ clock^{EXPONENT:g}")
     clock = np.linspace(LOWEST_FRAC, 1.0, N_LEVELS) * top
     return clock, (clock / top) ** EXPONENT
 
@@ -166,20 +165,26 @@ def device_of(
     )
 
 
-def simulate_with_interval(
+def simulate_at_quantiles(
     device: Device, speeds: Speeds, load_frac: ArrayLike, step_s: float, ambient_temp_c: float, start_soc: float = 1.0
-) -> tuple[Run, Mapping[str, Output]]:
-    """The run at the median power, and its results with the 90 % interval that power and speed leave them.
+) -> tuple[Run, ...]:
+    """The run at the median power, then those at its 5 and 95 % quantiles where they differ.
 
-    Two more runs take the power at its 5 and 95 % quantiles; the speed's own error is added to tokens and their rate.
-    Cooling and battery are taken as given, so the results are predictions even where a calibration gave the speed.
+    Cooling and battery are taken as given.
     """
     factors = (1.0,) if speeds.power_log_sd == 0 else (1.0, *np.exp(Z90 * speeds.power_log_sd * np.array([-1.0, 1.0])))
-    runs = [simulate(_scaled(device, f), load_frac, step_s, ambient_temp_c, start_soc=start_soc) for f in factors]
+    return tuple(simulate(_scaled(device, f), load_frac, step_s, ambient_temp_c, start_soc=start_soc) for f in factors)
+
+
+def results(runs: Sequence[Run], speeds: Speeds, length_s: float) -> dict[str, Output]:
+    """What the runs say, with the 90 % interval that power and speed leave it; the speed's own error is added.
+
+    Cooling and battery are taken as given, so these are predictions even where a calibration gave the speed. What never
+    throttles within `length_s` would do so later than that.
+    """
     spread = Z90 * speeds.decode_log_sd
-    length_s = step_s * np.size(load_frac)  # what never throttles would do so later than the run is long
     throttled = [runs[0].throttled_after_s, *(_or(r.throttled_after_s, length_s) for r in runs[1:])]
-    return runs[0], {
+    return {
         "throttled_after_s": _between(throttled),
         "sustained_w": _between([r.sustained_w for r in runs]),
         "sustained_tokens_s": _between([r.sustained_tokens_s for r in runs], spread),
@@ -187,6 +192,14 @@ def simulate_with_interval(
         "hours_per_charge": _between([r.hours_per_charge for r in runs]),
         "peak_temp_c": _between([float(r.temp_c.max()) for r in runs]),
     }
+
+
+def simulate_with_interval(
+    device: Device, speeds: Speeds, load_frac: ArrayLike, step_s: float, ambient_temp_c: float, start_soc: float = 1.0
+) -> tuple[Run, Mapping[str, Output]]:
+    """The run at the median power, and its `results`."""
+    runs = simulate_at_quantiles(device, speeds, load_frac, step_s, ambient_temp_c, start_soc)
+    return runs[0], results(runs, speeds, step_s * np.size(load_frac))
 
 
 def _scaled(device: Device, factor: float) -> Device:

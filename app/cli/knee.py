@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,17 @@ import numpy as np
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
+from app.model.holding import board_speeds
 from app.model.records import output_record
+from app.views.energy_data import KNEE_WORDS as WORDS
+from app.views.energy_data import knee_text
 from app.views.format import parse_quantity, quantity_text
-from core.dvfs import KNEES, knees
-from core.endurance import predicted_speeds
+from core.dvfs import KNEES, Knee, knees
 from core.inputs import read_dvfs
-from core.load_energy import DvfsTable, load_dvfs, load_throttle_rules
+from core.load_energy import DvfsTable, load_dvfs
 from core.objectives import nondominated
 from core.scenario import predict
 from core.spec import Absent, Catalogue, OperatingPoint
-
-WORDS = {
-    "performance_per_watt": "most work per watt",
-    "energy_delay": "least energy x delay",
-    "envelope_bend": "bend of the concave envelope (Kneedle)",
-    "price": "where one more watt stops being worth its price",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(document)
     else:
-        _print(document)
+        _print(document, found)
     return 0
 
 
@@ -88,21 +84,12 @@ def _table(name: str) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
 def _of_board(args: argparse.Namespace) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
     catalogue = catalogue_here()
     point = point_from(args, catalogue)
-    board, rules = catalogue.boards[point.board], load_throttle_rules()
-    tables = (t for t in load_dvfs().values() if (t.board, t.unit) == (board.key, board.unit))
+    board = catalogue.boards[point.board]
     watts, idle = (
         None if text is None else parse_quantity(text, "W", name=name, low=low, high=1e4)
         for text, name, low in ((args.power, "power", 1e-3), (args.idle, "idle", 0.0))
     )
-    speeds = predicted_speeds(
-        point,
-        catalogue,
-        posterior_for(point, catalogue),
-        table=next(tables, None),
-        rule=rules.get(board.key),
-        idle_w=idle,
-        power_w=watts,
-    )
+    speeds = board_speeds(point, catalogue, posterior_for(point, catalogue), idle_w=idle, power_w=watts)
     levels = speeds.levels
     table = DvfsTable(
         key=board.key,
@@ -134,7 +121,7 @@ def _modes(point: OperatingPoint, catalogue: Catalogue) -> list[dict[str, Any]]:
     return [row | {"on_front": bool(on)} for row, on in zip(rows, front, strict=True)]
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: dict[str, Any], found: Mapping[str, Knee | Absent]) -> None:
     unit = document["throughput_unit"]
     print(f"{document['table']}\n")
     rows = [("CLOCK", "POWER", unit.upper(), f"{unit.upper()} PER WATT")]
@@ -149,21 +136,13 @@ def _print(document: dict[str, Any]) -> None:
         )
     print_table(rows)
     print()
-    print_table([(WORDS[key], _knee_text(document["knees"][key])) for key in KNEES])
+    print_table([(WORDS[key], knee_text(found[key])) for key in KNEES])
     if len(document["power_modes"]) > 1:
         print("\nPower modes")
         print_table([_mode_row(row) for row in document["power_modes"]])
     print()
     for note in document["notes"]:
         print(f"- {note}")
-
-
-def _knee_text(knee: dict[str, Any]) -> str:
-    if "absent" in knee:
-        return str(knee["absent"])
-    clock, low, high = (quantity_text(knee[key], "Hz") for key in ("clock_hz", "q05_hz", "q95_hz"))
-    edge = ", at the end of the table: the optimum may lie beyond it" if knee["edge"] else ""
-    return f"{clock} ({low} to {high}){edge}"
 
 
 def _mode_row(row: dict[str, Any]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,15 @@ from numpy.typing import NDArray
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
+from app.model.holding import STEP_S, board_speeds, load_of_workload, pack
 from app.model.records import output_record, point_record
+from app.views.energy_data import sentence
 from app.views.format import output_text, parse_quantity, quantity_text
-from core.battery import Cell, at_temperature, pack_of_energy
+from core.battery import Cell
 from core.cosim import Device, Run, load_of_phases
-from core.endurance import Speeds, device_of, given_speeds, predicted_speeds, simulate_with_interval
-from core.inputs import Workload, read_workload
-from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
+from core.endurance import Speeds, device_of, given_speeds, simulate_with_interval
+from core.inputs import read_workload
+from core.load_energy import load_cells, load_cooling, load_throttle_rules
 from core.spec import Absent, OperatingPoint, Output
 
 UNITS = {
@@ -32,7 +33,6 @@ UNITS = {
 }
 """The results in the order they are printed, each with its unit."""
 
-STEP_S = 0.1
 MOST_HOURS = 72.0
 N_SERIES_POINTS = 720
 
@@ -91,17 +91,7 @@ def _speeds(args: argparse.Namespace) -> tuple[OperatingPoint, Speeds]:
         if watts is None:
             raise ValueError("speed: got it alone, expected it together with --power")
         return point, given_speeds(watts, _plain(args.speed, "speed", 1e-6, 1e6), idle or 0.0)
-    rules, unit = load_throttle_rules(), catalogue.boards[point.board].unit
-    tables = (t for t in load_dvfs().values() if (t.board, t.unit) == (point.board, unit))
-    return point, predicted_speeds(
-        point,
-        catalogue,
-        posterior_for(point, catalogue),
-        table=next(tables, None),
-        rule=rules.get(point.board),
-        idle_w=idle,
-        power_w=watts,
-    )
+    return point, board_speeds(point, catalogue, posterior_for(point, catalogue), idle_w=idle, power_w=watts)
 
 
 def _device(args: argparse.Namespace, point: OperatingPoint, speeds: Speeds) -> Device:
@@ -123,16 +113,12 @@ def _battery(args: argparse.Namespace) -> Cell | None:
         if args.cell is not None:
             raise ValueError("cell: got it alone, expected it together with --battery")
         return None
-    cells = load_cells()
-    key = args.cell or next(iter(cells))
-    if key not in cells:
-        raise ValueError(f"cell: got {key!r}, expected one of {', '.join(cells)}")
-    energy = parse_quantity(args.battery, "J", name="battery", low=36.0, high=3.6e8, bare="Wh")
+    energy = parse_quantity(args.battery, "Wh", name="battery", low=36.0, high=3.6e8)
     series = _plain(args.series, "series", 1, 100)
     if series != round(series):
         raise ValueError(f"series: got {args.series}, expected a whole number of cells")
     temp = parse_quantity(args.ambient, "degC", name="ambient", low=-20.0, high=60.0)
-    return at_temperature(pack_of_energy(cells[key], energy, round(series)), temp)
+    return pack(energy, temp, args.cell or "", round(series))
 
 
 def _load(args: argparse.Namespace, device: Device) -> tuple[NDArray[np.float64], str]:
@@ -140,21 +126,7 @@ def _load(args: argparse.Namespace, device: Device) -> tuple[NDArray[np.float64]
     if args.profile is None:
         return load_of_phases([duration], [1.0], duration, STEP_S), "always busy"
     workload = read_workload(Path(args.profile))
-    load = workload.load_frac if workload.load_frac.size else _load_of_power(workload, device)
-    return load_of_phases(workload.seconds, load, duration, STEP_S), workload.name
-
-
-def _load_of_power(workload: Workload, device: Device) -> NDArray[np.float64]:
-    """Share of time the board decodes at its top level to draw a recorded power."""
-    top = float(device.levels.core_w[-1] + device.levels.dram_w[-1])
-    load = (workload.power_w - device.idle_w) / top
-    if (load < -1e-9).any() or (load > 1 + 1e-9).any():
-        worst = float(workload.power_w[np.argmax(np.abs(load - 0.5))])
-        raise ValueError(
-            f"profile: power_w: got {worst:g}, expected {device.idle_w:.3g} (idle) to {device.idle_w + top:.3g}"
-            " (decoding); --idle and --power set these two"
-        )
-    return np.asarray(np.clip(load, 0.0, 1.0))
+    return load_of_workload(workload, device, duration), workload.name
 
 
 def _optional(text: str | None, unit: str, name: str) -> float | None:
@@ -223,33 +195,6 @@ def _print(speeds: Speeds, device: Device, made: Run, results: Any, profile: str
     print()
     for note in speeds.notes:
         print(f"- {note}")
-
-
-def sentence(made: Run, results: Any, device: Device) -> str:
-    """The answer in one sentence: does it hold the speed, down to what, and how long the battery lasts."""
-    top = float(device.levels.tokens_s[-1])
-    throttled = made.throttled_after_s
-    if made.end in ("thermal shutdown", "thermal runaway"):
-        words = f"It switches off by {made.end} after {_duration(float(made.time_s[-1]))}"
-    elif isinstance(throttled, Absent):
-        words = f"It holds {top:.3g} tokens/s for the whole run, at most {made.temp_c.max():.0f} °C"
-    else:
-        words = (
-            f"It throttles after {_duration(throttled)}, from {top:.3g} to {made.sustained_tokens_s:.3g} tokens/s "
-            f"on average in the last quarter of the run"
-        )
-    hours = results["hours_per_charge"]
-    if not isinstance(hours, Absent):
-        words += f"; the battery lasts {float(hours.median):.3g} h"
-        words += f" and ended the run by {made.end}" if made.end in ("cut-off", "brown-out", "empty") else ""
-    return words + "."
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return quantity_text(seconds, "s")
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 120 and not math.isclose(minutes, 0) else f"{minutes / 60:.2g} h"
 
 
 def _text(output: Output, unit: str) -> str:

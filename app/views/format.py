@@ -2,7 +2,8 @@
 
 The only place where prefixes are added for display. Free of Qt, so the command line prints and reads the same texts.
 Units are the ones that names and files carry: ``s``, ``byte``, ``byte/s``, ``W``, ``J/token``, ``Hz``, ``op/s``,
-``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio).
+``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio); ``min``, ``h`` and ``Wh`` show seconds and
+joules that are many.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class _Unit:
 
 _UNITS = {
     "s": _Unit("s", _SMALL, {"s": 1.0}, _SMALL | {"u": 1e-6}, "9.3 ms"),
+    "min": _Unit("min", {"": 60.0}, {"min": 60.0, "h": 3600.0, "s": 1.0}, {"": 1.0}, "90 min"),
+    "h": _Unit("h", {"": 3600.0}, {"h": 3600.0, "min": 60.0, "s": 1.0}, {"": 1.0}, "2 h or 90 min"),
     "byte": _Unit("B", _DECIMAL, {"B": 1.0, "byte": 1.0, "bit": 0.125}, _DECIMAL | _BINARY, "4 GB or 4 GiB"),
     "byte/s": _Unit(
         "B/s",
@@ -49,6 +52,7 @@ _UNITS = {
     "V": _Unit("V", _SMALL, {"V": 1.0}, _SMALL, "5 V"),
     "A": _Unit("A", _SMALL, {"A": 1.0}, _SMALL, "2.1 A"),
     "J": _Unit("J", _SMALL | {"k": 1e3}, {"J": 1.0, "Wh": 3600.0}, _SMALL | {"k": 1e3}, "40 J or 56 Wh"),
+    "Wh": _Unit("Wh", {"": 3600.0, "k": 3.6e6}, {"Wh": 3600.0, "J": 1.0}, _SMALL | {"k": 1e3}, "56 Wh"),
     "J/token": _Unit("J/token", _SMALL, {"J/token": 1.0, "J": 1.0}, _SMALL | {"u": 1e-6}, "90 mJ/token"),
     "Hz": _Unit("Hz", _DECIMAL, {"Hz": 1.0}, _DECIMAL, "2.4 GHz"),
     "op/s": _Unit("op/s", _DECIMAL, {"op/s": 1.0, "OPS": 1.0, "FLOP/s": 1.0}, _DECIMAL, "40 Top/s"),

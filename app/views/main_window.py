@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMoveEvent, QResizeEvent, QUndoStack
 from PySide6.QtWidgets import (
     QApplication,
     QMainWindow,
     QMenu,
     QMessageBox,
+    QTabBar,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,10 +23,10 @@ from app.model.store import Store
 from app.views.actions import Actions
 from app.views.board import BoardPanel
 from app.views.calibration import CalibrationPanel
+from app.views.centre import VIEWS, Centre
 from app.views.controls import Controls
-from app.views.curves import Curves
 from app.views.files import Files
-from app.views.headline import Headline, Why
+from app.views.headline import Why
 from app.views.legend import Legend
 from app.views.log import LogPanel
 from app.views.numbers import NumbersPanel
@@ -107,8 +107,9 @@ class MainWindow(QMainWindow):
             "&View", "pause", "&Pause the live view", self._pause, "Space", "Hold the view; recording goes on"
         )
         pause.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # shown only: `keyPressEvent` takes what is left
-        a.add("&View", "curves", "Show &curves", lambda: self.tabs.setCurrentIndex(0), "Ctrl+1")
-        a.add("&View", "live", "Show &live", lambda: self.tabs.setCurrentIndex(1), "Ctrl+2")
+        titles = {"curves": "Curves", "live": "Live", **{key: title for key, (title, *_) in VIEWS.items()}}
+        for i, (key, title) in enumerate(titles.items(), start=1):
+            a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i}")  # type: ignore[misc]
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the sentence")
         a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")
         a.separate("&View")
@@ -153,39 +154,16 @@ class MainWindow(QMainWindow):
         return docks
 
     def _make_centre(self) -> None:
-        self.headline = Headline(self._store, self.actions_["why"])
-        self.curves = Curves(self._store, self._stack, self._theme)
-        self.live: QWidget | None = None
-        self._live_page = QWidget()
-        QVBoxLayout(self._live_page).setContentsMargins(0, 0, 0, 0)
-        self.tabs = QTabWidget()
-        self.tabs.setDocumentMode(True)
-        self.tabs.setAccessibleName("Views")
-        self.tabs.addTab(self.curves, "Curves")
-        self.tabs.addTab(self._live_page, "Live")
-        self.tabs.currentChanged.connect(self._show_tab)
-        QTimer.singleShot(1000, self._make_live)  # after the first paint: it remembers from then on
-        centre = QWidget()
-        layout = QVBoxLayout(centre)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(GAP - 4)
-        layout.addWidget(self.headline)
-        layout.addWidget(self.tabs, 1)
-        self.setCentralWidget(centre)
+        a = self.actions_
+        self.centre = Centre(self._store, self._stack, self._conductor, self._theme, a["why"], a["pause"])
+        self.headline, self.curves, self.tabs = self.centre.headline, self.centre.curves, self.centre.tabs
+        self.setCentralWidget(self.centre)
         self.setContentsMargins(GAP, 0, GAP, 0)
 
-    def _make_live(self) -> None:
-        if self.live is None:
-            from app.views.live import Live
-
-            self.live = Live(self._store, self._conductor, self._theme, self.actions_["pause"])
-            page = self._live_page.layout()
-            assert page is not None
-            page.addWidget(self.live)
-
-    def _show_tab(self, index: int) -> None:
-        if self.tabs.widget(index) is self._live_page:
-            self._make_live()
+    @property
+    def live(self) -> QWidget | None:
+        """The live view, once it is made."""
+        return self.centre.pages["live"].content
 
     def _make_foot(self) -> None:
         self.legend = Legend(self._theme)
@@ -243,6 +221,9 @@ class MainWindow(QMainWindow):
             self.move(screens[0].topLeft())
 
     def _moved(self, *_: object) -> None:
+        for bar in self.findChildren(QTabBar):  # Qt makes one where docks share a place
+            if not bar.accessibleName():
+                bar.setAccessibleName("Panels that share this place")
         self.layout_changed.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

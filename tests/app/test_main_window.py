@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSlider,
+    QTabBar,
     QWidget,
 )
 
@@ -98,7 +99,8 @@ def window(qtbot, parts):
     made.show()
     qtbot.waitExposed(made)
     made.curves.make_plots()
-    made._make_live()
+    for page in made.centre.pages.values():
+        page.fill()
     return made
 
 
@@ -116,7 +118,7 @@ def attach(store):
 
 
 def interactive(window):
-    kinds = (QAbstractButton, QComboBox, QLineEdit, QSlider, QProgressBar, Figure)
+    kinds = (QAbstractButton, QComboBox, QLineEdit, QSlider, QProgressBar, QTabBar, Figure)
     inside = ("qt_", "ScrollLeftButton", "ScrollRightButton", "_q_")
     return [
         child

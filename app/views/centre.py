@@ -1,0 +1,93 @@
+"""The middle of the window: the sentence on top, and the views in tabs, all but the curves made when first shown."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QAction, QUndoStack
+from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+
+from app.model.conductor import Conductor
+from app.model.store import Store
+from app.views.curves import Curves
+from app.views.headline import Headline
+from app.views.theme import GAP, Theme
+
+VIEWS = {
+    "energy": ("Energy", "app.views.energy", "Energy"),
+}
+"""Views of the point: key -> title, module and class, made with the store, the undo stack and the theme."""
+
+_LIVE_AFTER_MS = 1000  # the live view remembers from then on, shown or not
+
+
+class LazyPage(QWidget):
+    """A tab whose content is made when it is first shown."""
+
+    def __init__(self, make: Callable[[], QWidget]) -> None:
+        super().__init__()
+        self._make = make
+        self.content: QWidget | None = None
+        QVBoxLayout(self).setContentsMargins(0, 0, 0, 0)
+
+    def fill(self) -> QWidget:
+        """Make the content, once, and return it."""
+        if self.content is None:
+            self.content = self._make()
+            layout = self.layout()
+            assert layout is not None
+            layout.addWidget(self.content)
+        return self.content
+
+
+class Centre(QWidget):
+    """The sentence and the tabs."""
+
+    def __init__(
+        self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, why: QAction, pause: QAction
+    ) -> None:
+        super().__init__()
+        self.headline = Headline(store, why)
+        self.curves = Curves(store, stack, theme)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setUsesScrollButtons(True)
+        self.tabs.setAccessibleName("Views")
+        self.tabs.tabBar().setAccessibleName("Views")
+        self.tabs.addTab(self.curves, "Curves")
+
+        def make_live() -> QWidget:
+            from app.views.live import Live
+
+            return Live(store, conductor, theme, pause)
+
+        def maker(module: str, name: str) -> Callable[[], QWidget]:
+            def make() -> QWidget:
+                made: QWidget = getattr(importlib.import_module(module), name)(store, stack, theme)
+                return made
+
+            return make
+
+        self.pages = {"live": LazyPage(make_live)}
+        self.tabs.addTab(self.pages["live"], "Live")
+        for key, (title, module, name) in VIEWS.items():
+            self.pages[key] = LazyPage(maker(module, name))
+            self.tabs.addTab(self.pages[key], title)
+        self.tabs.currentChanged.connect(self._show_tab)
+        QTimer.singleShot(_LIVE_AFTER_MS, self.pages["live"].fill)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(GAP - 4)
+        layout.addWidget(self.headline)
+        layout.addWidget(self.tabs, 1)
+
+    def show_view(self, key: str) -> None:
+        """Bring a view to the front: "curves", "live" or one of `VIEWS`."""
+        self.tabs.setCurrentWidget(self.curves if key == "curves" else self.pages[key])
+
+    def _show_tab(self, index: int) -> None:
+        page = self.tabs.widget(index)
+        if isinstance(page, LazyPage):
+            page.fill()

@@ -1,0 +1,87 @@
+"""A card with a chart: its title, what it reads under the pointer, and a plot that is made when it is first shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QPaintEvent
+
+from app.views.chart import Chart
+from app.views.format import display_unit
+from app.views.theme import Theme
+from app.views.widgets import Card, ElidedLabel, PlotSpace, label, row, set_text
+
+if TYPE_CHECKING:
+    from app.views.chart_plot import ChartPlot
+
+_LEAST_PX = 190
+
+
+class ChartCard(Card):
+    """One chart. The words are there at once; the plot follows after the first paint."""
+
+    picked = Signal(int)  # the key of the dot that was clicked
+
+    def __init__(self, theme: Theme, path: str, title: str) -> None:
+        super().__init__()
+        self.setObjectName(path)
+        self._theme, self._path, self._title = theme, path, title
+        self.chart = Chart(title, ("", ""), ("", ""), message=" ")
+        self.plot: ChartPlot | None = None
+        self._axes, self._reading = label("", "dim"), ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
+        self._space = PlotSpace()
+        self.setMinimumHeight(_LEAST_PX)
+        self.body.setSpacing(4)
+        head = row(label(title, "heading"), self._axes, self._reading)
+        head.setStretch(2, 1)
+        self.body.addLayout(head)
+        self.body.addWidget(self._space, 1)
+
+    def show_chart(self, chart: Chart) -> None:
+        """Show a chart in place of the one before."""
+        self.chart = chart
+        self._space.say(chart.message.strip())
+        set_text(self._axes, "" if chart.message else _axes_text(chart))
+        if self.plot is not None:
+            self._draw()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Make the plot once the card has been painted without it."""
+        super().paintEvent(event)
+        if self.plot is None:
+            QTimer.singleShot(0, self.make_plot)
+
+    def make_plot(self) -> None:
+        """Import and make the plot, once."""
+        if self.plot is not None:
+            return
+        from app.views.chart_plot import ChartPlot
+
+        self.plot = ChartPlot(self._theme, f"{self._path}.plot", self._title)
+        self.plot.pointed.connect(self._pointed)
+        self.plot.picked.connect(self.picked)
+        self._space.take(self.plot)
+        self._draw()
+
+    def _draw(self) -> None:
+        assert self.plot is not None
+        self.plot.show_chart(self.chart)
+        self.plot.setAccessibleDescription(self.chart.message or self.chart.description)
+
+    def _pointed(self, x: float | None) -> None:
+        assert self.plot is not None
+        shown = x is not None and bool(self.chart.series) and not self.chart.message
+        self.plot.point_at(x if shown else None)
+        set_text(self._reading, self.chart.reading(self.plot.plain_x(x)) if shown and x is not None else "")
+
+
+def _axes_text(chart: Chart) -> str:
+    """Return "speed in tokens/s against time in min"."""
+
+    def said(axis: tuple[str, str], span: tuple[float, float]) -> str:
+        name, unit = axis
+        shown = display_unit(unit, max(map(abs, span))).text if unit else ""
+        return f"{name} in {shown}" if shown else name
+
+    return f"{said(chart.y, chart.y_range)} against {said(chart.x, chart.x_range)}"

@@ -1,0 +1,220 @@
+"""The energy view: how long the board holds this point. Power by term, heat, throttling, clocks and battery."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+
+from app.model.background import Background
+from app.model.commands import SetValue
+from app.model.holding import Around, Holding, coolings, hold, workloads
+from app.model.store import Store
+from app.views import energy_data
+from app.views.bars import Bar, Bars
+from app.views.chart import Chart
+from app.views.chart_card import ChartCard
+from app.views.field import QuantityField
+from app.views.format import output_text, quantity_text
+from app.views.page import CardGrid, Page
+from app.views.theme import Theme
+from app.views.widgets import Card, Choice, label, set_text
+from core.dvfs import KNEES
+from core.spec import Estimate, Provenance
+
+_PACE_MS = 150  # the simulation follows a drag at this pace
+_FILE = "file"
+_FIELD_PX = 28
+_CHARTS = {
+    "energy.temperature": ("Die temperature", energy_data.temperature_chart),
+    "energy.speed": ("Speed while it decodes", energy_data.speed_chart),
+    "energy.charge": ("Battery", energy_data.battery_chart),
+    "energy.clocks": ("Clocks and knees", energy_data.dvfs_chart),
+}
+_QUANTITIES = {
+    "energy.ambient": ("Ambient", "degC", "degC"),
+    "energy.battery": ("Battery", "Wh", "Wh"),
+    "energy.duration": ("For", "h", "h"),
+}
+
+
+class Energy(Page):
+    """How long the board holds the point, and what it costs."""
+
+    def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
+        self._store, self._stack, self._theme = store, stack, theme
+        self._stale = True
+        self.sentence = label("", wrap=True, selectable=True)
+        self.sentence.setAccessibleName("How long the board holds this speed")
+        self._limit, self._wrong = label("", "dim", wrap=True), label("", "bad", wrap=True)
+        self._fields = {path: self._field(path) for path in _QUANTITIES}
+        self._cooling = self._choice("energy.cooling", "Cooling")
+        self._profile = self._choice("energy.profile", "Workload")
+        self.cards = {path: ChartCard(theme, path, title) for path, (title, _) in _CHARTS.items()}
+        self._bars = Bars(theme, "Power by term", "energy.terms")
+        self._power = label("", "dim", wrap=True)
+        self._knees = {key: label("", "secondary", wrap=True) for key in KNEES[:3]}
+        self._notes = label("", "dim", wrap=True)
+        super().__init__("energy", "Energy", [self._top(), CardGrid([self._terms(), *self.cards.values()])])
+        self._work = Background(self)
+        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
+        self._later.timeout.connect(self._ask)
+        store.changed.connect(self._on_changed)
+        self._show_settings()
+
+    # ---- made once
+
+    def _field(self, path: str) -> QuantityField:
+        name, unit, bare = _QUANTITIES[path]
+        field = QuantityField(name, path, unit, bare, optional=path == "energy.battery")
+        if path == "energy.battery":
+            field.setPlaceholderText("mains")
+        field.entered.connect(lambda value: self._set(path, value, field))
+        field.refused.connect(self._refuse)
+        return field
+
+    def _choice(self, path: str, name: str) -> Choice:
+        choice = Choice(self._theme, name, path)
+        choice.activated.connect(lambda i: self._chosen(path, choice.itemData(i)))
+        return choice
+
+    def _top(self) -> Card:
+        card = Card()
+        card.body.addWidget(self.sentence)
+        card.body.addWidget(self._limit)
+        named = [(_QUANTITIES[path][0], field) for path, field in self._fields.items()]
+        pairs: list[tuple[str, QWidget]] = [*named, ("Cooling", self._cooling), ("Workload", self._profile)]
+        card.body.addWidget(CardGrid([_titled(*pair) for pair in pairs], 118, len(pairs)))
+        card.body.addWidget(self._wrong)
+        self._wrong.hide()
+        return card
+
+    def _terms(self) -> Card:
+        card = Card()
+        card.body.addWidget(label("Power by term", "heading"))
+        card.body.addWidget(self._bars)
+        card.body.addWidget(self._power)
+        card.body.addWidget(label("Best clock", "heading"))
+        for part in self._knees.values():
+            card.body.addWidget(part)
+        card.body.addWidget(self._notes)
+        card.body.addStretch(1)
+        return card
+
+    # ---- what the user does
+
+    def _set(self, path: str, value: object, field: QuantityField | None = None) -> None:
+        try:
+            self._stack.push(SetValue(self._store, path, value))
+        except ValueError as error:
+            sentence = str(error).replace(path, _QUANTITIES.get(path, (path,))[0])
+            field.refuse(sentence) if field else self._refuse(sentence)
+
+    def _chosen(self, path: str, key: str) -> None:
+        if key == _FILE:
+            name, _ = QFileDialog.getOpenFileName(self, "Open a workload", "", "Workloads (*.toml *.csv)")
+            key = name or self._store.get(path)
+        if key != self._store.get(path):
+            self._set(path, key)
+        self._show_settings()
+
+    def _refuse(self, sentence: str) -> None:
+        set_text(self._wrong, sentence)
+        self._wrong.setVisible(bool(sentence))
+
+    # ---- what the store says
+
+    def _on_changed(self, path: str) -> None:
+        if path.startswith("energy."):
+            self._show_settings()
+        if path.startswith("energy.") or path in ("prediction", "calibration", "measurements"):
+            self._stale = True
+            if self.isVisible():
+                self._later.start()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up with what has changed meanwhile."""
+        super().showEvent(event)
+        if self._stale:
+            self._later.start(0)
+
+    def _show_settings(self) -> None:
+        store = self._store
+        for path, field in self._fields.items():
+            field.show_value(store.get(path))
+        self._cooling.show_options(list(coolings().items()), store.get("energy.cooling"))
+        profile, known = store.get("energy.profile"), workloads()
+        own = [] if profile in known else [(profile, Path(profile).name)]
+        self._profile.show_options([*known.items(), *own, (_FILE, "File…")], profile)
+
+    def _ask(self) -> None:
+        store = self._store
+        self._stale = False
+        around = Around(**{f.name: store.get(f"energy.{f.name}") for f in fields(Around)})
+        self._work.run(partial(hold, store.point, store.catalogue, store.posterior, around), self.show_found)
+
+    def show_found(self, found: Holding | ValueError) -> None:
+        """Show what was found out, or why nothing was."""
+        if isinstance(found, ValueError):
+            set_text(self.sentence, f"There is no answer: {found}.")
+            set_text(self._limit, "")
+            self._bars.show_bars([])
+            for path, card in self.cards.items():
+                card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message="–"))
+            return
+        set_text(self.sentence, energy_data.sentence(found.run, found.results, found.device))
+        set_text(self._limit, energy_data.limit_sentence(found))
+        self._show_terms(found)
+        for key, part in self._knees.items():
+            words = energy_data.KNEE_WORDS[key]
+            set_text(part, f"{words[0].upper()}{words[1:]}: {energy_data.knee_text(found.knees[key])}")
+        set_text(self._notes, "\n".join(f"· {note}" for note in found.speeds.notes))
+        for path, card in self.cards.items():
+            card.show_chart(_CHARTS[path][1](found))
+
+    def _show_terms(self, found: Holding) -> None:
+        total = sum(found.run.terms_w.values())
+        measured = self._store.measured("power_w")
+        bars = [
+            Bar(
+                energy_data.TERM_WORDS[name],
+                value,
+                f"{quantity_text(value, 'W')} · {100 * value / total:.0f} %",
+                self._origin(name),
+            )
+            for name, value in found.run.terms_w.items()
+            if abs(value) > 1e-4 * total
+        ]
+        self._bars.show_bars(bars)
+        words = f"Mean over the run ({found.profile}): {quantity_text(total, 'W')}. Measured at this point: "
+        if isinstance(measured, Estimate):
+            idle = self._store.measured("idle_power_w")
+            beside = f", idle {quantity_text(float(idle.median), 'W')}" if isinstance(idle, Estimate) else ""
+            words += f"{output_text(measured, 'W')}{beside}."
+        else:
+            words += f"{measured.reason.rstrip('.')}."
+        set_text(self._power, words)
+
+    def _origin(self, term: str) -> Provenance:
+        posterior = self._store.posterior
+        if posterior is None or not posterior.n_energy or self._store.not_measured_here:
+            return Provenance.PREDICTED
+        if term == "idle" and posterior.idle_power_w is not None:
+            return Provenance.MEASURED
+        return Provenance.CALIBRATED if term in ("core", "dram") else Provenance.PREDICTED
+
+
+def _titled(name: str, field: QWidget) -> QWidget:
+    """Return a field below its name."""
+    made = QWidget()
+    layout = QVBoxLayout(made)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(2)
+    layout.addWidget(label(name, "dim"))
+    field.setMinimumHeight(_FIELD_PX)
+    layout.addWidget(field)
+    return made

@@ -1,0 +1,201 @@
+"""The energy view: words and charts against the simulation, controls against the store, work off the GUI thread."""
+
+import threading
+
+import numpy as np
+import pytest
+from PySide6.QtWidgets import QWidget
+
+from app.model.background import Background
+from app.model.commands import undo_stack
+from app.model.holding import Around, coolings, hold, workloads
+from app.model.store import Store
+from app.views import energy_data
+from app.views.energy import Energy
+from app.views.theme import Theme
+from core.dvfs import Knee
+from core.load import load_catalogue
+from core.spec import Absent, OperatingPoint, Provenance
+
+CATALOGUE = load_catalogue()
+PI = OperatingPoint(board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_0", kv="fp16")
+HOT = Around(ambient=45.0, battery=56 * 3600.0, duration=1800.0, cooling="bare")
+
+
+@pytest.fixture(scope="module")
+def hot():
+    return hold(PI, CATALOGUE, None, HOT)
+
+
+@pytest.fixture
+def store(qapp):
+    return Store(CATALOGUE, PI)
+
+
+@pytest.fixture
+def view(qtbot, store):
+    made = Energy(store, undo_stack(), Theme("dark"))
+    qtbot.addWidget(made)
+    made.resize(900, 700)
+    made.show()
+    qtbot.waitUntil(lambda: not made._work.busy and made.sentence.text() != "", timeout=10_000)
+    return made
+
+
+# ---- the answer
+
+
+def test_heat_is_named_where_it_throttles_and_nothing_where_nothing_limits(hot):
+    said = energy_data.sentence(hot.run, hot.results, hot.device)
+    assert said.startswith("It throttles after")
+    assert "battery lasts" in said
+    assert energy_data.limit_sentence(hot).startswith("Heat limits it")
+    cool = hold(PI, CATALOGUE, None, Around(ambient=0.0, duration=600.0, cooling="fan"))
+    assert "for the whole run" in energy_data.sentence(cool.run, cool.results, cool.device)
+    assert energy_data.limit_sentence(cool) == "Nothing limits it within this time."
+
+
+def test_an_empty_battery_is_what_limits():
+    small = hold(PI, CATALOGUE, None, Around(ambient=20.0, battery=2 * 3600.0, duration=7200.0, cooling="fan"))
+    assert small.run.end in ("cut-off", "empty")
+    assert energy_data.limit_sentence(small).startswith("The battery limits it")
+    chart = energy_data.battery_chart(small)
+    assert chart.rules[0].at == small.run.battery.duration_s
+    assert "ended the run by" in energy_data.sentence(small.run, small.results, small.device)
+
+
+def test_the_sentence_says_how_surely_it_throttles(hot):
+    throttled = hot.results["throttled_after_s"]
+    assert throttled.q05 < throttled.median < throttled.q95
+    assert energy_data.duration_text(throttled.q05) in energy_data.limit_sentence(hot)
+
+
+# ---- the charts
+
+
+def test_charts_show_the_run_with_its_band(hot):
+    chart = energy_data.temperature_chart(hot)
+    (line,) = chart.series
+    assert line.provenance is Provenance.PREDICTED
+    assert line.y[-1] == pytest.approx(hot.run.temp_c[-50:].mean(), abs=0.1)
+    assert np.nanmax(line.y) <= hot.run.temp_c.max() + 1e-9
+    assert np.all((line.low <= line.y) & (line.y <= line.high))
+    assert {rule.name for rule in chart.rules} == {"throttles at 80 °C", "throttles"}
+    speed = energy_data.speed_chart(hot)
+    assert speed.series[0].y[0] == pytest.approx(hot.device.levels.tokens_s[-1])
+    assert speed.series[0].y[-1] < speed.series[0].y[0]
+
+
+def test_a_run_that_has_ended_has_no_speed_and_no_temperature_any_more():
+    melts = hold(PI, CATALOGUE, None, Around(ambient=60.0, duration=3600.0, cooling="bare"))
+    ended = min(run.time_s[-1] for run in melts.runs)
+    assert ended < 3600
+    low = energy_data.speed_chart(melts).series[0].low
+    assert low[-1] == 0 < low[0]
+
+
+def test_without_a_battery_the_card_says_so():
+    chart = energy_data.battery_chart(hold(PI, CATALOGUE, None, Around(duration=600.0)))
+    assert "No battery" in chart.message
+
+
+def test_knees_lie_on_the_curve_and_those_at_the_edge_say_so(hot):
+    chart = energy_data.dvfs_chart(hot)
+    watts = chart.series[0].x
+    assert all(np.isclose(watts, rule.at).any() for rule in chart.rules)
+    assert "at the end of the table" in energy_data.knee_text(Knee(0, 1e9, 1e9, 1e9, True))
+    assert energy_data.knee_text(Absent("no knee: straight")) == "no knee: straight"
+    assert hot.knees["performance_per_watt"].q05_hz <= hot.knees["performance_per_watt"].clock_hz
+
+
+# ---- the view
+
+
+def test_the_view_says_what_the_simulation_says(view, store):
+    found = hold(store.point, CATALOGUE, None, Around())
+    assert view.sentence.text() == energy_data.sentence(found.run, found.results, found.device)
+    assert "idle" in view._bars.accessibleDescription()
+    assert view.cards["energy.charge"].chart.message
+
+
+def test_terms_add_up_to_the_mean_power(view, store):
+    found = hold(store.point, CATALOGUE, None, Around())
+    assert sum(bar.value for bar in view._bars._bars) == pytest.approx(found.run.power_w.mean(), rel=1e-3)
+
+
+def test_settings_are_controls_with_undo(view, store, qtbot):
+    for path in ("energy.ambient", "energy.battery", "energy.duration", "energy.cooling", "energy.profile"):
+        control = view.findChild(QWidget, path)
+        assert control is not None
+        assert control.accessibleName()
+    field = view.findChild(QWidget, "energy.battery")
+    before = view.sentence.text()
+    field.setText("56")
+    field.setModified(True)
+    field.editingFinished.emit()
+    assert store.get("energy.battery") == 56 * 3600.0
+    qtbot.waitUntil(lambda: "battery lasts" in view.sentence.text(), timeout=10_000)
+    view._stack.undo()
+    assert store.get("energy.battery") is None
+    assert field.text() == ""
+    qtbot.waitUntil(lambda: view.sentence.text() == before, timeout=10_000)
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "says"),
+    [
+        ("energy.ambient", "200", "from -20 to 60 deg C"),
+        ("energy.duration", "1000 h", "from 1 min to 72 h"),
+        ("energy.battery", "much", "such as 56 Wh"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(view, store, path, typed, says):
+    field, before = view.findChild(QWidget, path), store.get(path)
+    field.setText(typed)
+    field.setModified(True)
+    field.editingFinished.emit()
+    assert says in view._wrong.text()
+    assert store.get(path) == before
+
+
+def test_a_workload_that_is_gone_is_said(view, store, qtbot, tmp_path):
+    store.set("energy.profile", str(tmp_path / "none.toml"))
+    qtbot.waitUntil(lambda: "none.toml" in view.sentence.text(), timeout=10_000)
+    assert view.sentence.text().startswith("There is no answer")
+
+
+def test_a_board_without_power_says_why(view, store, qtbot):
+    store.set("point", OperatingPoint(board="apple_m1", runtime="llamacpp_gpu", weights="q4_0", kv="fp16"))
+    qtbot.waitUntil(lambda: "energy per byte" in view.sentence.text(), timeout=10_000)
+
+
+def test_choices_of_the_resources_have_names():
+    assert set(coolings()) == {"bare", "heatsink", "fan"}
+    assert "steady" in workloads()
+
+
+# ---- work in the background
+
+
+def test_only_the_newest_wish_is_answered_and_errors_are_handed_over(qtbot, qapp):
+    work, got, gate = Background(qapp), [], threading.Event()
+    work.run(lambda: gate.wait(10), got.append)
+    for i in range(5):
+        work.run(lambda i=i: i, got.append)
+    gate.set()
+    qtbot.waitUntil(lambda: not work.busy, timeout=10_000)
+    assert got == [4]
+
+    def fail():
+        raise ValueError("one sentence")
+
+    work.run(fail, got.append)
+    qtbot.waitUntil(lambda: len(got) == 2, timeout=10_000)
+    assert str(got[1]) == "one sentence"
+
+
+def test_work_runs_off_the_gui_thread(qtbot, qapp):
+    work, seen = Background(qapp), []
+    work.run(threading.get_ident, seen.append)
+    qtbot.waitUntil(lambda: bool(seen), timeout=10_000)
+    assert seen[0] != threading.get_ident()
