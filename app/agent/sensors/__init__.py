@@ -14,15 +14,23 @@ from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
 from app.agent.files import text
-from app.agent.sensors import cnmon, horizon, npu_smi, nvidia, pi, powermetrics, tegrastats
-from app.agent.sensors.adreno import adreno
-from app.agent.sensors.battery import batteries
-from app.agent.sensors.devfreq import devfreq, emc
-from app.agent.sensors.ina import ina3221
-from app.agent.sensors.proc import cpu_times, load, memory
-from app.agent.sensors.rapl import rapl
-from app.agent.sensors.rknpu import rknpu
-from app.agent.sensors.sysfs import cpu_clocks, hwmon_power, temperatures
+from app.agent.sensors import (
+    adreno,
+    battery,
+    cnmon,
+    devfreq,
+    horizon,
+    ina,
+    npu_smi,
+    nvidia,
+    pi,
+    powermetrics,
+    proc,
+    rapl,
+    rknpu,
+    sysfs,
+    tegrastats,
+)
 from app.agent.sensors.tools import Tool, ToolSensor, find_tool
 from app.agent.sensors.totals import mark
 
@@ -30,8 +38,8 @@ TOOL_PATIENCE_S = 0.4
 """How long the first catalogue waits for tools; a tool that is slower appears in a later one."""
 
 _FILES: Tuple[Callable[[Path], Tuple[List[Sensor], List[Channel]]], ...] = (
-    *(cpu_clocks, cpu_times, memory, load, temperatures, rapl, ina3221, hwmon_power, devfreq, emc, rknpu),
-    *(horizon.bpu, adreno, pi.throttle, batteries),
+    *(sysfs.cpu_clocks, proc.cpu_times, proc.memory, proc.load, sysfs.temperatures, rapl.find, ina.find),
+    *(sysfs.hwmon_power, devfreq.find, devfreq.emc, rknpu.find, horizon.bpu, adreno.find, pi.throttle, battery.find),
 )
 
 

@@ -47,7 +47,7 @@ class GpuBusy:
         return (self._parse(self.file.read() or b""),)
 
 
-def adreno(root: Path) -> Tuple[List[Sensor], List[Channel]]:
+def find(root: Path) -> Tuple[List[Sensor], List[Channel]]:
     """Return load, clock and temperature of the Adreno GPU."""
     base = root / "sys/class/kgsl/kgsl-3d0"
     if not base.exists():

@@ -39,7 +39,7 @@ class Battery:
         return (0.0 if size == 0 else size * sign,)
 
 
-def batteries(root: Path) -> tuple[list[Sensor], list[Channel]]:
+def find(root: Path) -> tuple[list[Sensor], list[Channel]]:
     """Return the batteries that feed the machine; those of mice and keyboards have the scope "Device"."""
     sensors: list[Sensor] = []
     absent: list[Channel] = []

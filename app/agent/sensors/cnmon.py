@@ -6,7 +6,7 @@ import math
 import re
 from typing import Optional
 
-from app.agent.sensors.reading import Parsed, number
+from app.agent.sensors.reading import Parsed, number, rows
 
 ARGV = ("cnmon",)
 
@@ -16,6 +16,7 @@ _SECOND = re.compile(
     r" *\|[^|]{1,60}",
     re.ASCII,
 )
+_HEADING = re.compile(r"CNMON v|Card  +VF|Fan  +Temp|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Processes|No running")
 _MIB = 1024.0**2
 
 
@@ -23,9 +24,9 @@ def parse(text: str) -> Parsed:
     """Return the fields of the whole table; digits that are masked (``xxxxx``) are NaN."""
     parsed = Parsed()
     first: "Optional[re.Match[str]]" = None
-    for line in text[:65536].splitlines():
-        row = line.strip().strip("|").strip()
-        if not row or set(row) <= set("+-=| ") or parsed.full:
+    for line in rows(text, parsed):
+        row = line.strip("|").strip()
+        if set(row) <= set("+-=| ") or _HEADING.match(row):
             continue
         begins = _FIRST.fullmatch(row)
         second = None if begins or first is None else _SECOND.fullmatch(row)

@@ -34,7 +34,7 @@ _INTERVAL_NS = 10_000_000
 def parse_load(raw: str, per_mille: bool = False) -> Parsed:
     """Return ``busy_frac`` of one load file, and ``clock_hz`` where it names one; 0 Hz is a clock that stands still."""
     parsed = Parsed()
-    shown = raw[:200].replace("\0", "").strip()
+    shown = raw[:200].strip(" \t\r\n\0")
     match = _LOAD.fullmatch(shown)
     if match is None:
         parsed.note(shown)
@@ -70,7 +70,7 @@ def subject(name: str) -> str:
     return _SUBJECTS.get(name, word(name))
 
 
-def devfreq(root: Path) -> Tuple[List[Sensor], List[Channel]]:
+def find(root: Path) -> Tuple[List[Sensor], List[Channel]]:
     """Return clock and load of each devfreq device."""
     sensors: List[Sensor] = []
     absent: List[Channel] = []

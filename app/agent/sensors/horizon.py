@@ -13,7 +13,7 @@ from typing import List, Sequence, Tuple
 
 from app.agent.channel import Channel, Gauge, Sensor, word
 from app.agent.files import KernelFile, why_unreadable
-from app.agent.sensors.reading import Parsed, number
+from app.agent.sensors.reading import Parsed, number, rows
 
 ARGV = ("hrut_somstatus",)
 
@@ -29,9 +29,9 @@ def parse(text: str) -> Parsed:
     """Return the fields of the whole output."""
     parsed = Parsed()
     columns: List[str] = []
-    for line in text[:65536].splitlines():
-        row = re.sub(r"^(?:-e\s+)?", "", line.strip())
-        if not row or row.strip("=").isdigit() or parsed.full:
+    for line in rows(text, parsed):
+        row = re.sub(r"^-e\s+", "", line)
+        if row.strip("=").isdigit():
             continue
         words = row.split()
         if len(row) < 100 and all(_COLUMN.fullmatch(word) for word in words):

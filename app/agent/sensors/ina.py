@@ -64,7 +64,7 @@ class RailJp4:
         return [file.number() * 1e-3 for file in self._files]
 
 
-def ina3221(root: Path) -> Tuple[List[Sensor], List[Channel]]:
+def find(root: Path) -> Tuple[List[Sensor], List[Channel]]:
     """Return the rails of all INA3221, whichever driver shows them."""
     sensors: List[Sensor] = []
     absent: List[Channel] = []

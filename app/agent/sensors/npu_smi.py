@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 
-from app.agent.sensors.reading import Parsed, number
+from app.agent.sensors.reading import Parsed, number, rows
 
 ARGV = ("npu-smi", "info")
 
@@ -26,6 +26,7 @@ _SECOND = re.compile(
     re.ASCII,
 )
 _PAIR = re.compile(r"(\d+) */ *(\d+)", re.ASCII)
+_HEADING = re.compile(r"npu-smi [\d.]|NPU  +\w|Chip  +\w|No running processes")
 _MIB = 1024.0**2
 _MEMORIES = ("memory", "hbm")
 
@@ -34,9 +35,9 @@ def parse(text: str) -> Parsed:
     """Return the fields of the whole table, ``npu0_0.power_w`` being that of chip 0 of NPU 0."""
     parsed = Parsed()
     first = None
-    for line in text[:65536].splitlines():
-        row = line.strip().strip("|").strip()
-        if not row or set(row) <= set("+-=| ") or parsed.full:
+    for line in rows(text, parsed):
+        row = line.strip("|").strip()
+        if set(row) <= set("+-=| ") or _HEADING.match(row):
             continue
         begins = _FIRST.fullmatch(row)
         second = None if begins or first is None else _SECOND.fullmatch(row)

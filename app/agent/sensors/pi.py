@@ -15,7 +15,7 @@ from typing import Dict, List, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor, word
 from app.agent.files import KernelFile, why_unreadable
-from app.agent.sensors.reading import Parsed, number
+from app.agent.sensors.reading import Parsed, number, rows
 
 ARGV = ("vcgencmd", "pmic_read_adc")
 ESTIMATE = (1.1451, 0.5879)
@@ -35,10 +35,9 @@ def parse_pmic(text: str) -> Parsed:
     """Return voltage, current and power of each rail and the estimated power of the board."""
     parsed = Parsed()
     rails: Dict[str, Dict[str, Tuple[float, str]]] = {}
-    for line in text[:65536].splitlines():
-        row = line.strip()
+    for row in rows(text, parsed):
         match = _FIELD.fullmatch(row)
-        if match is None or match["kind"] != match["unit"] or parsed.full:
+        if match is None or match["kind"] != match["unit"]:
             parsed.note(row)
             continue
         rail, value = word(match["name"]), number(match["value"])
@@ -59,7 +58,7 @@ def parse_pmic(text: str) -> Parsed:
 def parse_throttled(text: str) -> Parsed:
     """Return each throttle bit as 0 or 1; bits without a meaning are notes."""
     parsed = Parsed()
-    raw = text[:200].replace("\0", "").strip()
+    raw = text[:200].strip(" \t\r\n\0")
     match = _THROTTLED.fullmatch(raw)
     if match is None:
         parsed.note(raw)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from app.agent.channel import word
-from app.agent.sensors.reading import MAX_NOTE_CHAR, Parsed, number
+from app.agent.sensors.reading import MAX_NOTE_CHAR, Parsed, number, rows
 
 ARGV = ("powermetrics", "--samplers", "cpu_power,gpu_power,thermal", "-i", "200")
 BLOCK = "*** Sampled system activity"
@@ -18,6 +18,7 @@ BLOCK = "*** Sampled system activity"
 _FIELD = re.compile(
     r"(?P<name>[A-Za-z][^:]{0,80}?) *: *(?P<value>\d*\.?\d+) ?(?P<unit>mW|W|MHz|%)(?: \(.{0,2000}\))?", re.ASCII
 )
+_HEADING = re.compile(r"\*|Machine model:|OS version:|Boot arguments:|Boot time:")
 _COMBINED = "Combined Power"
 _UNITS = {"mW": ("W", 1e-3), "W": ("W", 1.0), "MHz": ("Hz", 1e6), "%": ("frac", 0.01)}
 _SUFFIX = {"W": "power_w", "Hz": "clock_hz", "frac": "frac"}
@@ -26,9 +27,8 @@ _SUFFIX = {"W": "power_w", "Hz": "clock_hz", "frac": "frac"}
 def parse(text: str) -> Parsed:
     """Return the fields of one block."""
     parsed = Parsed()
-    for line in text[:65536].splitlines():
-        row = line.strip()
-        if not row or row.startswith("*") or parsed.full:
+    for row in rows(text, parsed):
+        if _HEADING.match(row):
             continue
         match = _FIELD.fullmatch(row)
         if match is None:

@@ -61,7 +61,7 @@ class EnergyCounter:
         self._last = (t_ns, count)
 
 
-def rapl(root: Path) -> tuple[list[Sensor], list[Channel]]:
+def find(root: Path) -> tuple[list[Sensor], list[Channel]]:
     """Return the RAPL domains of Intel and AMD processors: the readable ones, and the others with the reason."""
     sensors: list[Sensor] = []
     absent: list[Channel] = []

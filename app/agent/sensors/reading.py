@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Dict, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple
 
 MAX_FIELDS = 256
 MAX_NOTES = 64
 MAX_NOTE_CHAR = 200
+MAX_ROWS = 400
+MAX_ROW_CHAR = 1000
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 
@@ -52,6 +54,18 @@ class Parsed:
             self.notes.append(shortened(raw))
         elif len(self.notes[-1]) < MAX_NOTE_CHAR:
             self.notes[-1] = shortened(self.notes[-1] + " " + raw)
+
+
+def rows(text: str, parsed: Parsed) -> Iterator[str]:
+    """Give the lines of a table without their ends and the blank ones; what no table holds becomes a note."""
+    lines = text.split("\n", MAX_ROWS)
+    if len(lines) > MAX_ROWS:
+        parsed.note(lines.pop())
+    for line in lines:
+        if len(line) > MAX_ROW_CHAR or parsed.full:
+            parsed.note(line)
+        elif line and not line.isspace():
+            yield line.strip()
 
 
 def shortened(raw: str) -> str:

@@ -26,7 +26,7 @@ _PREFIX = re.compile(r"NPU load:\s*(?=Core)", re.ASCII)
 def parse(text: str) -> Parsed:
     """Return ``npu0.busy_frac`` ... of the cores, or ``npu.busy_frac`` where the file has one number."""
     parsed = Parsed()
-    for item in _PREFIX.sub("", text[:4096]).replace("\0", "").strip().split(","):
+    for item in _PREFIX.sub("", text[:4096]).strip(" \t\r\n\0").split(","):
         core, whole = _CORE.fullmatch(item.strip()), _WHOLE.fullmatch(item.strip())
         match = core or whole
         if match is None:
@@ -63,7 +63,7 @@ class NpuLoad:
         return [values[c.key].value if c.key in values else math.nan for c in self.channels]
 
 
-def rknpu(root: Path) -> Tuple[List[Sensor], List[Channel]]:
+def find(root: Path) -> Tuple[List[Sensor], List[Channel]]:
     """Return the load of the NPU of a Rockchip board; its clock is among the devfreq devices."""
     path = root / "sys/kernel/debug/rknpu/load"
     has_npu = any((root / "sys/class/devfreq").glob("*npu*")) or (root / "sys/module/rknpu").exists()

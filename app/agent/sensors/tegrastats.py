@@ -99,16 +99,20 @@ def _memory(match: Match[str], parsed: Parsed) -> None:
 
 
 def _cores(match: Match[str], parsed: Parsed) -> None:
-    """An unplugged core has neither load nor clock: both are NaN, and its column stays."""
-    for i, core in enumerate(match["cores"].split(",")):
-        found = _CORE.fullmatch(core)
-        if found is None:
-            parsed.note(core)
-            continue
-        load = math.nan if found["off"] else _percent(found["load"])
-        parsed.add(f"cpu{i}.busy_frac", load, "frac", core)
-        if found["mhz"] is not None or (found["off"] and "@" in match["cores"]):
-            parsed.add(f"cpu{i}.clock_hz", math.nan if found["off"] else number(found["mhz"]) * 1e6, "Hz", core)
+    """An unplugged core has neither load nor clock: both are NaN, and its column stays.
+
+    One core that is not understood leaves the number of all after it in doubt: the list becomes a note.
+    """
+    cores = match["cores"].split(",")
+    found = [_CORE.fullmatch(core) for core in cores]
+    if None in found:
+        parsed.note(match.group())
+        return
+    for i, (core, one) in enumerate(zip(cores, found)):
+        assert one is not None
+        parsed.add(f"cpu{i}.busy_frac", math.nan if one["off"] else _percent(one["load"]), "frac", core)
+        if one["mhz"] is not None or (one["off"] and "@" in match["cores"]):
+            parsed.add(f"cpu{i}.clock_hz", math.nan if one["off"] else number(one["mhz"]) * 1e6, "Hz", core)
     if match["cores_mhz"] is not None:
         parsed.add("cpu.clock_hz", number(match["cores_mhz"]) * 1e6, "Hz", match.group())
 
