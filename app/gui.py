@@ -59,6 +59,8 @@ class Options:
     preset: Path | None = None
     size: tuple[int, int] | None = None
     theme: str | None = None
+    attach: str = "this"
+    ssh_config: Path | None = None
 
 
 def check_platform(*, headless: bool) -> None:

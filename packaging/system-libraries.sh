@@ -2,7 +2,7 @@
 # Make sure that the system libraries Qt needs are there, on Debian and Ubuntu.
 # Installs what is missing where it may (root, or sudo without a password), else prints the one command to type.
 # Usage: system-libraries.sh [offscreen | tests]
-#   offscreen: only what a window without a screen needs; tests: that, and a compiler for the reference runtime
+#   offscreen: only what a window without a screen needs; tests: that, a compiler for the reference runtime, an ssh server
 set -eu
 
 offscreen="libEGL.so.1:libegl1 libGL.so.1:libgl1 libxkbcommon.so.0:libxkbcommon0 libfontconfig.so.1:libfontconfig1
@@ -30,6 +30,13 @@ else
     missing="$missing fontconfig fonts-dejavu-core"
 fi
 if [ "${1:-}" = tests ] && ! command -v c++ >/dev/null 2>&1; then missing="$missing g++"; fi
+sshd=$(PATH="$PATH:/sbin:/usr/sbin" command -v sshd || true)
+if [ "${1:-}" = tests ]; then
+    [ -n "$sshd" ] || missing="$missing openssh-server"
+    for tool in ssh:openssh-client openssl:openssl; do
+        command -v "${tool%%:*}" >/dev/null 2>&1 || missing="$missing ${tool##*:}"
+    done
+fi
 python=${PYTHON:-python3}
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     # of this very Python: python3-venv serves only the system's own
@@ -55,6 +62,16 @@ fi
 echo "Installing system libraries:$missing"
 # Ubuntu 24.04 and Debian 13 renamed some libraries; take the new name where the old one is gone
 $sudo env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+case "$missing" in
+*openssh-server*)
+    # the tests start a server of their own as this user; the package's must not open this machine to others
+    $sudo mkdir -p /etc/systemd/system
+    for unit in ssh.service ssh.socket; do
+        [ -e "/etc/systemd/system/$unit" ] || $sudo ln -s /dev/null "/etc/systemd/system/$unit"
+    done
+    echo "The system's own ssh server stays off; systemctl unmask ssh.service ssh.socket lets it start"
+    ;;
+esac
 packages=""
 for name in $missing; do
     if apt-cache show "$name" >/dev/null 2>&1; then packages="$packages $name"; else packages="$packages ${name}t64"; fi

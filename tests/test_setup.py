@@ -65,10 +65,12 @@ def test_with_permission_it_installs_what_is_missing_under_the_name_that_exists(
     assert "libegl1" in installed
 
 
-def test_tests_need_a_compiler(bare):
+def test_tests_need_a_compiler_and_ssh(bare):
     done = run(bare, "tests")
-    assert "g++" in done.stderr
-    assert "g++" not in run(bare, "offscreen").stderr
+    plain = run(bare, "offscreen")
+    for package in ("g++", "openssh-client", "openssl"):
+        assert package in done.stderr
+        assert package not in plain.stderr
 
 
 def test_a_python_without_venv_gets_the_package_of_its_own_version(bare):

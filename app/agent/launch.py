@@ -52,7 +52,9 @@ def see_site_packages() -> None:
 
     It goes to the end of the path: nothing of it can stand in for the standard library or for the agent.
     """
-    for folder in [*site.getsitepackages(), site.getusersitepackages()]:
+    prefix = os.path.dirname(os.path.dirname(sys.executable))
+    own = site.getsitepackages([prefix]) if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else []
+    for folder in [*own, *site.getsitepackages(), site.getusersitepackages()]:
         if folder not in sys.path and os.path.isdir(folder):
             sys.path.append(folder)
 

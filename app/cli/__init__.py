@@ -35,6 +35,7 @@ COMMANDS = {
     "boards": "list the boards in the catalogue, with the source of each number",
     "models": "list the models in the catalogue, with the source of each number",
     "published": "list what the two articles print, what it gives as written, and what physics says",
+    "attach": "open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock",
     "doctor": "say what this machine can run and measure, and what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output",
     "bench": "time Trilemma itself: engine, start, simulate",

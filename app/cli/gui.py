@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from app.cli.output import UserError, print_json
+from app.cli.target import add_target_options, target_from
 from app.gui import CannotStart, Options
 from app.gui import run as run_dashboard
 
@@ -14,6 +15,7 @@ THEMES = ("system", "light", "dark")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the dashboard."""
+    add_target_options(parser)
     parser.add_argument("--preset", type=Path, metavar="FILE", help="open this preset")
     parser.add_argument("--size", type=_size, metavar="WxH", help="size of the window in pixels, such as 1600x1000")
     parser.add_argument("--theme", choices=THEMES, help="colours; system follows the desktop")
@@ -25,18 +27,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the dashboard until it is closed, or until its picture is saved."""
-    from app.model.files import FileError
-
     if args.seconds is not None and args.screenshot is None:
         raise UserError("--seconds says when to take the picture: expected --screenshot FILE beside it")
-    options = Options(args.screenshot, args.seconds, args.preset, args.size, args.theme)
-    try:
-        status = run_dashboard(options)
-    except (CannotStart, FileError) as error:
-        raise UserError(str(error)) from error
+    target_from(args.attach, args.ssh_config)  # what names no board is said before a window opens
+    options = Options(args.screenshot, args.seconds, args.preset, args.size, args.theme, args.attach, args.ssh_config)
+    status = open_gui(options)
     if args.json and args.screenshot is not None:
         print_json({"screenshot": str(args.screenshot)})
     return status
+
+
+def open_gui(options: Options) -> int:
+    """Run the dashboard; return its exit status.
+
+    Raises
+    ------
+    UserError
+        It cannot start.
+    """
+    from app.model.files import FileError
+
+    try:
+        return run_dashboard(options)
+    except (CannotStart, FileError) as error:
+        raise UserError(str(error)) from error
 
 
 def _size(text: str) -> tuple[int, int]:

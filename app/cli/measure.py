@@ -1,4 +1,4 @@
-"""`trilemma measure`: run an operating point on this machine and print what it really does."""
+"""`trilemma measure`: run an operating point on the board, this machine by default, and print what it really does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.predict import UNITS
 from app.cli.progress import ProgressLine
-from app.cli.taught import posterior_for, this_machine
+from app.cli.target import add_target_options, target_from
+from app.cli.taught import posterior_for
 from app.client.blocking import AttachedBoard, LinkError
-from app.client.transport import LocalTransport
+from app.client.target import Target
 from app.model.bandwidth import measured_here
 from app.model.files import FileError
 from app.model.machine import machine_key
@@ -39,6 +40,7 @@ MORE_UNITS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the operating point, and another model file."""
+    add_target_options(parser)
     add_point_arguments(parser)
     add_model_file_argument(parser)
 
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
     try:
-        measurement = _measure(point, args.model_file, catalogue)
+        measurement = _measure(target_from(args.attach, args.ssh_config), point, args.model_file, catalogue)
     except LinkError as error:
         raise UserError(str(error)) from error
     notes = list(measurement.body.get("notes", []))
@@ -59,21 +61,21 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"point": point_record(point), **measurement.body, "notes": notes, "time_utc": measurement.time_utc})
     else:
-        _print(measurement, _predicted(point, catalogue), notes)
+        _print(measurement, _predicted(point, catalogue, measurement.machine), notes)
     return 0
 
 
-def _predicted(point: OperatingPoint, catalogue: Catalogue) -> Prediction:
+def _predicted(point: OperatingPoint, catalogue: Catalogue, machine: str) -> Prediction:
     """Return what the board is expected to do, with its bandwidth as it was measured last."""
     try:
-        catalogue = measured_here(catalogue, this_machine())
+        catalogue = measured_here(catalogue, machine)
     except FileError as error:
         raise UserError(str(error)) from error
-    return predict(point, catalogue, posterior_for(point, catalogue))
+    return predict(point, catalogue, posterior_for(point, catalogue, machine))
 
 
-def _measure(point: OperatingPoint, model_file: Path | None, catalogue: Catalogue) -> Measurement:
-    with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
+def _measure(target: Target, point: OperatingPoint, model_file: Path | None, catalogue: Catalogue) -> Measurement:
+    with AttachedBoard(target) as board, ProgressLine() as line:
         check_measurable(point, catalogue, board.hello, model_file)
         path = None if model_file is None else str(model_file.resolve())
         body = board.measure(point_record(point), WHAT, line.show, model_file=path)

@@ -36,8 +36,10 @@ def catalogue_here() -> Catalogue:
         raise UserError(str(error)) from error
 
 
-def posterior_for(point: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
-    """Return what this machine's measurements teach about the point's runtime and power mode; None where nothing.
+def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Posterior | None:
+    """Return what a machine's measurements teach about the point's runtime and power mode; None where nothing.
+
+    `machine` is its key; this machine by default.
 
     Raises
     ------
@@ -47,7 +49,7 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue) -> Posterior | No
     if point.board != "this":
         return None
     try:
-        saved, _ = load_measurements(measurements_file(), this_machine())
+        saved, _ = load_measurements(measurements_file(), machine or this_machine())
     except FileError as error:
         raise UserError(str(error)) from error
     points = [p for p in measured_points(saved, catalogue) if _same(p.point, point, catalogue)]

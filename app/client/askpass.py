@@ -43,6 +43,7 @@ class Desk:
         self._socket.bind(str(self._folder / "socket"))
         self._socket.listen()
         self._open = True
+        self._asking: socket.socket | None = None
         threading.Thread(target=self._serve, name="askpass", daemon=True).start()
 
     def environment(self) -> dict[str, str]:
@@ -51,10 +52,12 @@ class Desk:
         return variables if os.environ.get("DISPLAY") else {**variables, "DISPLAY": ":none"}
 
     def close(self) -> None:
-        """Answer nothing any more, and remove the folder."""
+        """Answer nothing any more, a question that is open neither, and remove the folder."""
         self._open = False
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        for end in (self._asking, self._socket):
+            if end is not None:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -64,6 +67,7 @@ class Desk:
                 asking, _ = self._socket.accept()
             except OSError:
                 return
+            self._asking = asking
             with asking, contextlib.suppress(OSError):
                 kind, _, prompt = asking.recv(MAX_BYTE).decode("utf-8", "replace").partition("\n")
                 answer = self._ask(prompt, is_secret(prompt, kind))

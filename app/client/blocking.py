@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from app.client.clock import Reading
 from app.client.events import Catalogue, Channel, Connected, Disconnected, Event, Failed, Progress, Result
 from app.client.session import Session
 from app.client.transport import Transport
@@ -58,11 +59,12 @@ class AttachedBoard:
         self.channels: tuple[Channel, ...] = ()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._session = Session(open_transport, self._events.put)
+        self._patience_s = getattr(open_transport, "patience_s", ATTACH_S)
 
     def __enter__(self) -> Self:
         self._session.start()
         try:
-            self._wait_for(Catalogue, ATTACH_S)
+            self._wait_for(Catalogue, self._patience_s)
         except BaseException:
             self._session.stop()
             raise
@@ -75,7 +77,12 @@ class AttachedBoard:
 
     def wait_for_periods(self) -> None:
         """Wait until the catalogue carries the native periods of the quick sensors."""
-        self._wait_for(Catalogue, PERIODS_S)
+        with contextlib.suppress(LinkError):  # a recording has them from the start
+            self._wait_for(Catalogue, PERIODS_S)
+
+    def clock(self) -> Reading:
+        """Return how the board's clock stands now."""
+        return self._session.clock.at(time.monotonic_ns())
 
     def measure(
         self,

@@ -1,0 +1,111 @@
+"""``trilemma attach``: open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from app.cli.doctor import channel_record, channel_rows, words
+from app.cli.output import UserError, print_json, print_table
+from app.cli.target import FORMS, add_ssh_config, target_from
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.target import Target
+from app.views.format import quantity_text
+
+CLOCK_S = 1.5
+"""How long a probe listens to the pings: the first twenty come within two seconds."""
+
+EXAMPLE = """examples:
+  trilemma attach user@orin                         the dashboard, on that board
+  trilemma attach user@orin --probe --json          what it is and what it can, then end
+  trilemma attach tls://orin --probe                over TLS, after trilemma pair user@orin"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the target and what to do with it."""
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
+    parser.add_argument("target", metavar="TARGET", help=FORMS)
+    add_ssh_config(parser)
+    parser.add_argument("--probe", action="store_true", help="print board, state, channels and clock bound, then end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Probe the board, or open the dashboard on it."""
+    target = target_from(args.target, args.ssh_config)
+    if not args.probe:
+        if args.json:
+            raise UserError("--json prints what a probe finds: expected --probe beside it")
+        from app.cli.gui import open_gui
+        from app.gui import Options
+
+        return open_gui(Options(attach=args.target, ssh_config=args.ssh_config))
+    try:
+        report = probe(target)
+    except LinkError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(report)
+    else:
+        _print(report)
+    return 0
+
+
+def probe(target: Target) -> dict[str, Any]:
+    """Attach a board, look at it for a moment and detach it.
+
+    Raises
+    ------
+    LinkError
+        If it cannot be attached.
+    """
+    began_s = time.monotonic()
+    with AttachedBoard(target) as board:
+        attach_s = time.monotonic() - began_s
+        board.wait_for_periods()
+        time.sleep(max(0.0, CLOCK_S - (time.monotonic() - began_s - attach_s)))
+        reading = board.clock()
+        hello, channels = board.hello, board.channels
+    return {
+        "target": target.text,
+        "attach_s": attach_s,
+        "agent": {"version": hello["agent"], "protocol": f"{hello['protocol']}.{hello.get('minor', 0)}"},
+        "simulated": bool(hello.get("simulated", False)),
+        "board": hello["board"],
+        "state": hello.get("state", {"absent": "its agent says nothing about its state"}),
+        "can": hello["can"],
+        "models": hello["models"] or {"absent": "no model file"},
+        "clock": {"offset_s": reading.offset_s, "bound_s": reading.bound_s}
+        if reading.bound_s < float("inf")
+        else {"absent": "no ping was answered in time"},
+        "channels": [channel_record(channel) for channel in channels],
+    }
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    board, agent, clock = report["board"], report["agent"], report["clock"]
+    name = str(board.get("name", "unknown"))
+    rows = [
+        ("board", f"{name}, {board.get('n_threads', '?')} threads, {board.get('os', 'unknown system')}"),
+        ("attached in", quantity_text(report["attach_s"], "s")),
+        ("agent", f"{agent['version']}, protocol {agent['protocol']}"),
+    ]
+    if report["simulated"]:
+        rows.append(("simulated", "every number of this board is simulated"))
+    state = report["state"]
+    rows += [("state", words(state))] if "absent" in state else [(key, _state(value)) for key, value in state.items()]
+    rows += [(f"can {key}", words(value)) for key, value in report["can"].items() if isinstance(value, Mapping)]
+    rows += [(f"can {key}", "yes") for key, value in report["can"].items() if value is True]
+    bound = words(clock) if "absent" in clock else f"known within {quantity_text(clock['bound_s'], 's')}"
+    rows.append(("clock", bound))
+    print_table([(key.replace("_", " "), value) for key, value in rows] + channel_rows(report["channels"]))
+
+
+def _state(entry: Any) -> str:
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    if "absent" in entry:
+        return words(entry)
+    warning = entry.get("warning")
+    return f"{entry.get('value')}" + (f": {warning}" if warning else "")

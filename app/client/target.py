@@ -1,0 +1,133 @@
+"""What a user writes for a board, made into something that opens a link to it.
+
+=====================  =============================================================================
+``this``               this machine
+``[user@]host``        over ssh; a host of ssh's configuration too, or ``ssh://[user@]host[:port]``
+``tls://host[:port]``  an agent that serves there, paired before (``trilemma pair``)
+``tcp://localhost:p``  an agent that serves on this machine, with the token in its file
+``unix:PATH``          an agent that serves at a Unix socket of this machine
+``sim:KEY``            a simulated board
+a file                 a recording
+=====================  =============================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from app import LAUNCHER
+from app.client.askpass import Ask
+from app.client.ssh import PERSON_S, SshTarget, SshTransport
+from app.client.transport import LocalTransport, Transport
+
+THIS = "this"
+REACH_S = 0.8
+
+
+@dataclass(frozen=True)
+class Target:
+    """A board that can be attached; calling it opens a link.
+
+    Attributes
+    ----------
+    text
+        As the user wrote it.
+    name
+        For people: "this machine", "orin".
+    reachable
+        Tells within a second whether it can be reached; None where only an attempt can.
+    patience_s
+        How long opening may take until the agent's first word.
+    """
+
+    text: str
+    name: str
+    opener: Callable[[], Transport]
+    reachable: Callable[[], bool] | None = None
+    patience_s: float = 15.0
+
+    def __call__(self) -> Transport:
+        """Open a link.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened; `app.client.transport.OpenError` says in a sentence why.
+        """
+        return self.opener()
+
+
+def open_target(text: str, *, ssh_config: Path | None = None, ask: Ask | None = None) -> Target:
+    """Return the board that `text` names.
+
+    Parameters
+    ----------
+    text
+        See this module.
+    ssh_config
+        For ssh, in place of the user's configuration.
+    ask
+        Answers ssh's questions; None lets ssh ask on the terminal.
+
+    Raises
+    ------
+    ValueError
+        If it names none; one sentence.
+    """
+    text = text.strip()
+    if text in ("", THIS):
+        return Target(THIS, "this machine", LocalTransport)
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme == "sim":
+        return _simulated(rest)
+    if scheme != "ssh" and (os.sep in text or Path(text).is_file()):
+        return _recording(text)
+    return _ssh(text, ssh_config, ask)
+
+
+def _ssh(text: str, config_file: Path | None, ask: Ask | None) -> Target:
+    where = SshTarget(text, config_file, ask)
+    if config_file is not None and not config_file.is_file():
+        raise ValueError(f"{config_file}: expected a configuration file of ssh, there is none")
+
+    @cache
+    def hop() -> tuple[str, int] | None:
+        return where.first_hop()
+
+    def reachable() -> bool:
+        first = hop()
+        return first is None or can_connect(*first)
+
+    name = text.removeprefix("ssh://").rpartition("@")[2]
+    return Target(text, name, lambda: SshTransport(where), reachable, PERSON_S)
+
+
+def can_connect(host: str, port: int) -> bool:
+    """Tell whether something accepts TCP connections there."""
+    try:
+        socket.create_connection((host, port), REACH_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _simulated(key: str) -> Target:
+    argv = (sys.executable, str(LAUNCHER), "simulate-board", key, "--stdio")
+    if not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise ValueError(f"sim:{key}: expected the key of a board, see trilemma boards")
+    return Target(f"sim:{key}", f"{key} (simulated)", lambda: LocalTransport(argv))
+
+
+def _recording(text: str) -> Target:
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise ValueError(f"{text}: expected a recording, there is no such file")
+    from app.client.replay import ReplayTransport
+
+    return Target(str(path), path.name, lambda: ReplayTransport(path))

@@ -1,0 +1,172 @@
+"""An OpenSSH server of the tests' own, on a port of the loopback, with a host for every habit that boards have."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 30.0
+ROOT = Path(__file__).resolve().parents[2]
+
+OLD_PYTHON = """#!/bin/sh
+shift 3
+exec {python} -I -S -c "import sys; sys.version_info = (3, 6, 9, 'final', 0); exec(sys.argv.pop(1))" "$@"
+"""
+"""A python3 that takes itself for one of JetPack 4."""
+
+RUN = 'exec {shell} -c "$SSH_ORIGINAL_COMMAND"'
+HABITS = {
+    "board": RUN.format(shell="sh"),
+    "noisy": "echo Welcome; echo 'last login: never' >&2; head -c 3000 /proc/cpuinfo; " + RUN.format(shell="bash"),
+    "ours": "export PATH=@venv:$PATH; " + RUN.format(shell="sh"),
+    "bare": "export HOME=@bare/home TMPDIR=@bare/tmp; cd @bare/home; " + RUN.format(shell="sh"),
+    "oldpython": "export PATH=@old; " + RUN.format(shell="/bin/sh"),
+    "nopython": "export PATH=@none; " + RUN.format(shell="/bin/sh"),
+    "broken": "echo the disk is gone >&2; exit 5",
+}
+"""Host of the client's configuration -> what its login shell does with a command."""
+
+
+class SshServer:
+    """sshd with a key for each of `HABITS`, and the client's configuration that knows them all."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.port = free_port()
+        self.config = folder / "ssh_config"
+        self.bare = folder / "bare"
+        for name in ("bare/home", "bare/tmp", "old", "none"):
+            (folder / name).mkdir(parents=True)
+        shim = folder / "old" / "python3"
+        shim.write_text(OLD_PYTHON.format(python=sys.executable))
+        shim.chmod(0o755)
+        for name in ("host", "other_host", "stranger", *HABITS):
+            self.key(name)
+        self.key("locked", "open sesame")
+        self._authorize()
+        self._configure()
+        self._process = None
+        self.start()
+
+    def key(self, name, passphrase=""):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", str(self.folder / f"{name}.key")]
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+
+    def public(self, name):
+        return " ".join((self.folder / f"{name}.key.pub").read_text().split()[:2])
+
+    def _authorize(self):
+        lines = [self.public("locked")]
+        for name, script in HABITS.items():
+            file = self.folder / f"shell-{name}"
+            places = {
+                "venv": Path(sys.executable).parent,
+                **{name: self.folder / name for name in ("old", "none", "bare")},
+            }
+            for word, place in places.items():
+                script = script.replace(f"@{word}", str(place))
+            file.write_text(f"#!/bin/sh\n{script}\n")
+            file.chmod(0o755)
+            lines.append(f'command="{file}" {self.public(name)}')
+        (self.folder / "authorized").write_text("\n".join(lines) + "\n")
+
+    def _configure(self):
+        (self.folder / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host.key\nPidFile none\nUsePAM no\n"
+            f"AuthorizedKeysFile {self.folder}/authorized\nStrictModes no\nPasswordAuthentication no\n"
+            "KbdInteractiveAuthentication no\nMaxStartups 100\n"
+        )
+        address = f"[127.0.0.1]:{self.port}"
+        (self.folder / "known").write_text(f"{address} {self.public('host')}\n")
+        (self.folder / "changed").write_text(f"{address} {self.public('other_host')}\n")
+        hosts = [(name, name, "known", "") for name in HABITS]
+        hosts += [("jumped", "board", "known", "ProxyJump board"), ("stranger", "stranger", "known", "")]
+        hosts += [
+            ("unknown", "board", "empty", ""),
+            ("changed", "board", "changed", ""),
+            ("locked", "locked", "known", ""),
+        ]
+        hosts += [("closed", "board", "known", f"Port {free_port()}")]
+        text = "".join(
+            f"Host {host}\n{more}\nIdentityFile {self.folder}/{key}.key\nUserKnownHostsFile {self.folder}/{known}\n"
+            for host, key, known, more in hosts
+        )
+        common = f"Host *\nHostName 127.0.0.1\nPort {self.port}\nIdentitiesOnly yes\nIdentityAgent none\n"
+        self.config.write_text(
+            text + "Host nowhere\nHostName nowhere.invalid\n" + common + "GlobalKnownHostsFile none\n"
+        )
+
+    def start(self):
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)  # where root's sshd confines itself
+        sshd = shutil.which("sshd") or "/usr/sbin/sshd"
+        argv = [sshd, "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        with (self.folder / "sshd.log").open("ab") as log:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log)
+        wait_until(lambda: answers(self.port))
+
+    def sessions(self):
+        """Return the process of sshd that serves each connection."""
+        return children(self._process.pid)
+
+    def cut(self):
+        """Kill every connection, as a board that reboots does."""
+        for pid in self.sessions():
+            signal_tree(pid, signal.SIGKILL, by_name=b"sshd")
+
+    def stop(self):
+        self.cut()
+        self._process.kill()
+        self._process.wait()
+
+
+def signal_tree(pid, number, by_name):
+    """Send a signal to a process and its descendants of a name."""
+    for child in children(pid):
+        signal_tree(child, number, by_name)
+    try:
+        if by_name in Path(f"/proc/{pid}/comm").read_bytes():
+            os.kill(pid, number)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+
+
+def children(pid):
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_until(condition):
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, "did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def ssh_server(tmp_path_factory):
+    server = SshServer(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.stop()
