@@ -167,7 +167,7 @@ class RampingBoard(threading.Thread):
 def test_the_agent_measures_what_the_board_spent(tmp_path, monkeypatch):
     script = tmp_path / "worker.py"
     script.write_text(WORKER.format(root=str(LAUNCHER.parent)))
-    monkeypatch.setattr(agent_main, "WORKER_ARGV", (sys.executable, str(script)))
+    monkeypatch.setattr(agent_main, "worker_argv", lambda: (sys.executable, str(script)))
     monkeypatch.setattr(agent_main.board, "why_no_measuring", lambda: "")
     board = RampingBoard(tmp_path / "root")
     board.start()
