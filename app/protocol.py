@@ -29,8 +29,11 @@ Client to agent:
 
 Agent to client:
 
-- ``hello`` comes first, ``catalogue`` second: the channels, those with samples first. The catalogue comes again, with
-  the same channels in the same order, when native periods have been found.
+- ``hello`` comes first, ``catalogue`` second: the channels, those with samples first. The catalogue comes again when
+  native periods have been found, and with other channels when a tool of the board has shown new ones: the records after
+  it have its columns.
+- ``state`` comes when the state of the board has changed that ``hello`` told: power mode, governors, clocks, what
+  throttles it, what else runs, each ``{value}`` or ``{absent}``, and ``warning`` where it would spoil a measurement.
 - ``progress``, then for each request exactly one ``result`` or ``failed`` (kind "failed", "cancelled", "superseded").
 - ``pong`` returns the ping's time with the agent's times of arrival and departure. ``log`` is a line for people.
 
@@ -92,6 +95,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "progress": {"id": int, "done_frac": _NUMBER, "text": str},
     "result": {"id": int, "body": dict},
     "failed": {"id": int, "kind": str, "reason": str},
+    "state": {"state": dict},
     "pong": {"t1_ns": int, "t2_ns": int, "t3_ns": int},
     "log": {"level": str, "text": str},
     "ready": {"agent": str},

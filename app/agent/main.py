@@ -24,6 +24,7 @@ from app.agent.outbox import Outbox
 from app.agent.runs import Runs, worker_environment
 from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
+from app.agent.state import BoardState, StateWatch
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
 
@@ -75,6 +76,8 @@ class Agent:
         self._outbox = Outbox(write_fd)
         sensors, absent = discover(root)
         meter = EnergyMeter()
+        self._state = BoardState(root)
+        self._watch = StateWatch(self._state, self._outbox.send)
         self._sampler = Sampler(sensors, absent, self._outbox, meter, partial(arrange, root, sensors, absent))
         self._unavailable, argv = read_only or board.why_no_measuring(), []
         if not self._unavailable:
@@ -101,6 +104,7 @@ class Agent:
         self._sampler.publish_catalogue()
         threading.Thread(target=self._write, name="writer", daemon=True).start()
         threading.Thread(target=self._sampler.run, name="sampler", daemon=True).start()
+        threading.Thread(target=self._watch.run, name="state", daemon=True).start()
         decoder = Decoder()
         try:
             while True:
@@ -114,6 +118,7 @@ class Agent:
             print(f"trilemma agent: {error}", file=sys.stderr)
         finally:
             self._closing = True
+            self._watch.stop()
             self._sampler.stop()
             self._runs.close()
             self._outbox.close()
@@ -140,6 +145,7 @@ class Agent:
             "agent": AGENT_VERSION,
             "t_ns": time.monotonic_ns(),
             "board": board.describe(self._root),
+            "state": self._state.read(),
             "can": {"measure": able, "bandwidth": able, "torch": board.torch_version()},
             "models": board.model_files(),
         }
