@@ -17,6 +17,11 @@ class Channel:
     source: str  # file or tool it is read from
     native_period_s: float | None
     absent: str = ""  # why there are no samples; "" when present
+    covers: str = ""  # which part of the board it covers, in words
+    error: float | None = None  # largest error from the source's steps, in `unit`
+    total: str = ""  # how it takes part in the power of the whole board; "" where it does not
+    part_of: str = ""  # key of the channel that has counted it already
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,13 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class BoardState:
+    """The state of the board has changed: entries by name, each ``{value}`` or ``{absent}``, and maybe ``warning``."""
+
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Position:
     """Where the player of a recording stands. Times are those of the clock that recorded."""
 
@@ -147,5 +159,6 @@ Event = (
     | Gap
     | Measured
     | Position
+    | BoardState
     | Log
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.client.events import (
+    BoardState,
     Catalogue,
     Channel,
     ClockRead,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from app.client.recorder import Recorder
     from app.client.session import Session
 
-_RECORDED = ("hello", "catalogue", "log", "failed")
+_RECORDED = ("hello", "catalogue", "state", "log", "failed")
 """Messages that a recording gets as they came; of others it gets what they mean."""
 
 
@@ -48,6 +49,7 @@ class Reader:
         self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "hello": self._hello,
             "catalogue": self._catalogue,
+            "state": self._state,
             "pong": self._pong,
             "progress": self._progress,
             "result": self._result,
@@ -118,6 +120,10 @@ class Reader:
         self._begin["catalogue"] = message
         self._n_channels = self._session.set_channels(channels)
         self._emit(Catalogue(channels))
+
+    def _state(self, message: dict[str, Any]) -> None:
+        self._begin["hello"] = {**self._begin["hello"], "state": message["state"]}
+        self._emit(BoardState(message["state"]))
 
     def _pong(self, message: dict[str, Any]) -> None:
         now_ns, clock = time.monotonic_ns(), self._session.clock
@@ -197,13 +203,18 @@ def channel_of(record: Any) -> Channel:
         If it lacks a member.
     """
     try:
-        period_s = record.get("native_period_s")
+        period_s, error = record.get("native_period_s"), record.get("error")
         return Channel(
             key=str(record["key"]),
             unit=str(record["unit"]),
             source=str(record["source"]),
             native_period_s=None if period_s is None else float(period_s),
             absent=str(record.get("absent", "")),
+            covers=str(record.get("covers", "")),
+            error=None if error is None else float(error),
+            total=str(record.get("total", "")),
+            part_of=str(record.get("part_of", "")),
+            note=str(record.get("note", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProtocolError(f"catalogue: a channel is incomplete ({error!r})") from None
