@@ -7,10 +7,11 @@ import importlib
 
 from app.cli.output import print_json, print_table
 
-SUBJECTS = ("engine", "start", "slider", "simulate")
+SUBJECTS = ("engine", "start", "slider", "simulate", "beta", "alpha")
 HELP = (
     "engine: predictions and calibrations; start: the dashboard; slider: from a move to the painted picture; "
-    "simulate: an hour of power, heat and battery"
+    "simulate: an hour of power, heat and battery; beta: the same points under each instruction set; "
+    "alpha: what pruning really saves by policy and layout"
 )
 
 
@@ -21,10 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Time the subject and print what was found."""
-    measure = getattr(importlib.import_module(f"app.cli.bench_{args.subject}"), f"measure_{args.subject}")
-    found = measure()
+    module = importlib.import_module(f"app.cli.bench_{args.subject}")
+    found = getattr(module, f"measure_{args.subject}")()
     if args.json:
         print_json(found)
+        return 0
+    show = getattr(module, f"show_{args.subject}", None)
+    if show is not None:
+        show(found)
         return 0
     rows: list[tuple[str, ...]] = [("", "MEDIAN", "LOWEST", "HIGHEST", "RUNS")]
     for name, value in found.items():

@@ -17,7 +17,7 @@ from app.cli.model_file import check_measurable, offered
 from app.cli.output import UserError
 from app.cli.progress import ProgressLine
 from app.client.blocking import AttachedBoard, LinkError
-from app.client.transport import LocalTransport
+from app.client.target import Target
 from app.model.axes import canonical, check_point
 from app.model.files import FileError, data_dir
 from app.model.machine import machine_key
@@ -106,7 +106,7 @@ def grid(point: OperatingPoint, axes: Mapping[str, Sequence[Any]], catalogue: Ca
     return list(found)
 
 
-def measure_all(work: Work, catalogue: Catalogue, journal: Path | None, *, fresh: bool) -> Outcome:
+def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path | None, *, fresh: bool) -> Outcome:
     """Measure what the journal does not have yet; each result is in it as soon as it is there.
 
     Ctrl-C cancels the run on the board and ends early. A point that the board cannot run is told at the end, the
@@ -120,7 +120,7 @@ def measure_all(work: Work, catalogue: Catalogue, journal: Path | None, *, fresh
     if journal is None:
         journal = data_dir() / "sweeps" / f"{hashlib.sha256(work.name.encode()).hexdigest()[:16]}.jsonl"
     try:
-        with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
+        with AttachedBoard(target) as board, ProgressLine() as line:
             for point in work.points:
                 check_measurable(point, catalogue, board.hello, work.model_file)
             machine = machine_key(offered(board.hello, work.model_file))

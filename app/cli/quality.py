@@ -23,6 +23,7 @@ from app.cli.model_file import add_model_file_argument, with_model_file
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.sweep import axes_from
+from app.cli.target import add_target_options, target_from
 from app.model.axes import BUILTIN_FORMATS, canonical
 from app.model.measurements import Measurement
 from app.model.records import point_record
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text (Python's own documentation)")
     add_model_file_argument(parser)
     add_journal_arguments(parser)
+    add_target_options(parser)
     add_point_arguments(parser)
 
 
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         model_file=args.model_file,
         keep=args.text is None,
     )
-    outcome = measure_all(work, catalogue, args.journal, fresh=args.fresh)
+    outcome = measure_all(work, catalogue, target_from(args.attach, args.ssh_config), args.journal, fresh=args.fresh)
     if not outcome.complete:
         print(f"trilemma quality: {stopped(outcome, work)}", file=sys.stderr)
         return 130

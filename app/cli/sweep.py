@@ -17,6 +17,7 @@ from app.cli.measured_table import write_table
 from app.cli.model_file import add_model_file_argument, with_model_file
 from app.cli.output import UserError, print_json
 from app.cli.point import add_point_arguments, point_from
+from app.cli.target import add_target_options, target_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import point_record
 from app.views.format import parse_quantity
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model_file_argument(measured)
     add_journal_arguments(measured)
+    add_target_options(parser)
     add_point_arguments(parser)
 
 
@@ -95,7 +97,7 @@ def _measure(args: argparse.Namespace, point: OperatingPoint, axes: dict[str, li
     if set(what) - set(MEASURED):
         raise UserError(f"what: got {args.what!r}, expected some of {', '.join(MEASURED)}")
     work = Work(tuple(grid(point, axes, catalogue)), what, rounds=args.rounds, model_file=args.model_file)
-    outcome = measure_all(work, catalogue, args.journal, fresh=args.fresh)
+    outcome = measure_all(work, catalogue, target_from(args.attach, args.ssh_config), args.journal, fresh=args.fresh)
     for one, reason in outcome.failed:
         print(f"trilemma sweep: failed at {point_text(one)}: {reason}", file=sys.stderr)
     if not outcome.complete:

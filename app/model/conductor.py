@@ -34,6 +34,7 @@ from app.client.events import (
 )
 from app.model import axes
 from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
+from app.model.beta import beta_file, load_beta
 from app.model.files import FileError
 from app.model.history import History
 from app.model.machine import cannot, machine_key
@@ -203,7 +204,7 @@ class Conductor(QObject):
         if not_here:
             self._store.say("warning", not_here)
         if machine != self._store.machine:
-            self._store.set_machine(machine, self._load(machine), not_here)
+            self._store.set_machine(machine, self._load(machine), not_here, self._load_beta(machine))
             self._load_bandwidth(machine)
             self._recalibrate()
         if not_here or not self._store.get("auto_measure"):
@@ -220,6 +221,13 @@ class Conductor(QObject):
         for note in notes:
             self._store.say("warning", note)
         return [measurement for measurement in measurements if axes.exists(measurement.point, self._store.catalogue)]
+
+    def _load_beta(self, machine: str) -> dict[str, float]:
+        try:
+            return load_beta(self._file.with_name(beta_file().name), machine)
+        except FileError as error:
+            self._store.say("warning", str(error))
+            return {}
 
     def _load_bandwidth(self, machine: str) -> None:
         self._bandwidth_of = ""

@@ -71,6 +71,7 @@ class Store(QObject):
         self._proposal: tuple[OperatingPoint, str] | None = None
         self._machine = ""
         self._not_here = "This board has not been measured yet."
+        self.beta_measured: Mapping[str, float] = {}
         self._cache: dict[Any, Any] = {}
 
     # ---- reading
@@ -259,9 +260,18 @@ class Store(QObject):
         self._log.append(LogLine(datetime.now(UTC), level, text))
         self.changed.emit("log")
 
-    def set_machine(self, machine: str, measurements: Sequence[Measurement], not_here: str = "") -> None:
-        """Say which machine is attached and what was measured on it before; `not_here` is why nothing can be."""
-        self._machine, self._not_here = machine, not_here
+    def set_machine(
+        self,
+        machine: str,
+        measurements: Sequence[Measurement],
+        not_here: str = "",
+        beta: Mapping[str, float] | None = None,
+    ) -> None:
+        """Say which machine is attached and what was measured on it before; `not_here` is why nothing can be.
+
+        `beta` are the factors of its instruction sets, as far as they were measured.
+        """
+        self._machine, self._not_here, self.beta_measured = machine, not_here, beta or {}
         self._measured = Measured(measurements, self._catalogue)
         self.changed.emit("measurements")
 

@@ -227,7 +227,9 @@ class Controls(QWidget):
     def _refresh_slider(self, path: str) -> None:
         control, mark = self.sliders[path], self._store.r_max if path == "point.alpha" else Mark(None, "")
         control.show_value(self._store.axis_range(path), self._store.position(path), control.dots, mark.alpha)
-        control.line.setToolTip(mark.text)
+        measured = self._store.beta_measured if path == "point.beta" else {}
+        factors = ", ".join(f"{name} {number_text(beta, 2)}" for name, beta in measured.items())
+        control.line.setToolTip(f"Measured here, relative to the machine's own: {factors}." if factors else mark.text)
 
     def _say(self) -> None:
         for path, control in self.sliders.items():
@@ -237,6 +239,8 @@ class Controls(QWidget):
     def _refresh_marks(self) -> None:
         for path, control in self.sliders.items():
             control.dots = tuple(self._store.dots("decode_s", path).x.tolist())
+            if path == "point.beta":
+                control.dots += tuple(self._store.beta_measured.values())
             self._refresh_slider(path)
 
     def _words(self, path: str) -> str:
