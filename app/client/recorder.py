@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from app import VERSION
+from app.client.transport import OpenError
 from app.protocol import Frame, ProtocolError, encode_control, encode_frame
 
 FORMAT = 1
@@ -28,8 +29,11 @@ MAX_WAITING_BYTE = 32 << 20
 """What waits for a disk that stalls; what comes beyond that is dropped and counted."""
 
 
-class RecordingError(OSError):
+class RecordingError(OpenError):
     """A recording cannot be made or read; the message is one sentence naming the file and the reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, final=True)
 
 
 def opening(t_ns: int, time_utc: datetime) -> dict[str, Any]:

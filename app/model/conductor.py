@@ -21,20 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QObject, QTimer
 
-from app.client.events import (
-    Catalogue,
-    Connected,
-    Disconnected,
-    Event,
-    Failed,
-    Log,
-    Progress,
-    Result,
-    Samples,
-)
+from app.client import events
 from app.model import axes
 from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
-from app.model.beta import beta_file, load_beta
 from app.model.files import FileError
 from app.model.history import History
 from app.model.machine import cannot, machine_key
@@ -50,6 +39,7 @@ from app.model.measurements import (
 from app.model.records import point_record
 from app.model.state import Activity
 from app.model.store import Store
+from app.model.tape import Tape
 from core.spec import OperatingPoint
 
 if TYPE_CHECKING:
@@ -96,21 +86,34 @@ class Conductor(QObject):
     """
 
     def __init__(
-        self, store: Store, make_session: Callable[[Callable[[Event], None]], Session], measurements_file: Path
+        self, store: Store, make_session: Callable[[Callable[[events.Event], None]], Session], measurements_file: Path
     ) -> None:
         super().__init__()
         self._store, self._file = store, measurements_file
         self._bandwidth_file = measurements_file.with_name(bandwidth_file().name)
         self._bandwidth_of = ""  # the machine whose bandwidth is known
-        self._queue: deque[Event | _Calibrated] = deque()
+        self._queue: deque[events.Event | _Calibrated] = deque()
         self._session = make_session(self._queue.append)
         self.history = History(self._session)
+        self.tape = Tape(store, lambda: self._session)
         self._pending: dict[int, _Request] = {}
         self._data_sheet = store.catalogue  # from it the plan is the same every time, whatever was measured since
         self._rounds: deque[tuple[tuple[str, ...], bool]] = deque()  # of the plan, yet to come: what, even if known
         self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
         self._calibrating = self._calibrate_again = False
         self._fitting: threading.Thread | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            events.Connected: self._on_connected,
+            events.Disconnected: self._on_disconnected,
+            events.Catalogue: lambda event: store.set_link(channels=event.channels),
+            events.BoardState: self._on_state,
+            events.Log: lambda event: store.say(event.level, event.text),
+            events.Progress: self._on_progress,
+            events.Result: self._on_result,
+            events.Failed: self._on_failed,
+            events.Measured: lambda event: self._recalibrate(),
+            _Calibrated: self._on_calibrated,
+        }
         self._frame = QTimer(self, interval=FRAME_MS)
         self._frame.timeout.connect(self._drain)
         self._rest = QTimer(self, interval=REST_MS, singleShot=True)
@@ -129,6 +132,7 @@ class Conductor(QObject):
         """Detach the board and end its agent."""
         self._frame.stop()
         self._rest.stop()
+        self.tape.stop()
         self._session.stop()
         if self._fitting is not None:
             self._fitting.join()
@@ -166,10 +170,11 @@ class Conductor(QObject):
         n_lost = None
         for _ in range(min(len(self._queue), MAX_EVENTS_A_FRAME)):
             event = self._queue.popleft()
-            if isinstance(event, Samples):
+            if isinstance(event, events.Samples):
                 n_lost = event.n_lost
             else:
                 self._handle(event)
+        self.tape.check()
         if n_lost is not None:
             if n_lost != self._store.link.n_lost:
                 self._store.set_link(n_lost=n_lost)
@@ -177,26 +182,14 @@ class Conductor(QObject):
         timed = any(request.kind == "bandwidth" or request.what == SPEED for request in self._pending.values())
         self._frame.setInterval(UNDISTURBED_MS if timed else FRAME_MS)
 
-    def _handle(self, event: Event | _Calibrated) -> None:
-        match event:
-            case Connected():
-                self._on_connected(event)
-            case Disconnected():
-                self._on_disconnected(event)
-            case Catalogue():
-                self._store.set_link(channels=event.channels)
-            case Log():
-                self._store.say(event.level, event.text)
-            case Progress():
-                self._on_progress(event)
-            case Result():
-                self._on_result(event)
-            case Failed():
-                self._on_failed(event)
-            case _Calibrated():
-                self._on_calibrated(event)
+    def _handle(self, event: events.Event | _Calibrated) -> None:
+        if not isinstance(event, _Calibrated):
+            self.tape.take(event)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
 
-    def _on_connected(self, event: Connected) -> None:
+    def _on_connected(self, event: events.Connected) -> None:
         machine = machine_key(event.hello)
         not_here = cannot(event.hello, "measure")
         text = f"Attached. {not_here}".rstrip()
@@ -204,7 +197,7 @@ class Conductor(QObject):
         if not_here:
             self._store.say("warning", not_here)
         if machine != self._store.machine:
-            self._store.set_machine(machine, self._load(machine), not_here, self._load_beta(machine))
+            self._store.set_machine(machine, self._load(machine), not_here)
             self._load_bandwidth(machine)
             self._recalibrate()
         if not_here or not self._store.get("auto_measure"):
@@ -212,6 +205,9 @@ class Conductor(QObject):
         if self._bandwidth_of != machine:
             self._measure_bandwidth()
         self._start_plan(again=False)
+
+    def _on_state(self, event: events.BoardState) -> None:
+        self._store.set_link(hello={**self._store.link.hello, "state": event.state})
 
     def _load(self, machine: str) -> list[Measurement]:
         try:
@@ -221,13 +217,6 @@ class Conductor(QObject):
         for note in notes:
             self._store.say("warning", note)
         return [measurement for measurement in measurements if axes.exists(measurement.point, self._store.catalogue)]
-
-    def _load_beta(self, machine: str) -> dict[str, float]:
-        try:
-            return load_beta(self._file.with_name(beta_file().name), machine)
-        except FileError as error:
-            self._store.say("warning", str(error))
-            return {}
 
     def _load_bandwidth(self, machine: str) -> None:
         self._bandwidth_of = ""
@@ -240,7 +229,7 @@ class Conductor(QObject):
             self._bandwidth_of = machine
             self._store.set_board(learned(self._store.catalogue.boards["this"], record))
 
-    def _on_disconnected(self, event: Disconnected) -> None:
+    def _on_disconnected(self, event: events.Disconnected) -> None:
         self._pending.clear()
         retry_at_s = None if event.retry_in_s is None else time.monotonic() + event.retry_in_s
         self._store.set_link(state="lost", text=event.reason, retry_at_s=retry_at_s)
@@ -248,12 +237,12 @@ class Conductor(QObject):
         if self._store.activity.kind != "idle":
             self._store.set_activity(Activity(text=f"Stopped: {event.reason}"))
 
-    def _on_progress(self, event: Progress) -> None:
+    def _on_progress(self, event: events.Progress) -> None:
         request = self._pending.get(event.request_id)
         if request is not None:
             self._show(request, event.done_frac, event.text)
 
-    def _on_result(self, event: Result) -> None:
+    def _on_result(self, event: events.Result) -> None:
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return
@@ -269,7 +258,7 @@ class Conductor(QObject):
         self._recalibrate()
         self._ended(event.request_id, "Measured.")
 
-    def _on_failed(self, event: Failed) -> None:
+    def _on_failed(self, event: events.Failed) -> None:
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return

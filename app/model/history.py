@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +14,16 @@ if TYPE_CHECKING:
 
 
 class History:
-    """Reads the rings of one session. Times are seconds of this machine's monotonic clock."""
+    """Reads the rings of one session. Times are seconds of the samples' clock: this machine's monotonic one, or that of
+    the machine which recorded them.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def now_s(self) -> float:
+        """Return the time at the newest samples: now, or where the player of a recording stands."""
+        return self._session.now_s()
 
     def series(
         self, channels: tuple[Channel, ...], key: str, span_s: float, until_s: float | None = None
@@ -32,7 +37,7 @@ class History:
         y : ndarray (n,)
             In the channel's unit; NaN where the sensor could not be read.
         """
-        end_s = time.monotonic() if until_s is None else until_s
+        end_s = self.now_s() if until_s is None else until_s
         present = [channel.key for channel in channels if not channel.absent]
         if key not in present:
             return np.empty(0), np.empty(0)

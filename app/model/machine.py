@@ -16,12 +16,15 @@ def machine_key(hello: Mapping[str, Any]) -> str:
     """
     board, models = hello.get("board", {}), hello.get("models", [])
     model = models[0] if models else {}
-    parts = (
+    parts: tuple[Any, ...] = (
         board.get("cpu", "unknown processor"),
         f"{board.get('n_threads', '?')} threads",
         f"torch {hello.get('can', {}).get('torch', '?')}",
         f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
     )
+    recording = hello.get("recording")
+    if recording:  # what was measured since says nothing about what was recorded
+        parts = (*parts, f"recorded in {recording.get('file', '?')}")
     return ", ".join(str(part) for part in parts)
 
 

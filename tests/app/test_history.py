@@ -19,7 +19,7 @@ CHANNELS = (
 def history(t_s, columns):
     rings = Rings(len(columns), capacity=1000)
     rings.append(np.asarray(t_s), np.asarray(columns, np.float32).T)
-    return History(SimpleNamespace(rings=rings))
+    return History(SimpleNamespace(rings=rings, now_s=time.monotonic))
 
 
 def test_a_series_is_the_channel_s_own_column_and_ends_now():
