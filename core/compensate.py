@@ -15,7 +15,9 @@ from core.spec import Array
 from core.units import check_range
 
 
-def compensated(x: ArrayLike, target_mean: float, gain: float, step: float = 1.0) -> NDArray[np.float64]:
+def compensated(
+    x: ArrayLike, target_mean: float, gain: float, step: ArrayLike = 1.0, zero: ArrayLike = 0.0
+) -> NDArray[np.float64]:
     """Return one step of the dual loop, the drift subtracted.
 
     Parameters
@@ -26,8 +28,9 @@ def compensated(x: ArrayLike, target_mean: float, gain: float, step: float = 1.0
         The mean they should have.
     gain : float
         Gain a of the outer loop, 0 < a < 2.
-    step : float
-        Width of the quantisation grid in the unit of `x`, > 0; halves round to even, as floating point does.
+    step, zero : float or array
+        Width of the quantisation grid in the unit of `x`, > 0, and a point that lies on it; of each channel its own
+        where they are arrays. Halves round to even, as floating point does.
 
     References
     ----------
@@ -36,7 +39,8 @@ def compensated(x: ArrayLike, target_mean: float, gain: float, step: float = 1.0
     check_range("gain", gain, 0.0, 2.0, open_low=True, open_high=True)
     check_range("step", step, 0.0, open_low=True)
     values = np.asarray(x, dtype=float)
-    noise = values - step * np.round(values / step)
+    above = values - np.asarray(zero, dtype=float)
+    noise = above - np.asarray(step) * np.round(above / np.asarray(step))
     return np.asarray(values - gain * (values.mean() - target_mean) - (1.0 - gain) * noise)
 
 

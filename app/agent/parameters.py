@@ -1,0 +1,305 @@
+"""The parameters of the board's drift compensation: taken in pieces, verified, put live on trial, kept or rolled back.
+
+States and steps::
+
+    idle --set--> receiving --verify--> verified --commit--> trial --verify_live--> idle: the new set is live
+                                                             trial --rollback-----> idle: the old set is live
+
+A pause that is too long ends in idle with the old set, as a rollback does.
+
+Two slots hold two sets; a commit writes the one that is not live. The file ``live`` names the live one and changes by
+one rename, only when it has been verified live: a crash at any step leaves the old set live. Standard library only.
+
+Source: SITS-Calib v1.2 (Trilemma quantities, B11), with the check before the commit, where it can protect the set that
+runs, and fragments, because 256 channels fill a message.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+from app.parameter_set import MAGIC, MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode
+
+TIMEOUT_S = 0.5
+LIVE_TOLERANCE = 1e-5
+_SLOT = struct.Struct("<4sQII")  # magic, epoch, length, crc of the set behind it
+
+
+class Slots:
+    """Two files and the name of the live one; every write is on the disk before the next begins.
+
+    Parameters
+    ----------
+    folder
+        Made when the first set is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def live(self) -> Tuple[int, int, Optional[bytes]]:
+        """Return slot, epoch and bytes of the live set; ``(1, 0, None)`` when there is none that is whole."""
+        try:
+            record = json.loads((self._folder / "live").read_text(encoding="ascii"))
+            slot, epoch = int(record["slot"]), int(record["epoch"])
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return 1, 0, None
+        found = self.read(slot) if slot in (0, 1) else None
+        return (slot, epoch, found[1]) if found is not None and found[0] == epoch else (1, 0, None)
+
+    def read(self, slot: int) -> Optional[Tuple[int, bytes]]:
+        """Return epoch and bytes of a slot, None when it is not whole."""
+        try:
+            content = (self._folder / f"set-{slot}").read_bytes()
+            magic, epoch, length, crc = _SLOT.unpack_from(content)
+        except (OSError, struct.error):
+            return None
+        data = content[_SLOT.size :]
+        whole = magic == MAGIC and len(data) == length and zlib.crc32(content[4:12] + data) == crc
+        return (epoch, data) if whole else None
+
+    def write(self, slot: int, epoch: int, data: bytes) -> None:
+        """Put a set into a slot."""
+        crc = zlib.crc32(struct.pack("<Q", epoch) + data)
+        self._replace(f"set-{slot}", _SLOT.pack(MAGIC, epoch, len(data), crc) + data)
+
+    def point(self, slot: int, epoch: int) -> None:
+        """Make a slot the live one."""
+        self._replace("live", json.dumps({"slot": slot, "epoch": epoch}).encode("ascii"))
+
+    def _replace(self, name: str, content: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        new = self._folder / f".{name}.new"
+        with open(new, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self._folder / name)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class Parameters:
+    """The state machine; one call a step, each answers with the state after it or raises `ParametersError`.
+
+    Parameters
+    ----------
+    slots
+        Where sets lie.
+    timeout_s
+        Longest pause in a set that arrives, and longest trial of one that is live.
+    now_s
+        The clock.
+    """
+
+    def __init__(self, slots: Slots, timeout_s: float = TIMEOUT_S, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._slots, self._timeout_s, self._now_s = slots, timeout_s, now_s
+        self._lock = threading.RLock()
+        self._state = "idle"
+        self._data = b""
+        self._total = 0
+        self._deadline_s = math.inf
+        self._slot, self._epoch, self._live = slots.live()
+        self._trial: Optional[Tuple[int, int, bytes]] = None
+        self._said = ""
+
+    def step(self, name: str, message: Any) -> dict[str, Any]:
+        """Do a step by name ("status", "set", "verify", "commit", "verify_live", "rollback")."""
+        steps = {
+            "status": lambda: self.status(),
+            "set": lambda: self.set(_count(message, "offset"), _count(message, "total"), _fragment(message)),
+            "verify": lambda: self.verify(_count(message, "crc")),
+            "commit": lambda: self.commit(),
+            "verify_live": lambda: self.verify_live(
+                _count(message, "epoch"),
+                _count(message, "first"),
+                _numbers(message, "probe"),
+                _numbers(message, "expected"),
+            ),
+            "rollback": lambda: self.rollback(),
+        }
+        if name not in steps:
+            raise ParametersError(f"step: got {name!r:.40}, expected one of {', '.join(steps)}")
+        return steps[name]()
+
+    def status(self) -> dict[str, Any]:
+        """Return the state, the live set's epoch, checksum and number of channels, and how many bytes have arrived."""
+        with self._lock:
+            self._expire()
+            live = self._trial[2] if self._trial else self._live
+            channels = None if live is None else len(decode(live).channels)
+            return {
+                "state": self._state,
+                "epoch": self._trial[1] if self._trial else self._epoch,
+                "crc": None if live is None else zlib.crc32(live),
+                "n_channels": channels,
+                "n_received_byte": len(self._data),
+                "timeout_s": self._timeout_s,
+                "said": self._said,
+            }
+
+    def set(self, offset: int, total: int, fragment: bytes) -> dict[str, Any]:
+        """Take a piece of a set; pieces come in order, and one that is sent again is taken again.
+
+        Offset 0 begins a new set and forgets what has arrived.
+        """
+        with self._lock:
+            self._expire()
+            if self._state == "trial":
+                raise ParametersError("a committed set is on trial: verify it live or roll it back first")
+            if not (1 <= len(fragment) <= MAX_FRAGMENT_BYTE and total <= MAX_SET_BYTE):
+                raise ParametersError(
+                    f"a piece of {len(fragment)} bytes of a set of {total}: "
+                    f"expected 1 to {MAX_FRAGMENT_BYTE} bytes of at most {MAX_SET_BYTE}"
+                )
+            if offset == 0:
+                self._data, self._total = b"", total
+            elif self._state != "receiving" or total != self._total or offset > len(self._data):
+                self._forget()
+                raise ParametersError(f"a piece at byte {offset} does not follow what has arrived: begin at 0 again")
+            if offset + len(fragment) > total:
+                self._forget()
+                raise ParametersError(f"a piece ends at byte {offset + len(fragment)} of a set of {total}")
+            self._data = self._data[:offset] + fragment
+            self._state, self._deadline_s = "receiving", self._now_s() + self._timeout_s
+            return self.status()
+
+    def verify(self, crc: int) -> dict[str, Any]:
+        """Check that the set is whole, unharmed and in range; what is not is forgotten."""
+        with self._lock:
+            self._expire()
+            self._expect("receiving", "verify")
+            try:
+                if len(self._data) != self._total:
+                    raise ParametersError(f"{len(self._data)} of {self._total} bytes of the set have arrived")
+                if zlib.crc32(self._data) != crc:
+                    raise ParametersError(f"the checksum of the set is {zlib.crc32(self._data):#010x}, not {crc:#010x}")
+                decode(self._data)
+            except ParametersError:
+                self._forget()
+                raise
+            self._state, self._deadline_s = "verified", self._now_s() + self._timeout_s
+            return self.status()
+
+    def commit(self) -> dict[str, Any]:
+        """Put the verified set into the other slot and live, on trial until `verify_live`."""
+        with self._lock:
+            self._expire()
+            self._expect("verified", "commit")
+            slot = 1 - self._slot
+            epoch = max(self._epoch, (self._slots.read(slot) or (0, b""))[0]) + 1  # never one that was used before
+            self._slots.write(slot, epoch, self._data)
+            self._trial, self._data = (slot, epoch, self._data), b""
+            self._state, self._deadline_s = "trial", self._now_s() + self._timeout_s
+            return self.status()
+
+    def verify_live(self, epoch: int, first: int, probe: Sequence[float], expected: Sequence[float]) -> dict[str, Any]:
+        """Read the live set back, run the dual loop with it, and keep it if that gives what is expected.
+
+        `probe` and `expected` hold a value for each channel from `first` on, as many as a message carries; the
+        checksum of what was read back speaks for all of them.
+
+        Raises
+        ------
+        ParametersError
+            It does not: the old set is live again.
+        """
+        with self._lock:
+            self._expire()
+            self._expect("trial", "verify_live")
+            assert self._trial is not None
+            slot, trial_epoch, data = self._trial
+            try:
+                if epoch != trial_epoch:
+                    raise ParametersError(f"the set on trial has epoch {trial_epoch}, not {epoch}")
+                if self._slots.read(slot) != (epoch, data):
+                    raise ParametersError("the set that was written does not read back as it was")
+                _compare(decode(data), first, probe, expected)
+                self._slots.point(slot, epoch)
+            except (ParametersError, OSError) as error:
+                self.rollback()
+                raise ParametersError(f"{error}; the old set is live again") from None
+            self._slot, self._epoch, self._live = slot, epoch, data
+            self._trial = None
+            self._forget()
+            return self.status()
+
+    def rollback(self) -> dict[str, Any]:
+        """Return to the set that was live before: end a trial, or undo the last one that was kept.
+
+        Raises
+        ------
+        ParametersError
+            No older set is there any more.
+        """
+        with self._lock:
+            if self._state == "idle":
+                self._undo()
+            self._trial = None
+            self._forget()
+            return self.status()
+
+    def _undo(self) -> None:
+        other = self._slots.read(1 - self._slot)
+        if self._live is None or other is None or other[0] >= self._epoch:
+            raise ParametersError("there is no older set to go back to")
+        self._slots.point(1 - self._slot, other[0])
+        self._slot, (self._epoch, self._live) = 1 - self._slot, other
+
+    def _expect(self, state: str, step: str) -> None:
+        if self._state != state:
+            because = f" ({self._said})" if self._said else ""
+            raise ParametersError(f"{step} belongs to the state {state}, this one is {self._state}{because}")
+        self._said = ""
+
+    def _expire(self) -> None:
+        """Go back to idle where a pause was too long; the old set is live then."""
+        if self._now_s() > self._deadline_s:
+            what = "the trial" if self._state == "trial" else "the set"
+            self._trial = None
+            self._forget()
+            self._said = f"{what} was given up: nothing came for {self._timeout_s:g} s"
+
+    def _forget(self) -> None:
+        self._state, self._data, self._total, self._deadline_s = "idle", b"", 0, math.inf
+
+
+def _compare(live: ParameterSet, first: int, probe: Sequence[float], expected: Sequence[float]) -> None:
+    n_left = len(live.channels) - first
+    if not 1 <= len(probe) <= n_left or len(expected) != len(probe):
+        raise ParametersError(f"the probe has {len(probe)} values from channel {first} on, expected 1 to {n_left}")
+    for i, (found, wanted) in enumerate(zip(live.compensate(probe, first), expected), first):
+        if not abs(found - wanted) <= LIVE_TOLERANCE * max(1.0, abs(wanted)):
+            raise ParametersError(f"channel {i} of the live set gives {found:g} for the probe, expected {wanted:g}")
+
+
+def _count(message: Any, name: str) -> int:
+    value = message.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ParametersError(f"{name}: got {value!r:.40}, expected a whole number")
+    return value
+
+
+def _numbers(message: Any, name: str) -> List[float]:
+    values = message.get(name)
+    if not isinstance(values, list) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+        raise ParametersError(f"{name}: got {values!r:.40}, expected a list of numbers")
+    return [float(value) for value in values]
+
+
+def _fragment(message: Any) -> bytes:
+    try:
+        return bytes.fromhex(message["data"])
+    except (KeyError, TypeError, ValueError):
+        raise ParametersError("data: expected the bytes of the piece in hexadecimal") from None
