@@ -16,7 +16,7 @@ that are not listed are allowed, operations and kinds that are not known are ign
 
 Where others can reach the agent, behind a socket, it first asks who is there and says nothing else before:
 ``challenge``, then the client's ``answer`` with a proof that it has the token, then ``welcome`` with the agent's own
-proof, or ``refused`` (`app.secure`).
+proof, or ``refused`` (`app.secure`). ``pair`` brings it the token, once and through ssh; ``paired`` is its answer.
 
 Client to agent:
 
@@ -25,6 +25,7 @@ Client to agent:
   ``queue``: those wait for their turn (`MAX_QUEUED`), are never superseded, and let the newer one go first.
   ``options`` say how much is measured, such as how many windows of text accuracy is taken over.
 - ``bandwidth`` measures the memory bandwidth; always queued.
+- ``parameters`` does one ``step`` with the parameters of the board's compensation, at once (`app.agent.parameters`).
 - ``cancel`` ends a request, waiting or running. ``ping`` asks for the agent's clock.
 
 Agent to client:
@@ -84,12 +85,15 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "subscribe": {"rate_hz": _NUMBER},
     "measure": {"id": int, "point": dict, "what": list, "queue?": bool, "model_file?": str, "options?": dict},
     "bandwidth": {"id": int},
+    "parameters": {"id": int, "step": str},
     "cancel": {"id": int},
     "ping": {"t1_ns": int},
     "challenge": {"nonce": str},
     "answer": {"nonce": str, "proof": str, "control": bool},
     "welcome": {"proof": str},
     "refused": {"reason": str},
+    "pair": {"pem": str, "token": str},
+    "paired": {"folder": str, "command": list},
     "hello": {"protocol": int, "minor?": int, "agent": str, "t_ns": int, "board": dict, "can": dict, "models": list},
     "catalogue": {"channels": list, "rate_hz": _NUMBER},
     "progress": {"id": int, "done_frac": _NUMBER, "text": str},

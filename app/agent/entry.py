@@ -1,20 +1,65 @@
-"""The agent's command line in its zipapp: nothing, ``serve``, ``install`` or ``worker``."""
+"""The agent's command line, one for ``trilemma agent`` and for its zipapp."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from typing import Sequence
+
+from app.secure import SecurityError
+
+MODES = ("stdio", "serve", "install", "worker")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the agent is to do."""
+    from app.agent.serve import add_arguments as add_serve
+
+    parser.add_argument(
+        "mode",
+        nargs="?",
+        choices=MODES,
+        default="stdio",
+        metavar="serve",
+        help="serve at a socket, in place of standard input and output",
+    )
+    add_serve(parser)
 
 
 def main(argv: Sequence[str]) -> int:
     """Do what the words ask: serve standard input and output by default. Return the exit status."""
-    mode = argv[0] if argv else ""
-    if mode == "worker":
-        from app.agent.worker import main as run_worker
-
-        return run_worker()
     from app.agent.launch import see_site_packages
 
     see_site_packages()
-    from app.agent.main import main as run_agent
+    if not argv:  # the usual way, without the time that a parser takes
+        return run("stdio", None)
+    parser = argparse.ArgumentParser(prog="trilemma-agent", description="The agent of Trilemma, on the board.")
+    add_arguments(parser)
+    words = parser.parse_args(argv)
+    return run(words.mode, words.bind)
 
-    return run_agent()
+
+def run(mode: str, bind: "str | None") -> int:
+    """Run one of `MODES`; return the exit status."""
+    if mode == "worker":
+        from app.agent.worker import main as work
+
+        return work()
+    if mode == "install":
+        from app.agent.install import main as install
+
+        return install()
+    if mode == "serve":
+        from app.agent.serve import run as serve
+
+        try:
+            return serve(bind)
+        except (SecurityError, ValueError) as error:
+            words = str(error)
+        except OSError as error:
+            words = error.strerror or str(error)
+        print(f"trilemma agent: {words}", file=sys.stderr)
+        return 2
+    from app.agent.main import main as talk
+
+    return talk()

@@ -36,8 +36,10 @@ COMMANDS = {
     "models": "list the models in the catalogue, with the source of each number",
     "published": "list what the two articles print, what it gives as written, and what physics says",
     "attach": "open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock",
+    "pair": "hand a board its certificate and token once through ssh, to attach it over TLS",
+    "parameters": "show, install or roll back the compensation parameters that are live on a board",
     "doctor": "say what this machine can run and measure, and what is missing",
-    "agent": "serve this machine's sensors and measurements over standard input and output",
+    "agent": "serve this machine's sensors and measurements over standard input and output, or at a socket",
     "bench": "time Trilemma itself: engine, start, simulate",
 }
 """Every command with the line that `--help` shows, in the order it shows them."""

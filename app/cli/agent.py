@@ -1,26 +1,57 @@
-"""`trilemma agent`: serve this machine over standard input and output."""
+"""`trilemma agent`: serve this machine over standard input and output, or at a socket; or save the agent as a file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-from app.cli.output import UserError
+from app.agent import entry
+from app.cli.output import UserError, print_json
+
+EXAMPLE = """examples:
+  trilemma agent serve                              at a Unix socket that only you can open
+  trilemma agent serve --bind 0.0.0.0:7417          with TLS and token, after trilemma pair from the desktop
+  trilemma agent --save trilemma-agent.pyz          one file that any Python 3.8 or newer runs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `agent`."""
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
+    entry.add_arguments(parser)
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the agent as one file for a board, and end")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # the agent's own measuring process
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until standard input ends."""
+    """Serve until standard input ends, or at a socket until told to stop."""
+    if args.save is not None:
+        return _save(args.save, as_json=args.json)
+    mode = "worker" if args.worker else args.mode
+    if mode != "serve":
+        if args.bind is not None:
+            raise UserError("--bind says where to serve: expected trilemma agent serve --bind HOST:PORT")
+        _check_streams()
+    return entry.run(mode, args.bind)
+
+
+def _check_streams() -> None:
     if sys.stdin is None or sys.stdout is None:
         raise UserError("standard input or output is closed: expected the two ends of the program that attaches")
     if sys.stdin.isatty() or sys.stdout.isatty():
         raise UserError("standard input or output is a terminal: expected the two ends of the program that attaches")
-    if args.worker:
-        from app.agent.worker import main
+
+
+def _save(path: Path, *, as_json: bool) -> int:
+    from app.client.agent_file import agent_bytes, agent_hash
+    from app.model.files import FileError, write_whole
+
+    try:
+        write_whole(path, agent_bytes())
+    except FileError as error:
+        raise UserError(str(error)) from error
+    if as_json:
+        print_json({"file": str(path), "sha256": agent_hash()})
     else:
-        from app.agent.main import main
-    return main()
+        print(f"{path}: the agent, SHA-256 {agent_hash()}; on a board: python3 {path.name} serve")
+    return 0

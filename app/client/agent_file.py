@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = ROOT / "resources" / "trilemma-agent.pyz"
-SOURCES = ("app/__init__.py", "app/parameter_set.py", "app/protocol.py", "app/agent/**/*.py", "kernels/**/*.py")
+SOURCES = ("app/__init__.py", "app/parameter_set.py", "app/protocol.py", "app/secure.py", "app/agent/**/*.py", "kernels/**/*.py")
 BOOTSTRAP = "app/agent/bootstrap.py"
 _DATE = (1980, 1, 1, 0, 0, 0)
 

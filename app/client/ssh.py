@@ -79,6 +79,11 @@ class SshTarget:
         check_destination(self.destination)
 
     @property
+    def name(self) -> str:
+        """The host, without the user."""
+        return self.destination.removeprefix("ssh://").rpartition("@")[2]
+
+    @property
     def options(self) -> list[str]:
         """The options that every call of ssh takes."""
         return [] if self.config_file is None else ["-F", str(self.config_file)]

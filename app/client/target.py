@@ -84,8 +84,9 @@ def open_target(text: str, *, ssh_config: Path | None = None, ask: Ask | None = 
     if text in ("", THIS):
         return Target(THIS, "this machine", LocalTransport)
     scheme, colon, rest = text.partition(":")
-    if colon and scheme == "sim":
-        return _simulated(rest)
+    makers: dict[str, Callable[[str], Target]] = {"sim": _simulated, "unix": _unix, "tls": _tls, "tcp": _tcp}
+    if colon and scheme in makers:
+        return makers[scheme](rest)
     if scheme != "ssh" and (os.sep in text or Path(text).is_file()):
         return _recording(text)
     return _ssh(text, ssh_config, ask)
@@ -131,3 +132,36 @@ def _recording(text: str) -> Target:
     from app.client.replay import ReplayTransport
 
     return Target(str(path), path.name, lambda: ReplayTransport(path))
+
+
+def _tls(rest: str) -> Target:
+    from app.client.pairing import load_pairing
+    from app.client.sockets import open_tls, split_host
+    from app.secure import SecurityError
+
+    host, port = split_host(rest)
+
+    def reachable() -> bool:
+        try:
+            return can_connect(load_pairing(host).host, port)
+        except SecurityError:
+            return True  # an attempt says why not
+
+    return Target(f"tls://{host}:{port}", host, lambda: open_tls(host, port), reachable)
+
+
+def _tcp(rest: str) -> Target:
+    from app.client.sockets import LOOPBACK, open_tcp, split_host
+
+    host, port = split_host(rest)
+    if host not in LOOPBACK:
+        raise ValueError(f"tcp://{host}: expected localhost; another machine is reached by tls:// or ssh")
+    name = f"{host}:{port}"
+    return Target(f"tcp://{name}", name, lambda: open_tcp(host, port), lambda: can_connect(host, port))
+
+
+def _unix(rest: str) -> Target:
+    from app.client.sockets import open_unix
+
+    path = Path(rest).expanduser()
+    return Target(f"unix:{path}", path.name, lambda: open_unix(path))

@@ -1,0 +1,367 @@
+"""``agent serve``: the agent behind a socket, for boards that run it all the time.
+
+A Unix socket that only its owner can open, by default; where there is none, the loopback and a token. Beyond the
+loopback only with TLS and a token, which ``trilemma pair`` puts here. Whoever connects proves the token first, hears
+nothing else before, and is locked out for a while after five wrong ones. One client controls the board, others watch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+from app.agent.main import Agent
+from app.protocol import MAGIC, Decoder, ProtocolError, decode_control, encode_control
+from app.secure import (
+    PORT,
+    TOKEN_BIT,
+    Pump,
+    SecurityError,
+    fingerprint,
+    new_nonce,
+    new_token,
+    proof,
+    read_private,
+    same,
+    tls_context,
+    write_private,
+)
+
+GREET_S = 5.0  # for a client to prove itself
+MAX_GREETING_BYTE = 4096
+MAX_STRANGERS, MAX_CLIENTS = 8, 16  # at once: not yet proven, and attached
+MAX_FAILURES, LOCK_S = 5, 30.0
+MAX_ADDRESSES = 1024
+WATCHING = "another program controls this board: this one may only watch"
+
+
+def folder() -> Path:
+    """Return where the agent's secrets are: in the user's folder for settings."""
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(settings) / "trilemma" / "agent"
+
+
+def socket_path() -> Path:
+    """Return where the Unix socket is by default: in the user's own folder for such, else beside the secrets."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return (Path(runtime) / "trilemma" if runtime else folder()) / "agent.sock"
+
+
+class Locks:
+    """Addresses that failed to prove the token: after `MAX_FAILURES` in a row one is locked for `LOCK_S`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures: OrderedDict[str, Tuple[int, float]] = OrderedDict()  # the count, and until when
+
+    def locked_s(self, address: str) -> float:
+        """Return how long an address is locked yet; 0 when it is not."""
+        with self._lock:
+            count, until_s = self._failures.get(address, (0, 0.0))
+            return max(0.0, until_s - time.monotonic()) if count >= MAX_FAILURES else 0.0
+
+    def failed(self, address: str) -> None:
+        """Count a failure."""
+        with self._lock:
+            count, until_s = self._failures.pop(address, (0, 0.0))
+            if count >= MAX_FAILURES and until_s <= time.monotonic():
+                count = 0  # the lock is over: five more
+            self._failures[address] = (count + 1, time.monotonic() + LOCK_S)
+            while len(self._failures) > MAX_ADDRESSES:
+                self._failures.popitem(last=False)
+
+    def proved(self, address: str) -> None:
+        """Forget the failures of an address."""
+        with self._lock:
+            self._failures.pop(address, None)
+
+
+class Server:
+    """Accepts clients and runs an agent for each.
+
+    Parameters
+    ----------
+    listener
+        The listening socket.
+    token
+        What clients must prove; "" where only its owner can open the socket.
+    context, certificate
+        For TLS, and the fingerprint of the certificate that it shows; None and "" without.
+    """
+
+    def __init__(
+        self, listener: socket.socket, token: str, context: Optional[ssl.SSLContext] = None, certificate: str = ""
+    ) -> None:
+        self._listener = listener
+        self._token = token
+        self._context = context
+        self._certificate = certificate
+        self._locks = Locks()
+        self._controller = threading.Lock()
+        self._strangers = threading.Semaphore(MAX_STRANGERS)
+        self._clients = threading.Semaphore(MAX_CLIENTS)
+
+    def run(self) -> None:
+        """Serve until the listening socket is closed."""
+        while True:
+            try:
+                client, peer = self._listener.accept()
+            except OSError:
+                return
+            if not self._strangers.acquire(blocking=False):
+                client.close()
+                continue
+            address = peer[0] if isinstance(peer, tuple) else ""
+            threading.Thread(target=self._serve, args=(client, address), name="client", daemon=True).start()
+
+    def _serve(self, client: socket.socket, address: str) -> None:
+        control: Optional[bool] = None
+        with contextlib.ExitStack() as open_:
+            open_.enter_context(contextlib.suppress(OSError, ProtocolError))  # ssl.SSLError is an OSError
+            open_.enter_context(client)
+            try:
+                client.settimeout(GREET_S)
+                if self._context is not None:
+                    client = open_.enter_context(self._context.wrap_socket(client, server_side=True))
+                control = self._greet(client, address)
+            finally:
+                self._strangers.release()
+            if control is not None and self._clients.acquire(blocking=False):
+                try:
+                    self._attend(client, control)
+                finally:
+                    self._clients.release()
+
+    def _greet(self, client: socket.socket, address: str) -> Optional[bool]:
+        """Let a client prove itself; return whether it wants control, None when it is turned away."""
+        locked_s = self._locks.locked_s(address)
+        if locked_s > 0:
+            _refuse(client, f"too many wrong tokens from {address}: locked for {locked_s:.0f} s more")
+            return None
+        nonce = new_nonce()
+        client.sendall(encode_control({"op": "challenge", "nonce": nonce}, 0))
+        answer = _read_answer(client)
+        wanted = proof(self._token, "client", nonce, answer["nonce"], self._certificate)
+        if not same(answer["proof"], wanted):
+            self._locks.failed(address)
+            _refuse(client, "the token is not that of this board")
+            return None
+        self._locks.proved(address)
+        ours = proof(self._token, "agent", nonce, answer["nonce"], self._certificate)
+        client.sendall(encode_control({"op": "welcome", "proof": ours}, 1))
+        return bool(answer["control"])
+
+    def _attend(self, client: socket.socket, control: bool) -> None:
+        """Run an agent for a client until either leaves."""
+        controls = control and self._controller.acquire(blocking=False)
+        try:
+            client.settimeout(None)
+            plain = client
+            if isinstance(client, ssl.SSLSocket):
+                plain, inner = socket.socketpair()
+                threading.Thread(target=Pump(client, inner).run, name="tls", daemon=True).start()
+            with plain:
+
+                def hang_up() -> None:
+                    with contextlib.suppress(OSError):
+                        plain.shutdown(socket.SHUT_RDWR)
+
+                fd = plain.fileno()
+                Agent(fd, fd, hang_up=hang_up, read_only="" if controls else WATCHING, strict=True).serve()
+                hang_up()
+        finally:
+            if controls:
+                self._controller.release()
+
+
+def _read_answer(client: socket.socket) -> Dict[str, Any]:
+    """Return the client's answer to the challenge.
+
+    Raises
+    ------
+    ProtocolError
+        If what comes is anything else, at its first byte that cannot be ours: so to a web page nothing is said.
+    """
+    decoder, received = Decoder(), b""
+    deadline_s = time.monotonic() + GREET_S
+    while len(received) < MAX_GREETING_BYTE and time.monotonic() < deadline_s:
+        data = client.recv(MAX_GREETING_BYTE)
+        received += data
+        if not data or not received.startswith(MAGIC[: len(received)]):
+            break
+        for frame in decoder.feed(data):
+            message = decode_control(frame.body)
+            if message["op"] == "answer":
+                return message
+            break
+        if decoder.n_skipped_byte:
+            break
+    raise ProtocolError("a client did not answer the challenge")
+
+
+def _refuse(client: socket.socket, reason: str) -> None:
+    client.sendall(encode_control({"op": "refused", "reason": reason}, 0))
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where to serve."""
+    parser.add_argument(
+        "--bind",
+        metavar="HOST:PORT",
+        help=f"serve at this address (port {PORT}), in place of a Unix socket; beyond the loopback it takes a pairing",
+    )
+
+
+def run(bind: Optional[str]) -> int:
+    """Serve until SIGTERM or Ctrl-C; return the exit status.
+
+    Raises
+    ------
+    SecurityError, OSError, ValueError
+        If it must not or cannot serve there; one sentence.
+    """
+    listener, server, where = open_server(bind)
+    print(f"trilemma agent: serving at {where}", file=sys.stderr, flush=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(_cleared(listener)))
+    server.run()
+    return 0
+
+
+def _cleared(listener: socket.socket) -> int:
+    if listener.family == getattr(socket, "AF_UNIX", None):
+        with contextlib.suppress(OSError):
+            os.unlink(listener.getsockname())
+    return 0
+
+
+def open_server(bind: Optional[str]) -> Tuple[socket.socket, Server, str]:
+    """Return the listening socket, its server, and the target that reaches it.
+
+    Raises
+    ------
+    SecurityError, OSError, ValueError
+        As `run`.
+    """
+    if bind is None and hasattr(socket, "AF_UNIX"):
+        listener, where = _listen_unix(socket_path())
+        return listener, Server(listener, ""), where
+    host, port = split_address(bind or "127.0.0.1")
+    if is_loopback(host):
+        token = loopback_token()
+        listener = _listen(host, port)
+        return listener, Server(listener, token), f"tcp://{_shown(listener)}"
+    context, certificate, token = paired_secrets()
+    listener = _listen(host, port)
+    return listener, Server(listener, token, context, certificate), f"tls://{_shown(listener)}"
+
+
+def loopback_token() -> str:
+    """Return the token that programs of this user prove on the loopback; made when there is none."""
+    path = folder() / "loopback-token"
+    if not path.exists():
+        write_private(path, new_token())
+    return read_private(path).strip()
+
+
+def paired_secrets() -> Tuple[ssl.SSLContext, str, str]:
+    """Return what a pairing has put here: the TLS context, its certificate's fingerprint, the token.
+
+    Raises
+    ------
+    SecurityError
+        If there is no pairing, or others can read it.
+    """
+    pem, token = folder() / "tls.pem", folder() / "token"
+    if not pem.exists() or not token.exists():
+        raise SecurityError(
+            "an address beyond the loopback takes a certificate and a token: "
+            "expected them here already, trilemma pair [user@]host on the desktop puts them"
+        )
+    text = read_private(pem)
+    context = tls_context(server=True)
+    try:
+        context.load_cert_chain(str(pem))
+        certificate = fingerprint(ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE") :]))
+    except (ssl.SSLError, ValueError):
+        raise SecurityError(f"{pem} holds no certificate with its key: trilemma pair makes it anew") from None
+    secret = read_private(token).strip()
+    if len(secret) != TOKEN_BIT // 4:
+        raise SecurityError(f"{token} holds no token of {TOKEN_BIT} bits: trilemma pair makes it anew")
+    return context, certificate, secret
+
+
+def split_address(text: str) -> Tuple[str, int]:
+    """Return host and port of ``HOST[:PORT]`` or ``[IPV6]:PORT``.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(PORT)
+    if not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ValueError(f"--bind {text}: expected HOST:PORT, the port 0 to 65535")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is this machine's own only. A name is not, whatever it resolves to, but localhost."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+    listener.listen(16)
+    return listener
+
+
+def _listen_unix(path: Path) -> Tuple[socket.socket, str]:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()  # of an agent that was killed
+        else:
+            raise OSError(0, f"an agent serves at {path} already")
+    listener = socket.socket(socket.AF_UNIX)
+    mask = os.umask(0o177)  # so that the socket is never open to others, not for a moment
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(mask)
+    listener.listen(16)
+    return listener, f"unix:{path}"
+
+
+def _shown(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,43 @@
+"""``trilemma pair``: hand a board its certificate and token once through ssh, so that it can be attached over TLS."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from app.cli.output import UserError, print_json
+from app.cli.target import add_ssh_config
+from app.client.pairing import pair
+from app.client.ssh import SshTarget
+from app.secure import PORT, SecurityError
+
+EXAMPLE = """example:
+  trilemma pair user@orin                           prints the command that serves there
+  trilemma attach tls://orin                        from then on"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the board."""
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
+    parser.add_argument("board", metavar="[user@]host", help="the board, as ssh knows it")
+    add_ssh_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Pair, and say what to do next."""
+    try:
+        pairing, command = pair(SshTarget(args.board, args.ssh_config))
+    except (SecurityError, ValueError) as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(error.strerror or str(error)) from error
+    serve = shlex.join(command)
+    target = f"tls://{pairing.name}:{PORT}"
+    if args.json:
+        report = {"board": pairing.name, "host": pairing.host, "fingerprint": pairing.fingerprint}
+        print_json({**report, "serve": serve, "target": target})
+    else:
+        print(f"Paired with {pairing.name}; its certificate is SHA-256 {pairing.fingerprint}.")
+        print(f"Start there:  {serve}")
+        print(f"Attach here:  trilemma attach {target}")
+    return 0

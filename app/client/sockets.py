@@ -1,0 +1,202 @@
+"""An agent that serves at a socket: on this machine, or beyond it through TLS with a pinned certificate and a token."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from pathlib import Path
+
+from app.client.pairing import Pairing, load_pairing
+from app.client.transport import READ_BYTE, Ended, OpenError
+from app.protocol import Decoder, ProtocolError, decode_control, encode_control
+from app.secure import PORT, Pump, SecurityError, fingerprint, new_nonce, proof, read_private, same, tls_context
+
+GREET_S = 5.0
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class SocketTransport:
+    """A connected socket whose other end has proved to be the agent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._broken = ""
+
+    def read(self) -> bytes:
+        """Return what arrived; b"" when the link has ended."""
+        try:
+            return self._connection.recv(READ_BYTE)
+        except OSError as error:
+            self._broken = os.strerror(error.errno).lower() if error.errno else ""
+            return b""
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`."""
+        self._connection.sendall(data)
+
+    def close(self) -> None:
+        """End the link."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def ended(self) -> Ended | None:
+        """Return what the system said of a broken link; None where the agent just ended."""
+        self._connection.close()
+        return Ended(f"the link to the board broke: {self._broken}") if self._broken else None
+
+
+def split_host(text: str) -> tuple[str, int]:
+    """Return host and port of ``host[:port]``, ``[ipv6]:port`` or either with ``//`` before it.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    text = text.removeprefix("//").rstrip("/")
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r:.60}: expected host or host:port, the port 1 to 65535")
+    return host.strip("[]"), int(port)
+
+
+def loopback_token_file() -> Path:
+    """Return where an agent of this user on this machine keeps the token of its loopback socket."""
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(settings) / "trilemma" / "agent" / "loopback-token"
+
+
+def open_tls(host: str, port: int) -> SocketTransport:
+    """Open a link to a paired board.
+
+    Raises
+    ------
+    OpenError
+        One sentence: not paired, another certificate, the token refused, or no answer.
+    """
+    pairing = _paired(host)
+    plain = _connect(pairing.host, port)
+    plain.settimeout(GREET_S)
+    try:
+        tls = tls_context(server=False).wrap_socket(plain)
+    except OSError as error:  # ssl.SSLError is one
+        plain.close()
+        raise OpenError(f"{host}:{port} does not speak TLS: {error.strerror or error}") from None
+    shown = fingerprint(tls.getpeercert(binary_form=True) or b"")
+    if not same(shown, pairing.fingerprint):
+        tls.close()
+        raise OpenError(
+            f"{host} shows another certificate than the one it was paired with: another machine has paired with it, "
+            f"or it is another board; find out which before trilemma pair [user@]{host}",
+            final=True,
+        )
+    _prove(tls, pairing.token, shown, host)
+    inner, ours = socket.socketpair()
+    threading.Thread(target=Pump(tls, inner).run, name="tls", daemon=True).start()
+    return SocketTransport(ours)
+
+
+def open_tcp(host: str, port: int) -> SocketTransport:
+    """Open a link to an agent on the loopback, with the token in its file.
+
+    Raises
+    ------
+    OpenError
+        One sentence.
+    """
+    try:
+        token = read_private(loopback_token_file()).strip()
+    except SecurityError as error:
+        raise OpenError(str(error), final=True) from None
+    connection = _connect(host, port)
+    _prove(connection, token, "", f"{host}:{port}")
+    return SocketTransport(connection)
+
+
+def open_unix(path: Path) -> SocketTransport:
+    """Open a link to an agent at a Unix socket.
+
+    Raises
+    ------
+    OpenError
+        One sentence.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except OSError as error:
+        connection.close()
+        raise OpenError(f"no agent serves at {path}: {(error.strerror or str(error)).lower()}") from None
+    _prove(connection, "", "", str(path))
+    return SocketTransport(connection)
+
+
+def _paired(host: str) -> Pairing:
+    try:
+        return load_pairing(host)
+    except SecurityError as error:
+        raise OpenError(str(error), final=True) from None
+
+
+def _connect(host: str, port: int) -> socket.socket:
+    try:
+        connection = socket.create_connection((host, port), GREET_S)
+    except socket.gaierror:
+        raise OpenError(f"there is no host {host}: its name cannot be resolved") from None
+    except TimeoutError:
+        raise OpenError(f"{host}:{port} does not answer: is it switched on and on this network") from None
+    except OSError as error:
+        words = (error.strerror or str(error)).lower()
+        raise OpenError(f"{host}:{port} cannot be reached: {words}; is trilemma agent serve running there") from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _prove(connection: socket.socket, token: str, certificate: str, name: str) -> None:
+    """Prove that we have the token, and have the agent prove it.
+
+    Raises
+    ------
+    OpenError
+        If either fails; the connection is closed.
+    """
+    try:
+        connection.settimeout(GREET_S)
+        challenge = _expect(connection, "challenge", name)
+        nonce = new_nonce()
+        ours = proof(token, "client", challenge["nonce"], nonce, certificate)
+        connection.sendall(encode_control({"op": "answer", "nonce": nonce, "proof": ours, "control": True}, 0))
+        theirs = proof(token, "agent", challenge["nonce"], nonce, certificate)
+        if not same(_expect(connection, "welcome", name)["proof"], theirs):
+            raise OpenError(f"{name} does not know the token: it is not the agent that it should be", final=True)
+        connection.settimeout(None)
+    except (OSError, ProtocolError) as error:
+        connection.close()
+        if isinstance(error, OpenError):
+            raise
+        raise OpenError(f"{name} does not answer as an agent does: {error}") from None
+
+
+def _expect(connection: socket.socket, op: str, name: str) -> dict[str, str]:
+    """Return the next message, which must be of an operation. It is read byte for byte: what follows is the session's.
+
+    Raises
+    ------
+    OpenError
+        If the agent refuses, or closes.
+    """
+    decoder = Decoder()
+    while data := connection.recv(1):
+        for frame in decoder.feed(data):
+            message = decode_control(frame.body)
+            if message["op"] == "refused":
+                reason = str(message["reason"])
+                raise OpenError(f"{name} refused: {reason}", final="locked" not in reason)
+            if message["op"] == op:
+                return message
+            raise ProtocolError(f"it said {message['op']}, expected {op}")
+    raise OpenError(f"{name} closed the connection: expected an agent, and not too many clients at it")
