@@ -21,10 +21,13 @@ from app.agent import board
 from app.agent.energy import EnergyMeter, RunEnergy
 from app.agent.launch import worker_argv
 from app.agent.outbox import Outbox
+from app.agent.parameters import Parameters, Slots, parameters_folder
 from app.agent.runs import Runs, worker_environment
+from app.agent.runtimes.entry import RuntimeEntry, entries_file, read_entries
 from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
 from app.agent.state import BoardState, StateWatch
+from app.parameter_set import ParametersError
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
 
@@ -87,7 +90,10 @@ class Agent:
                 self._unavailable = str(error.strerror)
         energy = RunEnergy(meter, *self._sampler.power, self._sampler.total_period_s)
         self._sampler.on_power = energy.cover
-        environment = worker_environment(board.n_big_cores(root))
+        n_threads = board.n_big_cores(root)
+        environment = worker_environment(n_threads)
+        self._runtimes, self._runtimes_wrong = _configured()
+        self._parameters = Parameters(Slots(parameters_folder()))
         self._runs = Runs(
             argv,
             environment,
@@ -96,12 +102,16 @@ class Agent:
             self._unavailable,
             idled=energy.idled,
             rest_s=0.0 if self._sampler.power[0] else REST_S,
+            runtimes=self._runtimes,
+            n_threads=n_threads,
         )
 
     def serve(self) -> None:
         """Say hello and answer until the input ends or breaks the protocol."""
         self._outbox.send(self._hello())
         self._sampler.publish_catalogue()
+        if self._runtimes_wrong:
+            self._outbox.send({"op": "log", "level": "error", "text": self._runtimes_wrong})
         threading.Thread(target=self._write, name="writer", daemon=True).start()
         threading.Thread(target=self._sampler.run, name="sampler", daemon=True).start()
         threading.Thread(target=self._watch.run, name="state", daemon=True).start()
@@ -148,6 +158,7 @@ class Agent:
             "state": self._state.read(),
             "can": {"measure": able, "bandwidth": able, "torch": board.torch_version()},
             "models": board.model_files(),
+            "runtimes": [entry.message() for entry in self._runtimes],
         }
 
     def _take(self, body: bytes) -> None:
@@ -160,12 +171,24 @@ class Agent:
                 raise
             self._outbox.send({"op": "log", "level": "warning", "text": f"request refused: {error}"})
 
+    def _parameters_step(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Do a step with the compensation parameters and return the answer; a client that only watches may look."""
+        try:
+            if self._read_only and message["step"] != "status":
+                raise ParametersError(self._read_only)
+            return {"op": "result", "id": message["id"], "body": self._parameters.step(message["step"], message)}
+        except (ParametersError, OSError) as error:
+            reason = str(error) if isinstance(error, ParametersError) else f"{error.filename}: {error.strerror}"
+            return {"op": "failed", "id": message["id"], "kind": "failed", "reason": reason}
+
     def _answer(self, message: dict[str, Any], t_ns: int) -> None:
         op = message["op"]
         if op in ("measure", "bandwidth") and self._read_only:
             self._outbox.send({"op": "failed", "id": message["id"], "kind": "failed", "reason": self._read_only})
         elif op in ("measure", "bandwidth"):
             self._runs.submit(message)
+        elif op == "parameters":
+            self._outbox.send(self._parameters_step(message))
         elif op == "cancel":
             self._runs.cancel(message["id"])
         elif op == "subscribe":
@@ -177,6 +200,14 @@ class Agent:
             self._outbox.send(pong)
         else:
             raise ProtocolError(f"{op} is not a request")
+
+
+def _configured() -> tuple[list[RuntimeEntry], str]:
+    """Return the runtimes of this board, and what is wrong with their file."""
+    try:
+        return read_entries(entries_file()), ""
+    except ValueError as error:
+        return [], str(error)
 
 
 def claim_stdout() -> int:

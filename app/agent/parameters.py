@@ -33,6 +33,13 @@ LIVE_TOLERANCE = 1e-5
 _SLOT = struct.Struct("<4sQII")  # magic, epoch, length, crc of the set behind it
 
 
+def parameters_folder() -> Path:
+    """Return where a board keeps its sets."""
+    named = os.environ.get("TRILEMMA_DATA_DIR")
+    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return (Path(named) if named else Path(home) / "trilemma") / "parameters"
+
+
 class Slots:
     """Two files and the name of the live one; every write is on the disk before the next begins.
 
@@ -137,6 +144,7 @@ class Parameters:
         """Return the state, the live set's epoch, checksum and number of channels, and how many bytes have arrived."""
         with self._lock:
             self._expire()
+            self._refresh()
             live = self._trial[2] if self._trial else self._live
             channels = None if live is None else len(decode(live).channels)
             return {
@@ -164,6 +172,8 @@ class Parameters:
                     f"expected 1 to {MAX_FRAGMENT_BYTE} bytes of at most {MAX_SET_BYTE}"
                 )
             if offset == 0:
+                self._forget()
+                self._refresh()
                 self._data, self._total = b"", total
             elif self._state != "receiving" or total != self._total or offset > len(self._data):
                 self._forget()
@@ -244,6 +254,7 @@ class Parameters:
             No older set is there any more.
         """
         with self._lock:
+            self._refresh()
             if self._state == "idle":
                 self._undo()
             self._trial = None
@@ -270,6 +281,11 @@ class Parameters:
             self._trial = None
             self._forget()
             self._said = f"{what} was given up: nothing came for {self._timeout_s:g} s"
+
+    def _refresh(self) -> None:
+        """Read anew what is live: another agent on this board may have changed it."""
+        if self._state == "idle":
+            self._slot, self._epoch, self._live = self._slots.live()
 
     def _forget(self) -> None:
         self._state, self._data, self._total, self._deadline_s = "idle", b"", 0, math.inf

@@ -16,6 +16,7 @@ from app.client.transport import Transport
 
 ATTACH_S = 15.0
 CANCEL_S = 5.0
+ANSWER_S = 15.0
 PERIODS_S = 1.0  # the agent publishes the periods of its quick sensors 0.25 s after the start
 
 
@@ -105,6 +106,16 @@ class AttachedBoard:
     def bandwidth(self, on_progress: Callable[[float, str], None]) -> Mapping[str, Any]:
         """Measure the memory bandwidth, as `measure` does a point."""
         return self._finish(self._session.bandwidth(), on_progress)
+
+    def parameters(self, step: str, members: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Do a step with the board's compensation parameters and return its answer.
+
+        Raises
+        ------
+        LinkError
+            The board refuses it, in one sentence, or is silent.
+        """
+        return self._answer(self._session.parameters(step, members), lambda done_frac, text: None, ANSWER_S)
 
     def _finish(self, request_id: int, on_progress: Callable[[float, str], None]) -> Mapping[str, Any]:
         try:

@@ -147,6 +147,10 @@ class Session:
         """Ask for the memory bandwidth to be measured; waits for its turn."""
         return self._request({"op": "bandwidth"})
 
+    def parameters(self, step: str, members: Mapping[str, Any]) -> int:
+        """Ask for a step with the board's compensation parameters."""
+        return self._request({**members, "op": "parameters", "step": step})
+
     def cancel(self, request_id: int) -> None:
         """End a request; its `Failed` says "cancelled". One that has ended is not an error."""
         self._send({"op": "cancel", "id": request_id})

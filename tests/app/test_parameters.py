@@ -1,5 +1,6 @@
 """The board's compensation parameters: steps in their order, a board that dies at any of them, and the whole way."""
 
+import json
 import math
 import signal
 import struct
@@ -16,6 +17,9 @@ from hypothesis import strategies as st
 
 from app import LAUNCHER
 from app.agent.parameters import Parameters, Slots
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.parameters import install
+from app.client.transport import LocalTransport
 from app.parameter_set import MAX_FRAGMENT_BYTE, ParametersError, ParameterSet, decode
 from core.compensate import compensated
 
@@ -43,7 +47,7 @@ def send(board, wanted, size=MAX_FRAGMENT_BYTE):
     return data
 
 
-def install(board, wanted, size=MAX_FRAGMENT_BYTE):
+def put(board, wanted, size=MAX_FRAGMENT_BYTE):
     data = send(board, wanted, size)
     board.verify(zlib.crc32(data))
     epoch = board.commit()["epoch"]
@@ -59,8 +63,8 @@ def live_of(slots):
 def test_a_set_goes_the_whole_way_and_lives_on(slots):
     board = Parameters(slots)
     assert board.status()["epoch"] == 0
-    assert install(board, OLD)["epoch"] == 1
-    assert install(board, NEW)["epoch"] == 2
+    assert put(board, OLD)["epoch"] == 1
+    assert put(board, NEW)["epoch"] == 2
     assert board.status()["n_channels"] == 300
     assert live_of(slots) == NEW
     assert Parameters(slots).status()["epoch"] == 2  # a board that starts again
@@ -97,7 +101,7 @@ def test_pieces_may_come_twice_but_not_with_a_hole(slots):
 )
 def test_numbers_out_of_range_never_get_behind_verify(slots, wanted, words):
     board = Parameters(slots)
-    install(board, OLD)
+    put(board, OLD)
     data = send(board, wanted)
     with pytest.raises(ParametersError, match=words):
         board.verify(zlib.crc32(data))
@@ -139,7 +143,7 @@ def test_members_of_the_wrong_kind_are_refused(slots, message):
 def test_a_long_pause_gives_up_what_was_begun(slots):
     clock = Clock()
     board = Parameters(slots, 0.5, clock)
-    install(board, OLD)
+    put(board, OLD)
     data = send(board, NEW)
     clock.now += 0.6
     with pytest.raises(ParametersError, match=r"verify belongs to the state receiving, this one is idle \(the set was"):
@@ -163,7 +167,7 @@ def test_a_long_pause_gives_up_what_was_begun(slots):
 
 def test_a_live_set_that_does_not_do_what_was_meant_is_rolled_back(slots):
     board = Parameters(slots)
-    install(board, OLD)
+    put(board, OLD)
     data = send(board, NEW)
     board.verify(zlib.crc32(data))
     epoch = board.commit()["epoch"]
@@ -177,13 +181,13 @@ def test_rollback_undoes_the_last_set_once_and_no_epoch_comes_twice(slots):
     board = Parameters(slots)
     with pytest.raises(ParametersError, match="no older set to go back to"):
         board.rollback()
-    install(board, OLD)
-    install(board, NEW)
+    put(board, OLD)
+    put(board, NEW)
     assert board.rollback()["epoch"] == 1
     assert live_of(slots) == OLD
     with pytest.raises(ParametersError, match="no older set"):
         board.rollback()
-    assert install(board, NEW)["epoch"] == 3
+    assert put(board, NEW)["epoch"] == 3
 
 
 def test_the_board_compensates_as_the_engine_does():
@@ -236,7 +240,7 @@ def test_a_board_that_dies_at_any_write_has_the_old_set_or_the_whole_new_one(slo
     lived, seen = False, set()
     for fatal in range(1, 40):
         folder = slots._folder.with_name(f"board-{fatal}")
-        install(Parameters(Slots(folder)), OLD)
+        put(Parameters(Slots(folder)), OLD)
         done = subprocess.run(
             [sys.executable, "-c", DIES, folder, str(fatal), repository], capture_output=True, text=True
         )
@@ -244,7 +248,7 @@ def test_a_board_that_dies_at_any_write_has_the_old_set_or_the_whole_new_one(slo
         found = live_of(Slots(folder))
         assert found in (OLD, NEW)
         seen.add(found)
-        assert install(Parameters(Slots(folder)), NEW)["state"] == "idle"  # and it goes on
+        assert put(Parameters(Slots(folder)), NEW)["state"] == "idle"  # and it goes on
         lived = done.returncode == 0
         if lived:
             break
@@ -254,8 +258,70 @@ def test_a_board_that_dies_at_any_write_has_the_old_set_or_the_whole_new_one(slo
 
 @pytest.mark.parametrize("cut", [0, 3, 20, 30])
 def test_a_torn_slot_or_name_is_not_live(slots, cut):
-    install(Parameters(slots), OLD)
+    put(Parameters(slots), OLD)
     name = slots._folder / ("live" if cut < 20 else f"set-{slots.live()[0]}")
     name.write_bytes(name.read_bytes()[:cut])
     assert Parameters(slots).status()["epoch"] == 0
-    assert install(Parameters(slots), NEW)["state"] == "idle"
+    assert put(Parameters(slots), NEW)["state"] == "idle"
+
+
+# --- over the link of a real agent
+
+
+@pytest.fixture
+def data_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def command(*words):
+    done = subprocess.run(
+        [sys.executable, str(LAUNCHER), "parameters", *map(str, words)], capture_output=True, text=True, timeout=60
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_set_is_installed_over_the_link_and_rolled_back(data_dir):
+    example = Path(LAUNCHER).parent / "resources" / "examples" / "parameters.toml"
+    assert "No parameters are live" in command().stdout
+    for epoch in (1, 2):
+        found = json.loads(command("--install", example, "--json").stdout)
+        assert (found["live"]["epoch"], found["live"]["n_channels"], found["live"]["state"]) == (epoch, 4, "idle")
+        assert found["installed"]["n_message"] == 1
+        assert 0 < found["installed"]["set_s"] < found["installed"]["total_s"]
+    assert json.loads(command("--rollback", "--json").stdout)["live"]["epoch"] == 1
+    refused = command("--rollback")
+    assert (refused.returncode, "no older set to go back to" in refused.stderr) == (2, True)
+
+
+def test_the_article_s_3072_channels_go_over_the_link(data_dir):
+    wanted = ParameterSet(0.05, 0.0, tuple((0.01 * (i + 1), 0.5 * i) for i in range(3072)))
+    with AttachedBoard(LocalTransport) as board:
+        found = install(board.parameters, wanted)
+        assert board.parameters("status", {})["n_channels"] == 3072
+        with pytest.raises(LinkError, match="verify belongs to the state receiving"):
+            board.parameters("verify", {"crc": 1})
+    assert (found.n_message, found.payload_byte) == (13, 24592)  # 24576 of them channels
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gain = 3", "gain: got 3.0, expected a number from"),
+        ("gain = 0.5", "scale: got nothing, expected a list of numbers"),
+        ("gain = 0.5\nscale = [0.0]\nzero = [0.0]", "scale: got 0.0, expected a list of numbers"),
+        ("gain = 0.5\nscale = [1.0]\nzero = [nan]", "zero: got nan"),
+        ("gain = 0.5\nscale = [1.0, 1.0]\nzero = [0.0]", "got 2 scales and 1 zeros, expected as many"),
+        ("gain = ", "that is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_a_board_is_asked(data_dir, text, words):
+    path = data_dir / "set.toml"
+    path.write_text(text, encoding="utf-8")
+    done = command("--install", path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert command("--install", data_dir / "none.toml").stderr.endswith(
+        "none.toml: cannot be read: No such file or directory\n"
+    )

@@ -1,0 +1,103 @@
+"""``trilemma parameters``: the compensation parameters that are live on a board: show, replace, roll back."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.cli.output import UserError, print_json, print_table
+from app.cli.target import add_target_options, target_from
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.parameters import Installed, install
+from app.parameter_set import MAX_CHANNELS, SCALE_RANGE, ParameterSet
+from core.published.article_b import CALIBRATION, calibration_figures
+from core.toml_table import Table, parse
+
+EXAMPLE = "example: trilemma parameters --install resources/examples/parameters.toml --attach user@board"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what to do and on which board."""
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--install", metavar="FILE", help="put this set live; resources/examples/parameters.toml documents the form"
+    )
+    what.add_argument("--rollback", action="store_true", help="make the set before the live one live again")
+    add_target_options(parser)
+    parser.epilog = EXAMPLE
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it and print what is live then."""
+    wanted = None if args.install is None else read_parameters(Path(args.install))
+    installed = None
+    try:
+        with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
+            if wanted is not None:
+                installed = install(board.parameters, wanted)
+            status = board.parameters("rollback" if args.rollback else "status", {})
+    except LinkError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json({"live": dict(status), "installed": None if installed is None else _record(installed)})
+    else:
+        _print(status, installed)
+    return 0
+
+
+def read_parameters(path: Path) -> ParameterSet:
+    """Read a set from TOML: ``gain``, ``target_mean``, ``scale`` and ``zero``, a number for each channel.
+
+    Raises
+    ------
+    UserError
+        One sentence: file, key, what was expected.
+    """
+    try:
+        table = Table(path.name, parse(path.name, path.read_text(encoding="utf-8")))
+        gain, mean = table.number("gain", 1e-6, 2.0 - 1e-6), table.number("target_mean", -1e30, 1e30, 0.0)
+        scale, zero = table.numbers_of("scale", *SCALE_RANGE), table.numbers_of("zero", -1e30, 1e30)
+        table.finish()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UserError(str(error)) from error
+    if len(scale) != len(zero) or len(scale) > MAX_CHANNELS:
+        raise UserError(
+            f"{path.name}: got {len(scale)} scales and {len(zero)} zeros, expected as many, at most {MAX_CHANNELS}"
+        )
+    return ParameterSet(gain, mean, tuple(zip(scale, zero, strict=True)))
+
+
+def _record(found: Installed) -> dict[str, Any]:
+    return {
+        "epoch": found.epoch,
+        "n_message": found.n_message,
+        "payload_byte": found.payload_byte,
+        "set_s": found.set_s,
+        "verify_s": found.verify_s,
+        "commit_s": found.commit_s,
+        "verify_live_s": found.verify_live_s,
+        "total_s": found.total_s,
+        "rate_byte_s": found.payload_byte / found.set_s,
+    }
+
+
+def _print(status: Mapping[str, Any], installed: Installed | None) -> None:
+    if status["n_channels"] is None:
+        print("No parameters are live on this board.")
+    else:
+        print(f"Live: {status['n_channels']} channels, epoch {status['epoch']}, checksum {status['crc']:#010x}.")
+    if installed is None:
+        return
+    print(
+        f"{installed.payload_byte} bytes in {installed.n_message} messages: {installed.total_s * 1e3:.1f} ms, "
+        f"of them {installed.set_s * 1e3:.1f} sending and {installed.verify_live_s * 1e3:.1f} verifying (measured)."
+    )
+    rows = [("published for", "payload", "time", "rate", "time-out over time")]
+    for chip, (time_ms, payload_kib) in CALIBRATION.items():
+        _, rate_mb_s, times = calibration_figures(chip)
+        rows.append((chip, f"{payload_kib:g} KiB", f"{time_ms:g} ms", f"{rate_mb_s:.3f} MB/s", f"{times:.2f}"))
+    print_table(rows)
