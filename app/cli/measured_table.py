@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from app.model.measurements import Measurement
+from core import traffic
 from core.spec import Catalogue, Estimate
 
 OUTPUTS = {
@@ -39,6 +40,9 @@ def _row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
         "runtime": point.runtime,
         "model": at.model.name,
         "model_key": point.model,
+        "params_b": _digits(at.model.total_params / 1e9),
+        "params_streamed_b": _digits((at.model.body_params + at.model.head_params) / 1e9),
+        "kv_bytes_per_token": _digits(traffic.kv_byte_per_token(at.model, catalogue.kv_formats["fp16"])),
         "quant": point.weights,
         "kv_quant": point.kv,
         "context_tokens": f"{float(point.context_tokens):g}",
