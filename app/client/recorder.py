@@ -66,8 +66,6 @@ class Recorder:
         Size of the file.
     n_dropped
         Frames that were dropped because the disk had stalled.
-    began_s
-        When it began, monotonic clock.
     failure
         Why it ended by itself; "" while it did not.
 
@@ -84,7 +82,7 @@ class Recorder:
         on_failed: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.path, self.n_byte, self.n_dropped, self.failure = path, 0, 0, ""
-        self.began_s = time.monotonic()
+        self._began_s = time.monotonic()
         self._on_failed = on_failed
         self._n_sent = 0
         self._waiting: deque[bytes] = deque()
@@ -104,6 +102,10 @@ class Recorder:
         self._syncer = threading.Thread(target=self._sync, name="recorder sync", daemon=True)
         self._writer.start()
         self._syncer.start()
+
+    def age_s(self) -> float:
+        """Return how long it has been open."""
+        return time.monotonic() - self._began_s
 
     def take(self, frame: Frame) -> None:
         """Append a frame as it came."""

@@ -24,9 +24,10 @@ from PySide6.QtCore import QObject, QTimer
 from app.client import events
 from app.model import axes
 from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
+from app.model.beta import beta_file, load_beta
 from app.model.files import FileError
 from app.model.history import History
-from app.model.machine import cannot, machine_key
+from app.model.machine import cannot, machine_key, recorded
 from app.model.measurements import (
     OUTPUTS_OF,
     Measurement,
@@ -150,7 +151,7 @@ class Conductor(QObject):
 
     def calibrate_now(self) -> str:
         """Measure the bandwidth and the whole plan anew. Return why not, in one sentence, or ""."""
-        reason = self._store.not_measured_here
+        reason = self._store.not_measured_here or recorded(self._store.link.hello)
         if not reason:
             self.cancel()
             self._measure_bandwidth()
@@ -194,10 +195,11 @@ class Conductor(QObject):
         not_here = cannot(event.hello, "measure")
         text = f"Attached. {not_here}".rstrip()
         self._store.set_link(state="attached", text=text, hello=event.hello, n_lost=0, retry_at_s=None)
-        if not_here:
+        played = bool(recorded(event.hello))
+        if not_here and not played:
             self._store.say("warning", not_here)
         if machine != self._store.machine:
-            self._store.set_machine(machine, self._load(machine), not_here)
+            self._store.set_machine(machine, self._load(machine), "" if played else not_here, self._load_beta(machine))
             self._load_bandwidth(machine)
             self._recalibrate()
         if not_here or not self._store.get("auto_measure"):
@@ -217,6 +219,13 @@ class Conductor(QObject):
         for note in notes:
             self._store.say("warning", note)
         return [measurement for measurement in measurements if axes.exists(measurement.point, self._store.catalogue)]
+
+    def _load_beta(self, machine: str) -> dict[str, float]:
+        try:
+            return load_beta(self._file.with_name(beta_file().name), machine)
+        except FileError as error:
+            self._store.say("warning", str(error))
+            return {}
 
     def _load_bandwidth(self, machine: str) -> None:
         self._bandwidth_of = ""

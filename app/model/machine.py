@@ -28,8 +28,15 @@ def machine_key(hello: Mapping[str, Any]) -> str:
     return ", ".join(str(part) for part in parts)
 
 
+def recorded(hello: Mapping[str, Any]) -> str:
+    """Return that the other end is a recording, in one sentence, or ""."""
+    return "This is a recording: nothing can be measured on it." if hello.get("recording") else ""
+
+
 def cannot(hello: Mapping[str, Any], what: str) -> str:
     """Return why the agent cannot do `what` ("measure", "bandwidth"), in one sentence, or ""."""
+    if hello.get("recording"):
+        return recorded(hello)
     can = hello.get("can", {}).get(what, {"absent": f"its agent says nothing about {what}"})
     if isinstance(can, Mapping):
         return f"This machine cannot measure: {can.get('absent', 'no reason given')}."
@@ -40,11 +47,15 @@ def cannot(hello: Mapping[str, Any], what: str) -> str:
 
 def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
     """Return why the attached machine cannot run a point, in one sentence, or ""."""
+    if hello.get("recording"):
+        return recorded(hello)
     board = catalogue.boards[point.board]
     if point.board != "this":
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
     if point.runtime != "builtin":
         return _why_not_driven(point, catalogue, hello)
+    if reason := cannot(hello, "measure"):
+        return reason
     if point.model != "smollm2-135m":
         return f"The file of {catalogue.models[point.model].name} is not on this machine."
     for field, formats in BUILTIN_FORMATS.items():

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from app.client.events import ClockRead, Connected, Disconnected, Event, Gap, Measured, Position
-from app.client.recorder import SUFFIX, Recorder, RecordingError
+from app.client.recorder import SUFFIX as SUFFIX
+from app.client.recorder import Recorder, RecordingError
 from app.model.bandwidth import learned
 from app.model.files import FileError, data_dir
 from app.model.measurements import Measurement, answers, check_body

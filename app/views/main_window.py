@@ -32,6 +32,7 @@ from app.views.log import LogPanel
 from app.views.numbers import NumbersPanel
 from app.views.palette import ActionList
 from app.views.table import CurveTable
+from app.views.tape import RecordLight, ReplayBar, TapeCommands
 from app.views.theme import GAP, Theme
 from app.views.widgets import Dock, label, set_text
 from core.spec import OperatingPoint
@@ -54,6 +55,7 @@ class MainWindow(QMainWindow):
     """
 
     layout_changed = Signal()
+    attach_wanted = Signal(str)  # a target
 
     def __init__(self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, settings: Settings) -> None:
         super().__init__()
@@ -123,6 +125,7 @@ class MainWindow(QMainWindow):
         auto = a.add("&Board", "auto_measure", "Measure where a slider rests", self._toggle_auto)
         auto.setCheckable(True)
         auto.setChecked(store.get("auto_measure"))
+        TapeCommands(a, conductor.tape, self, self._do, lambda path: self.attach_wanted.emit(str(path)))
         a.add("&Help", "palette", "Command &palette…", lambda: self._list(runnable=True), "Ctrl+Shift+P")
         a.add("&Help", "shortcuts", "Keyboard &shortcuts", lambda: self._list(runnable=False), "?; F1")
         a.add("&Help", "about", "&About Trilemma", self._about)
@@ -157,6 +160,9 @@ class MainWindow(QMainWindow):
         a = self.actions_
         self.centre = Centre(self._store, self._stack, self._conductor, self._theme, a["why"], a["pause"])
         self.headline, self.curves, self.tabs = self.centre.headline, self.centre.curves, self.centre.tabs
+        middle = self.centre.layout()
+        assert middle is not None
+        middle.addWidget(ReplayBar(self._store, self._conductor.tape, self._theme))
         self.setCentralWidget(self.centre)
         self.setContentsMargins(GAP, 0, GAP, 0)
 
@@ -172,6 +178,7 @@ class MainWindow(QMainWindow):
         bar = self.statusBar()
         bar.setSizeGripEnabled(False)
         bar.addWidget(self.legend, 1)
+        bar.addPermanentWidget(RecordLight(self._conductor.tape))
         bar.addPermanentWidget(self._preset)
 
     def _make_menus(self) -> None:
@@ -277,7 +284,10 @@ class MainWindow(QMainWindow):
         self._store.set("pinned", self._store.point)
 
     def _pause(self) -> None:
-        self._store.set("paused", not self._store.get("paused"))
+        if self._conductor.tape.position is None:
+            self._store.set("paused", not self._store.get("paused"))
+        else:
+            self._conductor.tape.toggle()
 
     def _toggle_auto(self) -> None:
         self._store.set("auto_measure", not self._store.get("auto_measure"))
@@ -320,7 +330,8 @@ class MainWindow(QMainWindow):
         attached = store.link.state == "attached"
         a["measure"].setEnabled(attached and not store.not_measurable)
         a["measure"].setToolTip(store.not_measurable or "Run this point on the board and measure it")
-        a["calibrate"].setEnabled(attached and not store.not_measured_here)
+        played = self._conductor.tape.position is not None
+        a["calibrate"].setEnabled(attached and not played and not store.not_measured_here)
         a["cancel"].setEnabled(store.activity.kind != "idle")
         a["unpin"].setEnabled(store.get("pinned") is not None)
         a["reconnect"].setEnabled(not attached)
