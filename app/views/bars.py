@@ -61,7 +61,7 @@ class Bars(QWidget):
             max((metrics.horizontalAdvance(b.name) for b in self._bars), default=0) + 2, int(0.42 * self.width())
         )
         texts = min(
-            max((metrics.horizontalAdvance(b.text) for b in self._bars), default=0) + 2, int(0.46 * self.width())
+            max((metrics.horizontalAdvance(b.text) for b in self._bars), default=0) + 2, int(0.6 * self.width())
         )
         left, width = names + _GAP_PX, self.width() - names - texts - 2 * _GAP_PX
         full = self._full or max((abs(bar.value) for bar in self._bars), default=0.0) or 1.0

@@ -17,6 +17,8 @@ from app.views.theme import GAP, Theme
 
 VIEWS = {
     "energy": ("Energy", "app.views.energy", "Energy"),
+    "schedule": ("Schedule", "app.views.schedule", "ScheduleView"),
+    "scenarios": ("Scenarios", "app.views.scenarios", "Scenarios"),
 }
 """Views of the point: key -> title, module and class, made with the store, the undo stack and the theme."""
 

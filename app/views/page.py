@@ -44,9 +44,9 @@ class CardGrid(QWidget):
 
 
 class Page(QScrollArea):
-    """The scrolling view: parts one below the other."""
+    """The scrolling view: parts one below the other, the last one as high as there is room where it should `fill`."""
 
-    def __init__(self, path: str, name: str, parts: Sequence[QWidget]) -> None:
+    def __init__(self, path: str, name: str, parts: Sequence[QWidget], *, fill: bool = True) -> None:
         super().__init__()
         self.setObjectName(path)
         self.setAccessibleName(name)
@@ -60,5 +60,7 @@ class Page(QScrollArea):
         layout.setContentsMargins(0, 6, 0, 0)
         layout.setSpacing(GAP)
         for i, part in enumerate(parts):
-            layout.addWidget(part, 1 if i == len(parts) - 1 else 0)
+            layout.addWidget(part, 1 if fill and i == len(parts) - 1 else 0)
+        if not fill:
+            layout.addStretch(1)
         self.setWidget(inside)

@@ -1,0 +1,118 @@
+"""What applications say of the operating point: margins to the limits of scenarios, or to the user's own limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.model.state import Limits
+from core.inputs import read_scenario
+from core.load_energy import load_scenarios
+from core.objectives import Scenario, judge
+from core.objectives import sentence as scenario_sentence
+from core.spec import Absent, Estimate, Output
+
+MINE = ""
+"""Key of the user's own limits among the scenarios."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How much of one limit is left: 1 at the ideal, 0 at the limit, below 0 beyond it; `worse` at the 90 % interval's
+    end that is less good.
+    """
+
+    name: str
+    limit: float | None  # in SI; None: there is none
+    value: Output
+    unit: str
+    left: float | None  # None: no limit, or no value
+    worse: float | None
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A point judged by one scenario, or by the user's limits (then without a score)."""
+
+    key: str
+    name: str
+    margins: tuple[Margin, ...]
+    feasible: bool | None  # None: nothing to judge by
+    score: float | None
+    sentence: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is judged: the values of the point, measured where they were, else predicted."""
+
+    top1_agreement: Output
+    decode_s: Output
+    energy_j_per_token: Output
+    power_w: Output
+
+
+def known_scenarios(own: str = "") -> dict[str, Scenario]:
+    """Return the published scenarios by key, and one of the user's in a file.
+
+    Raises
+    ------
+    ValueError
+        The file does not hold a scenario; one sentence.
+    """
+    found = dict(load_scenarios())
+    if own and own not in found:
+        found[own] = read_scenario(Path(own))
+    return found
+
+
+def judged(scenario: Scenario, figures: Figures) -> Judged:
+    """Judge a point by a scenario: agreement with the reference counts as accuracy, a token as one inference."""
+    margins = (
+        _margin("accuracy", scenario.min_accuracy_frac, figures.top1_agreement, "frac", at_least=True),
+        _margin("latency", scenario.max_latency_s, figures.decode_s, "s"),
+        _margin("energy", scenario.max_energy_j, figures.energy_j_per_token, "J"),
+    )
+    values = figures.top1_agreement, figures.decode_s, figures.energy_j_per_token
+    missing = next((value.reason for value in values if isinstance(value, Absent)), None)
+    if missing is not None:
+        said = f"{scenario.name} cannot be judged: {missing.rstrip('.')}."
+        return Judged(scenario.key, scenario.name, margins, None, None, said, scenario.source)
+    verdict = judge(scenario, *(float(value.median) for value in values if isinstance(value, Estimate)))
+    words = scenario_sentence(scenario, verdict)
+    return Judged(
+        scenario.key, scenario.name, margins, bool(verdict.feasible), float(verdict.score), words, scenario.source
+    )
+
+
+def judged_by_limits(limits: Limits, figures: Figures) -> Judged:
+    """Judge a point by the user's limits."""
+    margins = (
+        _margin("accuracy", limits.top1_agreement, figures.top1_agreement, "frac", at_least=True),
+        _margin("latency", limits.latency_s, figures.decode_s, "s"),
+        _margin("power", limits.power_w, figures.power_w, "W"),
+    )
+    left = {margin.name: margin.left for margin in margins if margin.left is not None}
+    if not left:
+        return Judged(MINE, "my limits", margins, None, None, "No limit is set: the operating point has three at left.")
+    tightest = min(left, key=lambda name: left[name])
+    broken = ", ".join(f"{name} by {-100 * value:.0f} %" for name, value in left.items() if value < 0)
+    words = (
+        f"Does not meet my limits: beyond the limit in {broken}."
+        if broken
+        else f"Meets my limits: the tightest is {tightest}, with {100 * left[tightest]:.0f} % left."
+    )
+    return Judged(MINE, "my limits", margins, not broken, None, words)
+
+
+def _margin(name: str, limit: float | None, value: Output, unit: str, *, at_least: bool = False) -> Margin:
+    if limit is None or isinstance(value, Absent):
+        return Margin(name, limit, value, unit, None, None, at_least)
+
+    def left(of: float) -> float:
+        return (of - limit) / (1 - limit) if at_least and limit < 1 else 1 - of / limit if not at_least else of - limit
+
+    worse = value.q05 if at_least else value.q95
+    return Margin(name, limit, value, unit, left(float(value.median)), left(float(worse)), at_least)
