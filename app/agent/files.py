@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 from pathlib import Path
 
 _NUMBER_BYTE = 64
@@ -17,6 +18,11 @@ def text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", "replace").strip(" \t\r\n\0")
     except OSError:
         return ""
+
+
+def is_virtual(root: Path) -> bool:
+    """Tell whether the processor says that it is a guest's."""
+    return re.search(r"^flags\s*:.*\bhypervisor\b", text(root / "proc/cpuinfo"), re.M) is not None
 
 
 def parse_int(data: bytes | str) -> int | None:

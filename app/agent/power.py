@@ -29,7 +29,8 @@ def total_power(channels: Sequence[Channel]) -> Tuple[List[int], str]:
             continue
         if columns:
             columns = columns[:1] if way in _SINGLE else columns
-            return columns, " + ".join(channels[i].covers or channels[i].key for i in columns)
+            words = " + ".join(channels[i].covers or channels[i].key for i in columns)
+            return columns, f"{words} (not the carrier board and what hangs on it)" if way == "sum" else words
     if present:
         parts = ", ".join(channels[i].covers or channels[i].key for i in present)
         return [], f"the power sensors of this machine cover parts of the board only: {parts}"

@@ -111,7 +111,7 @@ class BoardState:
             elif governor in ("powersave", "conservative"):
                 warnings.append(f"governor is {governor} on {policy.name}")
         if not governors:
-            return absent("no frequency driver, as in most virtual machines")
+            return absent("no frequency driver")
         why = ": decode will be slower than the board can; set performance to compare" if warnings else ""
         return present(governors, ", ".join(warnings) + why)
 
@@ -126,7 +126,7 @@ class BoardState:
             clocks[policy.name] = {"min_hz": low, "max_hz": high, "now_hz": now}
             if able and high < 0.98 * able:
                 warnings.append(f"{policy.name} is capped at {high / 1e9:.2f} GHz of {able / 1e9:.2f} GHz")
-        return present(clocks, *warnings) if clocks else absent("no frequency driver, as in most virtual machines")
+        return present(clocks, *warnings) if clocks else absent("no frequency driver")
 
     def _policies(self) -> List[Path]:
         base = self._root / "sys/devices/system/cpu/cpufreq"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
-from app.agent.files import text
+from app.agent.files import is_virtual, text
 from app.agent.sensors import (
     adreno,
     battery,
@@ -125,7 +125,7 @@ def _start_tools(root: Path) -> Tuple[List[ToolSensor], List[Channel]]:
         here = has_hardware(root) or (path is not None and tool is not _PMIC)  # each Raspberry Pi has that tool
         reason = ""
         if path is None and here:
-            reason = f"{name} is not installed, or not in PATH: this board's values come from it"
+            reason = f"{name} is not installed, or not in PATH: the values of this hardware come from it"
         elif path is not None and here and needs_root and not is_root():
             reason = f"needs root: {path} answers root only"
         elif path is not None and here:
@@ -151,7 +151,7 @@ def _why_no_power(root: Path, channels: Sequence[Channel], absent: Sequence[Chan
     if locked:
         return locked[0].absent
     reason = "no power sensor on this machine: no RAPL domain in /sys/class/powercap and no hwmon power input"
-    if re.search(r"^flags\s*:.*\bhypervisor\b", text(root / "proc/cpuinfo"), re.M):
+    if is_virtual(root):
         return reason + "; it is a virtual machine, and its host keeps the energy counters"
     if _has(channels, "battery.power_w"):
         return reason + "; the battery shows its own flow only, which is the machine's power while it discharges"

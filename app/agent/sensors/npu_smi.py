@@ -28,6 +28,7 @@ _SECOND = re.compile(
 _PAIR = re.compile(r"(\d+) */ *(\d+)", re.ASCII)
 _HEADING = re.compile(r"npu-smi [\d.]|NPU  +\w|Chip  +\w|No running processes")
 _MIB = 1024.0**2
+_NOT_GIVEN = ("NA", "N/A", "-")
 _MEMORIES = ("memory", "hbm")
 
 
@@ -58,13 +59,21 @@ def _chip(first: "re.Match[str]", second: "re.Match[str]", parsed: Parsed) -> No
         power = math.nan
     if first["health"] != "OK":
         parsed.note(f"{first['npu']} {first['name']} {first['health']}")
-    parsed.add(f"{npu}.power_w", power, "W", first["power"])
-    parsed.add(f"{npu}.temp_c", number(first["temp"]), "degC", first["temp"])
+    for key, value, unit, raw in (
+        (f"{npu}.power_w", power, "W", first["power"]),
+        (f"{npu}.temp_c", number(first["temp"]), "degC", first["temp"]),
+    ):
+        if raw in _NOT_GIVEN:
+            parsed.miss(key, unit, raw)
+        else:
+            parsed.add(key, value, unit, raw)
     if first["pages"] is not None:
         parsed.add(f"{npu}.n_huge_pages", number(first["pages"]), "1", first["pages"])
     load = number(second["load"]) / 100
     parsed.add(f"{npu}.busy_frac", load if 0 <= load <= 1 else math.nan, "frac", second["load"])
     for kind, (used, total) in zip(_MEMORIES, _PAIR.findall(second["pairs"])):
-        known = number(total) > 0  # 0 / 0: it has no such memory
-        parsed.add(f"{npu}.{kind}.used_byte", number(used) * _MIB if known else math.nan, "byte", used)
-        parsed.add(f"{npu}.{kind}.total_byte", number(total) * _MIB if known else math.nan, "byte", total)
+        for key, raw in ((f"{npu}.{kind}.used_byte", used), (f"{npu}.{kind}.total_byte", total)):
+            if number(total) > 0:
+                parsed.add(key, number(raw) * _MIB, "byte", raw)
+            else:  # 0 / 0: it has no such memory
+                parsed.miss(key, "byte", raw)

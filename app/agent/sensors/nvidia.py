@@ -74,6 +74,9 @@ def _take(parsed: Parsed, gpu: str, name: str, cell: str) -> None:
     value = number(raw) * _SCALE.get(given, math.nan)
     if unit == "frac" and not 0 <= value <= 1:
         value = math.nan
-    if math.isnan(value) and cell not in _NOT_GIVEN:
+    if cell in _NOT_GIVEN:
+        parsed.miss(f"{gpu}.{quantity}", unit, cell or "an empty cell")
+        return
+    if math.isnan(value):
         parsed.note(cell)
     parsed.add(f"{gpu}.{quantity}", value, unit, cell)

@@ -26,11 +26,13 @@ class Reading(NamedTuple):
 class Parsed:
     """The fields of one output, in its order, and the `notes`: everything that was not understood, word by word.
 
-    A field that comes twice keeps its first value, and the second one becomes a note.
+    A field that comes twice keeps its first value, and the second one becomes a note. Fields in `missing` are those of
+    which the source says that it never has a value (``[N/A]``), unlike a block that is off now.
     """
 
     def __init__(self) -> None:
         self.values: Dict[str, Reading] = {}
+        self.missing: Dict[str, Reading] = {}
         self.notes: List[str] = []
 
     def add(self, key: str, value: float, unit: str, raw: str) -> None:
@@ -39,6 +41,11 @@ class Parsed:
             self.note(raw)
         else:
             self.values[key] = Reading(value, unit, raw)
+
+    def miss(self, key: str, unit: str, raw: str) -> None:
+        """Take a field that has no value here."""
+        if len(self.missing) < MAX_FIELDS:
+            self.missing.setdefault(key, Reading(math.nan, unit, raw))
 
     @property
     def full(self) -> bool:

@@ -24,7 +24,7 @@ _PREFIX = re.compile(r"NPU load:\s*(?=Core)", re.ASCII)
 
 
 def parse(text: str) -> Parsed:
-    """Return ``npu0.busy_frac`` ... of the cores, or ``npu.busy_frac`` where the file has one number."""
+    """Return ``rknpu.core0.busy_frac`` ... of the cores, or ``rknpu.busy_frac`` where the file has one number."""
     parsed = Parsed()
     for item in _PREFIX.sub("", text[:4096]).strip(" \t\r\n\0").split(","):
         core, whole = _CORE.fullmatch(item.strip()), _WHOLE.fullmatch(item.strip())
@@ -33,7 +33,7 @@ def parse(text: str) -> Parsed:
             parsed.note(item)
             continue
         load = number(match["load"]) / 100
-        key = f"npu{core['core']}.busy_frac" if core else "npu.busy_frac"
+        key = f"rknpu.core{core['core']}.busy_frac" if core else "rknpu.busy_frac"
         parsed.add(key, min(load, 1.0), "frac", match["load"])
         if load > 1:
             parsed.note(f"{OVER} ({match.group()})")
@@ -73,7 +73,7 @@ def find(root: Path) -> Tuple[List[Sensor], List[Channel]]:
         if not has_npu:
             return [], []
         reason = why_unreadable(error, path, DEBUGFS_RULE)
-        return [], [Channel("npu.busy_frac", "frac", str(path), absent=reason)]
+        return [], [Channel("rknpu.busy_frac", "frac", str(path), absent=reason)]
     if load.channels:
         return [load], []
-    return [], [Channel("npu.busy_frac", "frac", str(path), absent=f"{path} holds no load that is understood")]
+    return [], [Channel("rknpu.busy_frac", "frac", str(path), absent=f"{path} holds no load that is understood")]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Iterator
 
 from app.agent.channel import Channel, Gauge, Sensor, word
-from app.agent.files import KernelFile, parse_int, text, why_unreadable
+from app.agent.files import KernelFile, is_virtual, parse_int, text, why_unreadable
 from app.agent.sensors import ina
 from app.agent.sensors.rapl import EnergyCounter
 
@@ -43,7 +43,7 @@ def cpu_clocks(root: Path) -> tuple[list[Sensor], list[Channel]]:
             absent,
         )
     if not policies:
-        reason = f"no frequency driver: {base} is empty, as in most virtual machines"
+        reason = f"no frequency driver: {base} is empty{_in_guests(root)}"
         absent.append(Channel("cpu.clock_hz", "Hz", str(base), absent=reason))
     return sensors, absent
 
@@ -57,7 +57,7 @@ def temperatures(root: Path) -> tuple[list[Sensor], list[Channel]]:
         kind = text(folder / "type")
         if not kind:
             continue
-        types.add(kind)
+        types.add(word(kind))
         subject = "package" if kind == "x86_pkg_temp" else word(kind)
         channel = Channel(f"{subject}.temp_c", "degC", str(folder / "temp"))
         if kind == "PMIC-Die":
@@ -67,7 +67,7 @@ def temperatures(root: Path) -> tuple[list[Sensor], list[Channel]]:
         _open(folder / "temp", channel, 1e-3, VALID_TEMP_C, _TEMP_NS, sensors, absent)
     for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         chip = text(folder / "name") or text(folder / "device/name")
-        if chip in types:  # the kernel shows each thermal zone as a hwmon chip too
+        if word(chip) in types:  # the kernel shows each thermal zone as a hwmon chip too
             continue
         for path in sorted(folder.glob("temp*_input")):
             number = path.name[: -len("_input")]
@@ -77,7 +77,7 @@ def temperatures(root: Path) -> tuple[list[Sensor], list[Channel]]:
             channel = Channel(f"{word(chip)}.{word(label or number)}.temp_c", "degC", str(path))
             _open(path, channel, 1e-3, VALID_TEMP_C, _TEMP_NS, sensors, absent)
     if not sensors and not absent:
-        reason = "no temperature sensor: no thermal zone and no hwmon chip shows one, as in most virtual machines"
+        reason = f"no temperature sensor: no thermal zone and no hwmon chip shows one{_in_guests(root)}"
         absent.append(Channel("package.temp_c", "degC", str(root / "sys/class/thermal"), absent=reason))
     return sensors, absent
 
@@ -122,6 +122,10 @@ def _electric(folder: Path, chip: str) -> Iterator[tuple[Path, Channel, float]]:
         if label != "NC":
             key = f"{word(chip)}.{word(label or number)}.{quantity}"
             yield folder / name, Channel(key, unit, str(folder / name), f"{chip} {label or number}"), scale
+
+
+def _in_guests(root: Path) -> str:
+    return ", as in most virtual machines" if is_virtual(root) else ""
 
 
 def _open(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from app.agent.channel import Channel
-from app.agent.sensors.reading import Parsed
+from app.agent.sensors.reading import Parsed, Reading
 
 MAX_LINE_BYTE = 1 << 16
 HANG_S = 5.0
@@ -103,6 +103,7 @@ class ToolSensor:
         self._stale_ns = int(max(HANG_S, 3 * tool.every_s) * 1e9)
         self._failure = f"{path} has printed nothing yet"
         self._unknown: Tuple[str, ...] = ()
+        self._missing: Dict[str, Reading] = {}
         self._shapes: Set[str] = set()
         self._shown: Tuple[object, ...] = ()
         self._closed = threading.Event()
@@ -115,19 +116,24 @@ class ToolSensor:
     @property
     def outdated(self) -> bool:
         """Whether `channels` and `absent` lack something that the tool has shown since."""
-        return self._shown != (len(self._columns), self._failure, self._unknown)
+        return self._shown != (len(self._columns), self._failure, self._unknown, len(self._missing))
 
     def refresh(self) -> None:
         """Bring `channels` and `absent` up to date: the columns only ever grow."""
-        keys, failure, unknown = list(self._columns), self._failure, self._unknown
+        keys, failure, unknown, missing = list(self._columns), self._failure, self._unknown, dict(self._missing)
         name = self._tool.name
         made = [self._channel(key, unit) for key, unit in zip(keys, self._units)]
         self.channels = (*self.channels, *made[len(self.channels) :])
         self.absent = [Channel(name, "1", self._source, absent=failure)] if failure else []
+        for key, (_, unit, raw) in missing.items():
+            if key not in self._columns:
+                channel = self._channel(key, unit)
+                channel.absent = f"{self._tool.argvs[0][0]} says that this board has none: {raw}"
+                self.absent.append(channel)
         if unknown:
             reason = f"printed, but not understood: {'; '.join(unknown)}"
             self.absent.append(Channel(f"{name}.other", "1", self._source, absent=reason))
-        self._shown = (len(keys), failure, unknown)
+        self._shown = (len(keys), failure, unknown, len(missing))
 
     def _channel(self, key: str, unit: str) -> Channel:
         subject, _, quantity = key.rpartition(".")
@@ -241,6 +247,8 @@ class ToolSensor:
             if key not in self._columns and len(self._columns) < MAX_CHANNELS:
                 self._units.append(reading.unit)  # before its key is known: another thread reads both
                 self._columns[key] = len(self._columns)
+        if len(self._missing) < MAX_CHANNELS:
+            self._missing = {**self._missing, **parsed.missing} if parsed.missing else self._missing
         values = [math.nan] * len(self._columns)
         if self._tool.rows:
             values[: len(self._values)] = self._values

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence
+from typing import Callable, Dict, List, Sequence
 
 from app.agent.channel import Channel
+from app.agent.sensors.pi import ESTIMATE
 
 INPUT_RAILS = ("vdd_in", "pom_5v_in", "vin")
 """Rails that feed the whole board: Jetson TX2, Xavier NX, Orin NX and Nano; Nano; Thor."""
@@ -16,10 +17,11 @@ MODULES = (
 """Rails that together feed the module where none feeds it all: AGX Orin, AGX Xavier. The carrier is not counted."""
 
 _SHUNTS = ("ina238", "ina226", "ina230", "ina237")
+_RAIL_SOURCES = ("ina3221", "tegrastats", *_SHUNTS)
 
 
 def mark(channels: Sequence[Channel], model: str) -> None:
-    """Set `total` and `part_of` of the rails of a board, in the order in which their sources are trusted.
+    """Set `total` and `part_of` of power channels, in the order in which their sources are trusted.
 
     Parameters
     ----------
@@ -28,39 +30,82 @@ def mark(channels: Sequence[Channel], model: str) -> None:
     model
         The board's name, "" when not known: on Thor the one shunt chip feeds the whole board.
     """
-    sources: Dict[str, List[Channel]] = {}
+    sources: Dict[str, Dict[str, Channel]] = {}
     for channel in channels:
-        if channel.unit == "W" and channel.key.count(".") == 2 and not channel.absent:
-            sources.setdefault(channel.key.split(".")[0], []).append(channel)
+        source, _, rest = channel.key.partition(".")
+        if channel.unit == "W" and not channel.absent and rest.endswith(".power_w"):
+            sources.setdefault(source, {})[rest[: -len(".power_w")]] = channel
     first: Dict[str, str] = {}  # key of the channel that counts a rail
     whole = next((channel.key for channel in channels if channel.total == "input"), "")
-    for source, rails in sources.items():
-        named = {channel.key.split(".")[1]: channel for channel in rails}
+    for source, named in sources.items():
         if "thor" in model.lower() and source in _SHUNTS and "power1" in named:
             named["vin"] = named.pop("power1")
-            named["vin"].covers = "the whole board (VIN)"
-        whole = _mark_source(named, first, whole)
+            if not named["vin"].total:
+                named["vin"].covers = "rail VIN"
+        if source in _RAIL_SOURCES:
+            whole = _mark_rails(named, first, whole)
+        elif source in _OTHERS and not whole:
+            _OTHERS[source](named)
 
 
-def _mark_source(named: Dict[str, Channel], first: Dict[str, str], whole: str) -> str:
-    again = {rail for rail in named if rail in first}
-    for rail in again:
-        named[rail].part_of = first[rail]
-        named[rail].note = f"the same rail as {first[rail]}, through a tool"
-    rails = {rail: channel for rail, channel in named.items() if rail not in again}
-    fed = next((rails[rail] for rail in INPUT_RAILS if rail in rails), None)
+def _mark_rails(named: Dict[str, Channel], first: Dict[str, str], whole: str) -> str:
+    """Mark the rails of one source; return the key of the channel that holds them all, "" when none does."""
+    for rail in [rail for rail in named if first.get(rail, named[rail].key) != named[rail].key]:
+        channel = named.pop(rail)
+        channel.part_of = first[rail]
+        channel.note = f"the same rail as {first[rail]}, through a tool"
+    fed = next((named[rail] for rail in INPUT_RAILS if rail in named), None)
     if fed is not None and not whole:
         fed.total, fed.covers = "input", f"the whole board ({fed.covers or fed.key})"
         whole = fed.key
     elif not whole:
         for module in MODULES:
-            if set(module) <= set(rails):
+            if set(module) <= set(named):
                 for rail in module:
-                    rails[rail].total = "sum"
-                whole = rails[module[-1]].key
+                    named[rail].total = "sum"
+                whole = named[module[-1]].key
                 break
-    for rail, channel in rails.items():
+    for rail, channel in named.items():
         first.setdefault(rail, channel.key)
         if whole and not channel.total:
             channel.part_of = whole
     return whole
+
+
+def _mark_pi(named: Dict[str, Channel]) -> None:
+    board = named.get("board")
+    if board is None:
+        return
+    slope, offset_w = ESTIMATE
+    board.total = "estimate"
+    board.covers = f"the board, estimated: {slope:g} x the sum of its rails + {offset_w:g} W, without USB and HAT loads"
+    _parts(named, board)
+
+
+def _mark_powermetrics(named: Dict[str, Channel]) -> None:
+    combined = named.get("combined") or named.get("intel_energy_model_derived_package")
+    if combined is not None:
+        combined.total, combined.covers = "sum", "processor, GPU and neural engine"
+        _parts(named, combined)
+
+
+def _mark_nvidia(named: Dict[str, Channel]) -> None:
+    """Of the three powers of a card the one of this moment counts, where the driver has it."""
+    for gpu in sorted({name.partition(".")[0] for name in named}):
+        powers: List[Channel] = [named[k] for k in (gpu, f"{gpu}.smoothed", f"{gpu}.mean") if k in named]
+        powers[0].total, powers[0].covers = "disjoint", f"card {gpu}"
+        for other in powers[1:]:
+            other.part_of = powers[0].key
+
+
+def _parts(named: Dict[str, Channel], whole: Channel) -> None:
+    for channel in named.values():
+        if channel is not whole:
+            channel.part_of = whole.key
+
+
+_OTHERS: Dict[str, Callable[[Dict[str, Channel]], None]] = {
+    "pi": _mark_pi,
+    "powermetrics": _mark_powermetrics,
+    "nvidia": _mark_nvidia,
+}
