@@ -19,7 +19,7 @@ from app.client.target import Target
 from app.model.bandwidth import measured_here
 from app.model.files import FileError
 from app.model.machine import machine_key
-from app.model.measurements import Measurement, append_measurement, measurements_file
+from app.model.measurements import Measurement, append_measurement, measurements_file, ran
 from app.model.records import point_record
 from app.views.format import output_text
 from core.load import load_catalogue
@@ -80,7 +80,7 @@ def _measure(target: Target, point: OperatingPoint, model_file: Path | None, cat
         path = None if model_file is None else str(model_file.resolve())
         body = board.measure(point_record(point), WHAT, line.show, model_file=path)
         machine = machine_key(offered(board.hello, model_file))
-    return Measurement(point, body, datetime.now(UTC).isoformat(timespec="seconds"), machine)
+    return Measurement(ran(point, body, catalogue), body, datetime.now(UTC).isoformat(timespec="seconds"), machine)
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:

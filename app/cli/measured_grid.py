@@ -26,6 +26,7 @@ from app.model.measurements import (
     Measurement,
     answers,
     append_measurement,
+    filed,
     load_measurements,
     measurements_file,
 )
@@ -126,18 +127,27 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             machine = machine_key(offered(board.hello, work.model_file))
             done = [] if fresh else _journalled(work, journal, machine)
             n_before = len(done)
-            complete, failed = _carry_out(work, board, line, machine, journal, done)
+            complete, failed = _carry_out(work, board, line, machine, journal, done, catalogue)
     except (LinkError, FileError) as error:
         raise UserError(f"{error}; the points before it are in {journal}") from error
     order = {point: index for index, point in enumerate(work.points)}
     done.sort(key=lambda m: order[m.point])
-    return Outcome(tuple(done), tuple(failed.items()), n_before, complete)
+    return Outcome(tuple(filed(m, catalogue) for m in done), tuple(failed.items()), n_before, complete)
 
 
 def _carry_out(
-    work: Work, board: AttachedBoard, line: ProgressLine, machine: str, journal: Path, done: list[Measurement]
+    work: Work,
+    board: AttachedBoard,
+    line: ProgressLine,
+    machine: str,
+    journal: Path,
+    done: list[Measurement],
+    catalogue: Catalogue,
 ) -> tuple[bool, dict[OperatingPoint, str]]:
-    """Measure what is missing from `done` into it; return whether all was tried, and why points failed."""
+    """Measure what is missing from `done` into it, at the points asked for.
+
+    Returns whether all was tried, and why points failed.
+    """
     failed: dict[OperatingPoint, str] = {}
     for point in _missing(work, done):
         if point in failed:
@@ -153,7 +163,7 @@ def _carry_out(
             continue
         append_measurement(journal, done[-1])
         if work.keep and work.model_file is None:
-            append_measurement(measurements_file(), done[-1])
+            append_measurement(measurements_file(), filed(done[-1], catalogue))
     return True, failed
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.output import UserError
-from app.model.machine import cannot, why_not_measurable
+from app.model.machine import why_not_measurable
 from core.load import model_from_gguf
 from core.spec import Catalogue, OperatingPoint
 
@@ -59,5 +59,5 @@ def check_measurable(
     if point.head:
         raise UserError(f"head: got {point.head}, expected none: the decoder gives the head its weights' precision")
     hello = offered(hello, model_file)
-    if reason := cannot(hello, "measure") or why_not_measurable(asked, catalogue, hello):
+    if reason := why_not_measurable(asked, catalogue, hello):
         raise UserError(reason.rstrip("."))

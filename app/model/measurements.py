@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,11 @@ def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) ->
         formats = ", ".join(f"{name} {value}" for name, value in told.items())
         raise FileError(f"the result: $.applied: {formats}: this program does not know all of it")
     return actual
+
+
+def filed(measurement: Measurement, catalogue: Catalogue) -> Measurement:
+    """Return a measurement of what was asked as one of what `ran`."""
+    return replace(measurement, point=ran(measurement.point, measurement.body, catalogue))
 
 
 class _Value(msgspec.Struct):

@@ -302,7 +302,7 @@ class Store(QObject):
     @property
     def not_measured_here(self) -> str:
         """Why the board of the current point has no measurements, in one sentence; "" when it can have some."""
-        if self._point.board != "this":
+        if self._point.board != "this" or self._point.runtime != "builtin":
             return why_not_measurable(self._point, self._catalogue, self._link.hello)
         return self._not_here
 

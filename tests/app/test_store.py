@@ -270,7 +270,7 @@ def test_another_board_has_no_measurements_and_says_why(attached):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("point.runtime", "llamacpp_cpu", "own decoder is what runs here"),
+        ("point.runtime", "llamacpp_cpu", "is not configured on this machine"),
         ("point.weights", "q4_k_m", "runs weights in"),
         ("point.kv", "q4_0", "runs kv in"),
         ("point.bandwidth", 1e9, "bandwidth of this machine cannot be set"),
