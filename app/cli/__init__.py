@@ -36,6 +36,8 @@ COMMANDS = {
     "models": "list the models in the catalogue, with the source of each number",
     "published": "list what the two articles print, what it gives as written, and what physics says",
     "attach": "open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock",
+    "record": "write everything a board says to a file, over reconnects, until stopped",
+    "replay": "say what a recording holds, or print its samples in its own time",
     "pair": "hand a board its certificate and token once through ssh, to attach it over TLS",
     "parameters": "show, install or roll back the compensation parameters that are live on a board",
     "doctor": "say what this machine can run and measure, and what is missing",

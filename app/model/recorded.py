@@ -1,0 +1,155 @@
+"""What a recording says in numbers: each channel's mean, range and energy, the gaps, the runs, the clock."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.client.recording import Piece, Recording
+from app.model.measurements import OUTPUTS_OF
+
+
+@dataclass
+class Tally:
+    """One channel's samples added up, piece by piece; times in seconds, values in the channel's unit."""
+
+    n: int = 0
+    least: float = math.inf
+    most: float = -math.inf
+    total: float = 0.0
+    integral: float = 0.0  # over time, by trapezoids between neighbours that are both there
+    covered_s: float = 0.0  # the time that it covers
+
+    def add(self, t_s: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+        """Add samples in a row, NaN where the sensor could not be read."""
+        fine = np.isfinite(y)
+        if not fine.any():
+            return
+        self.n += int(fine.sum())
+        self.least, self.most = min(self.least, float(y[fine].min())), max(self.most, float(y[fine].max()))
+        self.total += float(y[fine].sum())
+        both = fine[1:] & fine[:-1]
+        step_s = np.diff(t_s)[both]
+        self.integral += float((step_s * (y[1:] + y[:-1])[both] / 2).sum())
+        self.covered_s += float(step_s.sum())
+
+    def bridge(self, before: tuple[float, float], after: tuple[float, float]) -> None:
+        """Add the time between two neighbours (time, value) of different pieces."""
+        if math.isfinite(before[1]) and math.isfinite(after[1]):
+            self.integral += (after[0] - before[0]) * (before[1] + after[1]) / 2
+            self.covered_s += after[0] - before[0]
+
+    @property
+    def mean(self) -> float:
+        """Mean over time, or of the one sample there is."""
+        return self.integral / self.covered_s if self.covered_s > 0 else self.total / self.n
+
+
+def tallies(recording: Recording) -> dict[str, Tally]:
+    """Return each channel's tally, by key."""
+    found: dict[str, Tally] = {}
+    last: dict[str, tuple[float, float]] = {}  # where the piece before ended, where nothing is missing between
+    for piece in recording.pieces():
+        t_s = (piece.t_ns - recording.first_ns) * 1e-9
+        for i, channel in enumerate(piece.channels):
+            y = piece.y[:, i].astype(np.float64)
+            before = last.get(channel.key) if piece.joined else None
+            tally = found.setdefault(channel.key, Tally())
+            tally.add(t_s, y)
+            if before is not None:
+                tally.bridge(before, (float(t_s[0]), float(y[0])))
+            last[channel.key] = (float(t_s[-1]), float(y[-1]))
+    return found
+
+
+def summary(recording: Recording) -> dict[str, Any]:
+    """Return what is in a recording, as JSON values."""
+    began, ended = (recording.time_utc(t_ns) for t_ns in (recording.first_ns, recording.last_ns))
+    unknown = {"absent": "its first frame is damaged"}
+    hello = recording.hello
+    return {
+        "file": recording.path.name,
+        "n_byte": recording.n_byte,
+        "format": recording.opening.get("format", unknown),
+        "board": hello.get("board", {"absent": "the agent's first message is damaged"}),
+        "state": hello.get("state", {"absent": "its agent said nothing about its state"}),
+        "simulated": bool(hello.get("simulated", False)),
+        "began_utc": unknown if began is None else began.isoformat(timespec="milliseconds"),
+        "ended_utc": unknown if ended is None else ended.isoformat(timespec="milliseconds"),
+        "span_s": (recording.last_ns - recording.first_ns) * 1e-9,
+        "n_records": recording.n_records,
+        "n_lost": recording.n_lost,
+        "n_damaged_places": recording.scan.n_damaged,
+        "channels": _channels(recording),
+        "gaps": _gaps(recording),
+        "clock": _clock(recording),
+        "runs": _runs(recording),
+        "warnings": recording.warnings,
+    }
+
+
+def _channels(recording: Recording) -> list[dict[str, Any]]:
+    found, records = tallies(recording), []
+    for channel in recording.channels:
+        record: dict[str, Any] = {"key": channel.key, "unit": channel.unit, "source": channel.source}
+        tally = found.get(channel.key)
+        if channel.absent or tally is None or not tally.n:
+            record["absent"] = channel.absent or "no sample could be read"
+        else:
+            record |= {"n": tally.n, "mean": tally.mean, "least": tally.least, "most": tally.most}
+            if channel.unit == "W":
+                record |= {"energy_j": tally.integral, "energy_covers_s": tally.covered_s}
+        records.append(record)
+    return records
+
+
+def _gaps(recording: Recording) -> list[dict[str, Any]]:
+    """Return where samples are missing: from when, for how long, and why as far as it was said."""
+    gaps = []
+    last: Piece | None = None
+    reasons = recording.notes.get("gap", [])
+    for piece in recording.pieces():
+        if last is not None and not piece.joined:
+            begin, end = int(last.t_ns[-1]), int(piece.t_ns[0])
+            why = next((str(n.message["reason"]) for n in reasons if begin <= n.t_ns <= end), "records are missing")
+            gaps.append({"at_s": (begin - recording.first_ns) * 1e-9, "length_s": (end - begin) * 1e-9, "reason": why})
+        last = piece
+    return gaps
+
+
+def _clock(recording: Recording) -> dict[str, Any]:
+    read = [note for note in recording.notes.get("clock", ()) if note.message.get("bound_s")]
+    if not read:
+        return {"absent": "no ping came back while it was recorded"}
+    jumps = [note for note in read if note.message.get("jump_s") is not None]
+    last = read[-1].message
+    return {
+        "offset_s": last["offset_s"],
+        "bound_s": last["bound_s"],
+        "widest_bound_s": max(note.message["bound_s"] for note in read),
+        "drift_ppm": last["drift"] * 1e6,
+        "jumps": [
+            {"at_s": (note.t_ns - recording.first_ns) * 1e-9, "jump_s": note.message["jump_s"]} for note in jumps
+        ],
+    }
+
+
+def _runs(recording: Recording) -> list[dict[str, Any]]:
+    names = [name for outputs in OUTPUTS_OF.values() for name in outputs]
+    runs = []
+    for note in recording.notes.get("measured", ()):
+        request, body = note.message["request"], note.message["body"]
+        outputs = {name: body[name] for name in (*names, "read_byte_s") if name in body}
+        runs.append(
+            {
+                "time_utc": note.message["time_utc"],
+                "op": request.get("op"),
+                "point": request.get("point", {}),
+                **outputs,
+            }
+        )
+    return runs
