@@ -219,9 +219,9 @@ def claim_stdout() -> int:
     return fd
 
 
-def main() -> int:
+def main(root: Path = Path("/")) -> int:
     """Serve this machine over standard input and output, until they end."""
     write_fd = claim_stdout()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the client, which cancels
-    Agent(0, write_fd).serve()
+    Agent(0, write_fd, root).serve()
     return 0

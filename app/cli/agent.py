@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     entry.add_arguments(parser)
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the agent as one file for a board, and end")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where the board's /sys and /proc are, as in a container")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # the agent's own measuring process
 
 
@@ -32,6 +33,10 @@ def run(args: argparse.Namespace) -> int:
         if args.bind is not None:
             raise UserError("--bind says where to serve: expected trilemma agent serve --bind HOST:PORT")
         _check_streams()
+    if mode == "stdio" and args.root is not None:
+        from app.agent.main import main
+
+        return main(args.root)
     return entry.run(mode, args.bind)
 
 
