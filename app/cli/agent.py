@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     entry.add_arguments(parser)
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the agent as one file for a board, and end")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="where the board's /sys and /proc are, as in a container")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="where the board's /sys and /proc are in a container")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # the agent's own measuring process
 
 

@@ -10,7 +10,8 @@ from app.cli.output import print_json, print_table
 SUBJECTS = ("engine", "start", "slider", "simulate", "agent", "beta", "alpha")
 HELP = (
     "engine: predictions and calibrations; start: the dashboard; slider: from a move to the painted picture; "
-    "simulate: an hour of power, heat and battery; agent: what the agent costs its board and loses; beta: the same points under each instruction set; "
+    "simulate: an hour of power, heat and battery; agent: what the agent costs its board and loses; "
+    "beta: the same points under each instruction set; "
     "alpha: what pruning really saves by policy and layout"
 )
 
