@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from kernels import cache, linear, policies, pruning
 
 
@@ -20,6 +22,8 @@ class Point:
     alpha: float
     policy: str
     layout: str
+    bandwidth_byte_s: float | None = None  # to be left to the run; None is all that the machine has
+    threads: int | None = None  # None is one for each processor
 
     @classmethod
     def checked(cls, point: Mapping[str, Any], max_context_tokens: int) -> Point:
@@ -37,12 +41,33 @@ class Point:
             raise ValueError(f"context_tokens: got {context:g}, expected a whole number from 2 to {max_context_tokens}")
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha: got {alpha:g}, expected 0 <= alpha < 1")
-        return cls(point["weights"], point["kv"], int(context), alpha, point["policy"], point["layout"])
+        held: dict[str, Any] = {name: point.get(name) for name in ("weights", "kv", "policy", "layout")}
+        return cls(context_tokens=int(context), alpha=alpha, **held, **_machine(point))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the run gets less of the machine than there is."""
+        return self.bandwidth_byte_s is not None or self.threads is not None
 
     @property
     def is_reference(self) -> bool:
         """Whether accuracy is measured against this very point: full precision, nothing pruned."""
         return (self.weights, self.kv, self.alpha) == ("fp32", "fp32", 0)
+
+
+def _machine(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Check what the point asks of the machine."""
+    bandwidth, threads = point.get("bandwidth_byte_s"), point.get("threads")
+    if bandwidth is not None and _number(bandwidth, "bandwidth_byte_s") <= 0:
+        raise ValueError(f"bandwidth_byte_s: got {bandwidth:g}, expected above 0, or none")
+    if threads is None:
+        return {"bandwidth_byte_s": bandwidth}
+    most = torch.get_num_threads()
+    if not (_number(threads, "threads").is_integer() and 1 <= threads <= most):
+        raise ValueError(f"threads: got {threads:g}, expected a whole number from 1 to {most}")
+    if bandwidth is not None:
+        raise ValueError("threads, bandwidth_byte_s: got both, expected one: a bandwidth is set by threads too")
+    return {"threads": int(threads)}
 
 
 def _number(value: object, name: str) -> float:

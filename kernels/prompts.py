@@ -58,9 +58,12 @@ class Prompts:
             self._decoders.put(weights, decoder)
         return decoder
 
-    def timed(self, decoder: Decoder, kv: str, n_tokens: int, step: Step) -> Prompt:
-        """Return the first tokens of the text, processed in these formats as often as timing needs, now or earlier."""
-        return self._processed(decoder, kv, "text 0", self.text[:n_tokens], step, MIN_TTFT_S)
+    def timed(self, decoder: Decoder, kv: str, n_tokens: int, step: Step, how: str = "") -> Prompt:
+        """Return the first tokens of the text, processed in these formats as often as timing needs, now or earlier.
+
+        `how` tells circumstances apart in which times differ.
+        """
+        return self._processed(decoder, kv, f"text 0{how}", self.text[:n_tokens], step, MIN_TTFT_S)
 
     def processed(self, decoder: Decoder, kv: str, name: str, tokens: Tensor, step: Step) -> Prefilled:
         """Return tokens processed in these formats, now or earlier; `name` tells prompts of one length apart."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ import torch
 
 from kernels import pruning, stream
 from kernels.judging import MAX_WINDOWS, N_SCORED, Judge, Values
+from kernels.limits import Limiter
 from kernels.point import Point
 from kernels.prompts import Prompt, Prompts, Step
 from kernels.quality import read_text
 from kernels.timing import Stopwatch, record
 from kernels.weights import ModelFile
 
-WHAT = ("ttft", "quality", "retrieval", "decode")
+WHAT = ("quality", "retrieval", "ttft", "decode")
 """What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
+TIMED = ("ttft", "decode")
+"""What is measured with the point's threads or bandwidth; accuracy does not depend on them."""
 OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS)}
 """What a request can choose besides: its default, and its range."""
 WARM_UP_STEPS, MIN_STEPS, MAX_STEPS, MIN_DECODE_S = 3, 32, 200, 0.6
@@ -63,6 +67,7 @@ class Workload:
         if n_text < 2 * N_SCORED:
             raise ValueError(f"{text_file}: got a text of {n_text} tokens, expected at least {2 * N_SCORED}")
         self._judge = Judge(self._prompts)
+        self._limiter = Limiter()
 
     def measure(
         self,
@@ -77,7 +82,8 @@ class Workload:
         Parameters
         ----------
         point : mapping
-            ``weights``, ``kv``, ``context_tokens``, ``alpha``, ``policy``, ``layout``, as in an operating point.
+            ``weights``, ``kv``, ``context_tokens``, ``alpha``, ``policy``, ``layout``, as in an operating point, and
+            where given ``bandwidth_byte_s``, to be left to the run by a process beside it, or ``threads``.
         what : collection of str
             Some of `WHAT`.
         progress : callable
@@ -106,22 +112,47 @@ class Workload:
         chosen = _checked_options(options or {})
         longest = min(self._file.shape.max_context_tokens, len(self._prompts.text) - N_SCORED)
         checked = Point.checked(point, longest)
-        result: dict[str, Any] = _absent()
-        conditions: dict[str, Any] = machine_conditions()
-        notes: list[str] = []
+        body: dict[str, Any] = {**_absent(), "conditions": {}, "notes": []}
         run: dict[str, Callable[[Point, Step], Values]] = {
             "decode": self._measure_decode,
             "ttft": self._measure_ttft,
             "quality": lambda at, step: self._judge.quality(at, chosen["n_windows"], step),
             "retrieval": lambda at, step: self._judge.retrieval(at, chosen["n_haystacks"], step),
         }
-        for index, name in enumerate(wanted):
-            step = _step(progress, cancelled, index / len(wanted), 1 / len(wanted))
-            values, found, remarks = run[name](checked, step)
-            result |= values
-            conditions |= found
-            notes += remarks
-        return {**result, "conditions": conditions, "notes": notes}
+        steps = {
+            name: _step(progress, cancelled, index / len(wanted), 1 / len(wanted)) for index, name in enumerate(wanted)
+        }
+
+        def carry_out(names: Collection[str]) -> None:
+            body["conditions"] |= machine_conditions()
+            for name in names:
+                values, found, remarks = run[name](checked, steps[name])
+                body.update(values)
+                body["conditions"] |= found
+                body["notes"] += remarks
+
+        carry_out([name for name in wanted if name not in TIMED])
+        timed = [name for name in wanted if name in TIMED]
+        if timed:
+            with self._placed(checked, steps[timed[0]]) as how:
+                carry_out(timed)
+            body["conditions"] |= how
+        return body
+
+    @contextmanager
+    def _placed(self, point: Point, step: Step) -> Iterator[dict[str, Any]]:
+        """Give the run the threads or the bandwidth of its point, and say how."""
+        if point.bandwidth_byte_s is not None:
+            with self._limiter.limited(point.bandwidth_byte_s, step) as limit:
+                read = {"bandwidth_byte_s": limit.read_byte_s, "bandwidth_how": limit.words}
+                yield {**read, "co_runner_duty_frac": limit.duty_frac}
+            return
+        own = torch.get_num_threads()
+        torch.set_num_threads(point.threads or own)
+        try:
+            yield {}
+        finally:
+            torch.set_num_threads(own)
 
     def _measure_decode(self, point: Point, step: Step) -> Values:
         decoder = self._prompts.decoder(point.weights, step)
@@ -183,7 +214,8 @@ class Workload:
 
     def _measure_ttft(self, point: Point, step: Step) -> Values:
         decoder = self._prompts.decoder(point.weights, step)
-        prompt = self._prompts.timed(decoder, point.kv, point.context_tokens, step)
+        how = f", {point.threads} threads, {point.bandwidth_byte_s} byte/s"
+        prompt = self._prompts.timed(decoder, point.kv, point.context_tokens, step, how if point.is_limited else "")
         return (
             {"ttft_s": record(prompt.durations_s)},
             {"prefill_window_s": list(prompt.window_s), "prefill_window_prompts": len(prompt.durations_s)},
