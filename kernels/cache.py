@@ -1,7 +1,8 @@
-"""The KV cache: keys and values of every layer, contiguous per layer and KV head, in a float type or in int8.
+"""The KV cache: keys and values of every layer, contiguous per layer and KV head, in a float type, int8 or int4.
 
-A pruned cache is a smaller cache: the kept tokens are copied into a new one (`copy_tokens`), so that decoding reads
-only them. The sets of kept tokens may differ between layers and KV heads, their number may not.
+The caches of this module are torch's alone; where the C library is there, `new_cache` makes the paged ones of
+`kernels.paged` instead. A pruned cache is a smaller cache: the kept tokens are copied into a new one (`copy_tokens`),
+so that decoding reads only them. The sets of kept tokens may differ between layers and KV heads, their number may not.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import torch
 from torch import Tensor
 
 from kernels.attention import attend, attend_int8
+from kernels.paged import PagedKvCache
 
-FORMATS = ("fp32", "bf16", "fp16", "int8")
+FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _INT8_STEP = 16  # capacities are multiples of it
+INT4_GROUP = 64
+"""Keys in int4 share a scale and an offset per channel over so many tokens: a page."""
 
 
 class KvCache(Protocol):
@@ -38,8 +42,14 @@ class KvCache(Protocol):
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
 
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers, scales included."""
+
+    def tokens_read(self, n_keys: int) -> int:
+        """Count the tokens that attention over the first `n_keys` reads in each layer and KV head."""
 
 
 class FloatKvCache:
@@ -51,17 +61,28 @@ class FloatKvCache:
         Sizes; `capacity` is the number of tokens it can hold.
     kv_format : str
         "fp32", "bf16" or "fp16".
+    device : str or torch.device
+        Where it lies.
     """
 
-    def __init__(self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, kv_format: str) -> None:
+    def __init__(
+        self,
+        n_layers: int,
+        n_kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        kv_format: str,
+        device: str | torch.device = "cpu",
+    ) -> None:
         self.kv_format = kv_format
-        self.n_layers = n_layers
+        self.n_layers, self.capacity = n_layers, capacity
         self.length = 0
         self.mask: Tensor | None = None
-        # fp16 products are several times slower than converting the cache to fp32 first
-        self._compute_dtype = torch.float32 if kv_format == "fp16" else _TYPES[kv_format]
+        # on a CPU, fp16 products are several times slower than converting the cache to fp32 first
+        slow = kv_format == "fp16" and torch.device(device).type == "cpu"
+        self._compute_dtype = torch.float32 if slow else _TYPES[kv_format]
         size = (2, 1, n_kv_heads, capacity, head_dim)
-        self._kv = [torch.zeros(size, dtype=_TYPES[kv_format]) for _ in range(n_layers)]
+        self._kv = [torch.zeros(size, dtype=_TYPES[kv_format], device=device) for _ in range(n_layers)]
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
@@ -78,10 +99,18 @@ class FloatKvCache:
         k, v = self._kv[layer][:, 0, :, :n_keys].float()
         return k, v
 
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        return _gathered(self.dequantised(layer, self.capacity), index)
+
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers."""
         _, _, n_kv_heads, _, head_dim = self._kv[0].shape
         return 2 * self.n_layers * n_kv_heads * head_dim * self._kv[0].element_size()
+
+    def tokens_read(self, n_keys: int) -> int:
+        """All of them: a masked cache is read whole."""
+        return n_keys
 
 
 class Int8KvCache:
@@ -91,18 +120,26 @@ class Int8KvCache:
     ----------
     n_layers, n_kv_heads, capacity, head_dim : int
         Sizes; `capacity` is the number of tokens it can hold.
+    device : str or torch.device
+        Where it lies.
     """
 
     kv_format = "int8"
 
-    def __init__(self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int) -> None:
+    def __init__(
+        self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, device: str | torch.device = "cpu"
+    ) -> None:
         self.n_layers = n_layers
         self.length = 0
         self.mask: Tensor | None = None
-        capacity = -(-capacity // _INT8_STEP) * _INT8_STEP
-        self._k = [torch.zeros(n_kv_heads, capacity, head_dim, dtype=torch.int8) for _ in range(n_layers)]
-        self._v_t = [torch.zeros(n_kv_heads, head_dim, capacity, dtype=torch.int8) for _ in range(n_layers)]
-        self._scale = [torch.zeros(2, n_kv_heads, 1, capacity) for _ in range(n_layers)]
+        self.capacity = capacity = -(-capacity // _INT8_STEP) * _INT8_STEP
+
+        def empty(*size: int, dtype: torch.dtype = torch.int8) -> list[Tensor]:
+            return [torch.zeros(size, dtype=dtype, device=device) for _ in range(n_layers)]
+
+        self._k = empty(n_kv_heads, capacity, head_dim)
+        self._v_t = empty(n_kv_heads, head_dim, capacity)
+        self._scale = empty(2, n_kv_heads, 1, capacity, dtype=torch.float32)
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
@@ -116,9 +153,12 @@ class Int8KvCache:
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
         mask = None if self.mask is None else self.mask[layer, :, :, :n_keys]
+        if q.device.type != "cpu":  # torch's int8 kernel is for CPUs
+            k, v = self.dequantised(layer, n_keys)
+            return attend(q.float(), k[None], v[None], mask)
         k_scale, v_scale = self._scale[layer].narrow(3, 0, n_keys).unbind(0)
-        k = self._k[layer].narrow(1, 0, n_keys).unbind(0)
-        return attend_int8(q, k, k_scale, self._v_t[layer].unbind(0), v_scale, mask)
+        keys = self._k[layer].narrow(1, 0, n_keys).unbind(0)
+        return attend_int8(q, keys, k_scale, self._v_t[layer].unbind(0), v_scale, mask)
 
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
@@ -126,21 +166,171 @@ class Int8KvCache:
         k = self._k[layer].narrow(1, 0, n_keys) * k_scale
         return k, self._v_t[layer].narrow(2, 0, n_keys).transpose(1, 2) * v_scale
 
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        return _gathered(self.dequantised(layer, self.capacity), index)
+
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers, scales included."""
         n_kv_heads, _, head_dim = self._k[0].shape
         return 2 * self.n_layers * n_kv_heads * (head_dim + 4)
 
+    def tokens_read(self, n_keys: int) -> int:
+        """All of them: a masked cache is read whole."""
+        return n_keys
 
-def new_cache(n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, kv_format: str) -> KvCache:
-    """Make an empty cache for up to `capacity` tokens in one of `FORMATS`."""
+
+class Int4KvCache:
+    """A cache in 4 bits: keys by channel over the 64 tokens of a page, values by token, fp16 scale and offset each.
+
+    ``x = scale * q + offset``, q in 0..15. Keys vary by channel more than by token, values do not (KIVI, arXiv
+    2402.02750). The keys of the page that is being filled wait in bf16; a page is quantised once it is full and the
+    next one begins.
+
+    Parameters
+    ----------
+    n_layers, n_kv_heads, capacity, head_dim : int
+        Sizes; `capacity` is the number of tokens it can hold.
+    device : str or torch.device
+        Where it lies.
+    """
+
+    kv_format = "int4"
+
+    def __init__(
+        self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, device: str | torch.device = "cpu"
+    ) -> None:
+        if head_dim % 2:
+            raise ValueError(f"head_dim: got {head_dim}, expected an even number")
+        self.n_layers, self.capacity = n_layers, capacity
+        self.length = 0
+        self.mask: Tensor | None = None
+        pages = -(-capacity // INT4_GROUP)
+
+        def empty(*size: int, dtype: torch.dtype) -> list[Tensor]:
+            return [torch.zeros(n_kv_heads, pages, *size, dtype=dtype, device=device) for _ in range(n_layers)]
+
+        self._k = empty(INT4_GROUP, head_dim // 2, dtype=torch.uint8)
+        self._v = empty(INT4_GROUP, head_dim // 2, dtype=torch.uint8)
+        self._k_scale = empty(2, 1, head_dim, dtype=torch.float16)
+        self._v_scale = empty(2, INT4_GROUP, 1, dtype=torch.float16)
+        shape = (n_layers, n_kv_heads, INT4_GROUP, head_dim)
+        self._open = torch.zeros(shape, dtype=torch.bfloat16, device=device)
+        self._open_page = [0] * n_layers
+
+    def write(self, layer: int, kv: Tensor) -> None:
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        start, end = self.length, self.length + kv.shape[3]
+        for page in range(start // INT4_GROUP, (end - 1) // INT4_GROUP + 1):
+            first = page * INT4_GROUP
+            low, high = max(start, first), min(end, first + INT4_GROUP)
+            k, v = kv[:, 0, :, low - start : high - start]
+            self._open_at(layer, page, low - first)
+            self._open[layer][:, low - first : high - first] = k
+            codes, scale = quantised_int4(v, -1)
+            self._v[layer][:, page, low - first : high - first] = codes
+            self._v_scale[layer][:, page, :, low - first : high - first] = scale
+
+    def _open_at(self, layer: int, page: int, slot: int) -> None:
+        """Make a page the one that is being filled: quantise the one before, or open an earlier one again."""
+        before = self._open_page[layer]
+        if page == before:
+            return
+        if page == before + 1:
+            self._k[layer][:, before], self._k_scale[layer][:, before] = quantised_int4(self._open[layer].float(), 1)
+        elif slot:  # the cache was cut back
+            self._open[layer] = _from_int4(self._k[layer][:, page], self._k_scale[layer][:, page])
+        self._open_page[layer] = page
+
+    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
+        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
+        k, v = self.dequantised(layer, n_keys)
+        mask = None if self.mask is None else self.mask[layer, :, :, :n_keys]
+        return attend(q.float(), k[None], v[None], mask)
+
+    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
+        pages = -(-n_keys // INT4_GROUP)
+        k, v = (
+            _from_int4(codes[layer][:, :pages], scale[layer][:, :pages])
+            for codes, scale in ((self._k, self._k_scale), (self._v, self._v_scale))
+        )
+        if self._open_page[layer] < pages:
+            k[:, self._open_page[layer]] = self._open[layer].float()
+        return k.flatten(1, 2)[:, :n_keys], v.flatten(1, 2)[:, :n_keys]
+
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        return _gathered(self.dequantised(layer, self.capacity), index)
+
+    def byte_per_token(self) -> int:
+        """Bytes that one cached token of a full page takes in all layers, scales included."""
+        n_kv_heads, _, _, half_dim = self._k[0].shape
+        scales = 4 * (2 * half_dim + INT4_GROUP) // INT4_GROUP
+        return self.n_layers * n_kv_heads * (2 * half_dim + scales)
+
+    def tokens_read(self, n_keys: int) -> int:
+        """All of them: a masked cache is read whole."""
+        return n_keys
+
+
+def _gathered(kv: tuple[Tensor, Tensor], index: Tensor) -> tuple[Tensor, Tensor]:
+    k, v = kv
+    rows = index[:, :, None].expand(-1, -1, k.shape[2])
+    return k.gather(1, rows), v.gather(1, rows)
+
+
+def quantised_int4(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Quantise to 4 bits with a scale and an offset along a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+        [n_kv_heads, n, head_dim] fp32.
+    dim : int
+        What shares a scale: 1 the tokens of a channel, -1 the channels of a token.
+
+    Returns
+    -------
+    codes : Tensor
+        uint8 [n_kv_heads, n, head_dim / 2]: channel 2j in the low nibble, 2j + 1 in the high one.
+    scale : Tensor
+        fp16 [n_kv_heads, 2, n, 1] or [n_kv_heads, 2, 1, head_dim]: scale, offset. Both are rounded before the values
+        are quantised against them, so that no second rounding follows.
+    """
+    low, high = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
+    scale = torch.stack([((high - low) / 15).clamp_(min=1e-7), low], 1).half()
+    step, offset = scale.float().unbind(1)
+    q = ((x - offset) / step).round_().clamp_(0, 15).to(torch.uint8)
+    return q[..., 0::2] | q[..., 1::2] << 4, scale
+
+
+def _from_int4(codes: Tensor, scale: Tensor) -> Tensor:
+    """Undo `quantised_int4` up to its rounding; codes may have pages as a second dimension."""
+    step, offset = scale.float().unbind(-3)
+    return torch.stack([codes & 15, codes >> 4], -1).flatten(-2).float().mul_(step).add_(offset)
+
+
+def new_cache(
+    n_layers: int,
+    n_kv_heads: int,
+    capacity: int,
+    head_dim: int,
+    kv_format: str,
+    device: str | torch.device = "cpu",
+) -> KvCache:
+    """Make an empty cache for up to `capacity` tokens in one of `FORMATS`: the fastest there is for it here."""
     if kv_format not in FORMATS:
         raise ValueError(f"kv: got {kv_format!r}, expected one of {', '.join(FORMATS)}")
     if capacity < 1:
         raise ValueError(f"capacity: got {capacity}, expected at least 1")
+    if PagedKvCache.serves(head_dim, device):
+        return PagedKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format)
     if kv_format == "int8":
-        return Int8KvCache(n_layers, n_kv_heads, capacity, head_dim)
-    return FloatKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format)
+        return Int8KvCache(n_layers, n_kv_heads, capacity, head_dim, device)
+    if kv_format == "int4":
+        return Int4KvCache(n_layers, n_kv_heads, capacity, head_dim, device)
+    return FloatKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format, device)
 
 
 def copy_tokens(source: KvCache, target: KvCache, index: Tensor | None, n_tokens: int) -> None:
@@ -156,9 +346,6 @@ def copy_tokens(source: KvCache, target: KvCache, index: Tensor | None, n_tokens
         Tokens of the source that `index` refers to.
     """
     for layer in range(source.n_layers):
-        k, v = source.dequantised(layer, n_tokens)
-        if index is not None:
-            rows = index[layer][:, :, None].expand(-1, -1, k.shape[2])
-            k, v = k.gather(1, rows), v.gather(1, rows)
+        k, v = source.dequantised(layer, n_tokens) if index is None else source.dequantised_at(layer, index[layer])
         target.write(layer, torch.stack([k, v])[:, None])
     target.length = n_tokens if index is None else index.shape[2]

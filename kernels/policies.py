@@ -11,7 +11,16 @@ import math
 import torch
 from torch import Tensor
 
-POLICIES = ("sinks_recent", "key_norm", "attention_mass")
+POLICIES = (
+    "sinks_recent",
+    "key_norm",
+    "attention_mass",
+    "snapkv",
+    "expected_attention",
+    "page_bounds",
+    "rope_sensitivity",
+)
+"""How `kernels.pruning` scores tokens: see `kernels.scores`."""
 N_SINKS = 4
 RECENT_SHARE = 0.25
 """Share of the budget that the most recent tokens take under the scoring policies."""
@@ -38,38 +47,6 @@ def n_kept(n_tokens: int, alpha: float) -> int:
 def sinks_recent_scores(n_tokens: int) -> Tensor:
     """Score tokens by recency, [n_tokens]; the sinks are forced by `select`."""
     return torch.arange(n_tokens, dtype=torch.float32)
-
-
-def key_norm_scores(k: Tensor) -> Tensor:
-    """Score keys [n_kv_heads, n_tokens, head_dim] by their negative norm: keys of low norm attract attention (arXiv
-    2406.11430).
-    """
-    norm: Tensor = torch.linalg.vector_norm(k, dim=-1)
-    return -norm
-
-
-def attention_mass_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Score keys by the attention they receive from the last queries of the prompt: the column sum of the
-    probabilities.
-
-    Parameters
-    ----------
-    q : Tensor
-        [n_heads, n_queries, head_dim], scaled: the queries of the last tokens.
-    k : Tensor
-        [n_kv_heads, n_tokens, head_dim] fp32.
-
-    Returns
-    -------
-    Tensor
-        [n_kv_heads, n_tokens]; sums to n_groups * n_queries over the tokens.
-    """
-    n_kv_heads, n_tokens, head_dim = k.shape
-    n_queries = q.shape[1]
-    folded = q.reshape(n_kv_heads, -1, head_dim)
-    scores = torch.bmm(folded, k.transpose(1, 2)).view(n_kv_heads, -1, n_queries, n_tokens)
-    future = torch.full((n_queries, n_tokens), -torch.inf).triu_(n_tokens - n_queries + 1)
-    return torch.softmax(scores + future, -1).sum((1, 2))
 
 
 def select(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE, n_sinks: int = N_SINKS) -> Tensor:

@@ -7,13 +7,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from kernels import scores
 from kernels.cache import KvCache, copy_tokens
-from kernels.policies import attention_mass_scores, key_norm_scores, n_kept, select, select_pages, sinks_recent_scores
+from kernels.paged import PagedKvCache
+from kernels.policies import PAGE_TOKENS, POLICIES, n_kept, select, select_pages, sinks_recent_scores
 from kernels.transformer import Prefilled
 
 LAYOUTS = ("compacted", "paged", "masked")
-"""compacted: the kept tokens are copied together once. paged: whole pages of 64 tokens are kept, so that nothing is
-copied in a paged cache. masked: nothing moves and everything is read, the scores of pruned tokens are set to -inf."""
+"""compacted: the kept tokens are copied together once. paged: whole pages of 64 tokens are kept and, in a paged cache,
+read where they lie; in another cache they are copied together. masked: nothing moves and everything is read, the scores
+of pruned tokens are set to -inf."""
 
 NewCache = Callable[[int], KvCache]
 """Makes an empty cache of a capacity."""
@@ -44,27 +47,50 @@ def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: 
         copy_tokens(source, target, None, n_tokens)
         return target
     choose = select_pages if layout == "paged" else select
-    index = torch.stack([choose(_scores(prompt, layer, policy), keep) for layer in range(source.n_layers)])
-    if layout != "masked":
+    index = torch.stack([choose(token_scores(prompt, layer, policy), keep) for layer in range(source.n_layers)])
+    target = new_cache(n_tokens + room)
+    if layout == "compacted" or (layout == "paged" and not isinstance(target, PagedKvCache)):
         target = new_cache(index.shape[2] + room)
         copy_tokens(source, target, index, n_tokens)
         return target
-    target = new_cache(n_tokens + room)
     copy_tokens(source, target, None, n_tokens)
-    mask = torch.full((*index.shape[:2], n_tokens + room), -torch.inf)
-    mask[..., n_tokens:] = 0
-    target.mask = mask.scatter_(-1, index, 0.0)[:, :, None]
+    if isinstance(target, PagedKvCache) and layout == "paged":
+        target.read_only(listed_pages(index, n_tokens), n_tokens)
+    else:
+        mask = torch.full((*index.shape[:2], n_tokens + room), -torch.inf)
+        mask[..., n_tokens:] = 0
+        target.mask = mask.scatter_(-1, index, 0.0)[:, :, None]
     return target
 
 
-def _scores(prompt: Prefilled, layer: int, policy: str) -> Tensor:
-    """Score the cached tokens of a layer, [n_kv_heads, n_tokens]."""
+def listed_pages(index: Tensor, n_tokens: int) -> Tensor:
+    """Return the pages whose tokens are listed, but for the last page of the cache, [n_layers, n_kv_heads, n]."""
+    last = (n_tokens - 1) // PAGE_TOKENS * PAGE_TOKENS
+    n = index.shape[2] - (n_tokens - last)
+    return index[..., :n:PAGE_TOKENS] // PAGE_TOKENS
+
+
+def token_scores(prompt: Prefilled, layer: int, policy: str) -> Tensor:
+    """Score the cached tokens of a layer of a processed prompt by a policy, [n_kv_heads, n_tokens]."""
     n_tokens = prompt.cache.length
-    k, _ = prompt.cache.dequantised(layer, n_tokens)
+    k, v = prompt.cache.dequantised(layer, n_tokens)
+    q = prompt.queries[layer]
     if policy == "sinks_recent":
         return sinks_recent_scores(n_tokens).expand(len(k), -1)
     if policy == "key_norm":
-        return key_norm_scores(k)
+        return scores.key_norm_scores(k)
     if policy == "attention_mass":
-        return attention_mass_scores(prompt.queries[layer], k)
-    raise ValueError(f"policy: got {policy!r}, expected sinks_recent, key_norm or attention_mass")
+        return scores.attention_mass_scores(q, k)
+    if policy == "snapkv":
+        return scores.snapkv_scores(q, k)
+    if policy == "expected_attention":
+        sample = prompt.rotation[n_tokens - q.shape[1] : n_tokens]
+        future = prompt.rotation[n_tokens : n_tokens + scores.FUTURE_TOKENS]
+        return scores.expected_attention_scores(q, k, v, sample, future if len(future) else sample)
+    if policy == "page_bounds":
+        bounds = scores.PageBounds(len(k), n_tokens, k.shape[2], PAGE_TOKENS)
+        bounds.append(k)
+        return bounds.scores(q.reshape(len(k), -1, k.shape[2]))
+    if policy == "rope_sensitivity":
+        return scores.rope_sensitivity_scores(q, k, prompt.rotation[1].angle())
+    raise ValueError(f"policy: got {policy!r}, expected one of {', '.join(POLICIES)}")

@@ -47,6 +47,7 @@ class Prefilled:
     cache: KvCache
     logits: Tensor  # [vocab_size] behind the last token
     queries: Tensor  # [n_layers, n_heads, <= N_OBSERVED, head_dim], scaled: of the last tokens
+    rotation: Tensor  # [max_context_tokens, head_dim / 2] complex: of each position
 
 
 class Decoder:
@@ -202,7 +203,7 @@ class Decoder:
 
             logits, chunk_queries = self.extend(chunk, first, cache, progress=layer_done)
             queries = [*queries[-1:], chunk_queries]
-        return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:])
+        return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:], self._rotation)
 
     def _normalise(self, x: Tensor, values: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """RMSNorm of one row x [1, n], `values` being its view [n]: a third of the time of torch's own for so few.

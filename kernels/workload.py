@@ -162,11 +162,12 @@ class Workload:
         )
         watch = Stopwatch()
         token = int(prompt.prefilled.logits.argmax())
-        n_read, start_s = cache.length, time.perf_counter()
+        n_cached, start_s = cache.length, time.perf_counter()
+        n_read = cache.tokens_read(n_cached)
 
         def generate() -> None:
             nonlocal token
-            cache.length = n_read - 1  # every step is the one that makes the context this long
+            cache.length = n_cached - 1  # every step is the one that makes the context this long
             token = int(decoder.decode(token, point.context_tokens - 1, cache).argmax())
 
         for count in range(WARM_UP_STEPS + MAX_STEPS):

@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 
 from kernels.policies import (
     PAGE_TOKENS,
-    attention_mass_scores,
-    key_norm_scores,
     n_kept,
     select,
     select_pages,
@@ -58,29 +56,6 @@ def test_selection_keeps_the_highest_scores_between_sinks_and_window():
     scores = torch.zeros(100)
     scores[[30, 50, 70]] = torch.tensor([1.0, 3.0, 2.0])
     assert select(scores, 10, recent_share=0.4)[4:6].tolist() == [50, 70]
-
-
-def test_low_key_norm_is_kept():
-    k = torch.full((1, 6, 4), 2.0)
-    k[0, 2] = 0.1
-    assert key_norm_scores(k)[0].argmax() == 2
-    assert key_norm_scores(k)[0, 0] == -4
-
-
-def test_mass_sums_to_the_number_of_queries():
-    g = torch.Generator().manual_seed(0)
-    mass = attention_mass_scores(torch.randn(6, 5, 8, generator=g), torch.randn(2, 30, 8, generator=g))
-    assert mass.shape == (2, 30)
-    assert torch.allclose(mass.sum(-1), torch.full((2,), 3.0 * 5))
-
-
-def test_mass_is_causal_and_finds_the_key_that_is_attended_to():
-    k = torch.randn(1, 30, 8, generator=torch.Generator().manual_seed(1))
-    q = (k[:, 11] * 20)[:, None].expand(1, 4, 8)
-    mass = attention_mass_scores(q, k)
-    assert mass[0].argmax() == 11
-    late = attention_mass_scores(torch.zeros(1, 4, 8), k)[0]
-    assert late[29] == pytest.approx(1 / 30)  # only the last query sees the last key
 
 
 @pytest.mark.parametrize("n_tokens", [64, 100, 640, 650])

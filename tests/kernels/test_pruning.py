@@ -1,9 +1,11 @@
 import pytest
 import torch
 
-from kernels.policies import POLICIES, n_kept
+from kernels.cache import FloatKvCache
+from kernels.paged import PagedKvCache
+from kernels.policies import PAGE_TOKENS, POLICIES, n_kept
 from kernels.pruning import LAYOUTS, prune
-from kernels.transformer import Decoder
+from kernels.transformer import Decoder, Prefilled
 
 N = 200
 
@@ -60,6 +62,38 @@ def test_paged_reads_less_than_the_full_cache_and_equals_attending_to_its_tokens
     cache = prune(prompt, 0.6, "key_norm", "paged", new(decoder), room=1)
     assert n_kept(N, 0.6) <= cache.length < N
     assert torch.isfinite(decoder.decode(7, N, cache)).all()
+
+
+@pytest.fixture(scope="module")
+def paged_prompt():
+    """A prompt in the cache of the C library, which the tiny model's heads are too small for."""
+    g = torch.Generator().manual_seed(1)
+    cache = PagedKvCache(2, 2, N, 64, "fp32")
+    for layer in range(2):
+        cache.write(layer, torch.randn(2, 1, 2, N, 64, generator=g))
+    cache.length = N
+    angle = torch.arange(700.0)[:, None] * 10000.0 ** -(torch.arange(32) / 32)
+    queries = torch.randn(2, 6, 32, 64, generator=g) / 8
+    return Prefilled(cache, torch.zeros(10), queries, torch.polar(torch.ones_like(angle), angle))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@torch.inference_mode()
+def test_paged_in_place_reads_the_pages_that_a_copy_would_hold(paged_prompt, policy):
+    in_place = prune(paged_prompt, 0.6, policy, "paged", lambda n: PagedKvCache(2, 2, n, 64, "fp32"), room=3)
+    copied = prune(paged_prompt, 0.6, policy, "paged", lambda n: FloatKvCache(2, 2, n, 64, "fp32"), room=3)
+    assert in_place.length == N
+    assert n_kept(N, 0.6) <= in_place.tokens_read(N) == copied.length < n_kept(N, 0.6) + 2 * PAGE_TOKENS
+    new = torch.randn(2, 1, 2, 3, 64, generator=torch.Generator().manual_seed(3))
+    q = torch.randn(1, 2, 3, 64, generator=torch.Generator().manual_seed(2)) / 8
+    for layer in range(2):
+        in_place.write(layer, new)
+        copied.write(layer, new)
+        a = in_place.attend(layer, q, N + 3).view(2, 3, 64)
+        b = copied.attend(layer, q, copied.length + 3).view(2, 3, 64)
+        assert torch.allclose(a, b, atol=1e-5)
+        for x, y in zip(in_place.dequantised(layer, N), copied.dequantised(layer, copied.length), strict=True):
+            assert torch.equal(x, y)
 
 
 def test_pruning_more_moves_the_output_further(decoder, prompt):

@@ -157,7 +157,7 @@ def test_a_carried_over_prompt_is_said_to_be_one(tiny_file, context_tokens):
     ("changes", "message"),
     [
         ({"weights": "q4_k_m"}, "weights: got 'q4_k_m', expected one of fp32"),
-        ({"kv": "int4"}, "kv: got 'int4'"),
+        ({"kv": "int3"}, "kv: got 'int3'"),
         ({"policy": "random"}, "policy: got 'random'"),
         ({"layout": "gather"}, "layout: got 'gather'"),
         ({"alpha": 1.0}, "alpha: got 1, expected 0 <= alpha < 1"),

@@ -1,0 +1,207 @@
+"""The KV cache in pages of 64 tokens that the C library reads and writes (kernels/native/kv_pages.h).
+
+A page of a KV head is contiguous, so attention over a list of pages reads them where they lie, at nearly the rate of a
+whole cache. Formats as in `kernels.cache`; int4 keys have their scales by channel and page.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from kernels.native.library import FORMATS, address, library
+
+PAGE_TOKENS = 64
+_BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "int8": 8, "int4": 4}
+
+
+class LayerStruct(ctypes.Structure):
+    """`kv_layer`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("k", "v", "k_scale", "v_scale", "open", "open_page")),
+        *((name, ctypes.c_int32) for name in ("format", "n_heads", "head_dim", "capacity")),
+    )
+
+
+class AttentionStruct(ctypes.Structure):
+    """`attention`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("kv", "q", "pages", "mask", "scores", "state", "out")),
+        *((name, ctypes.c_int64) for name in ("mask_stride", "page_stride")),
+        *((name, ctypes.c_int32) for name in ("n_groups", "n_pages", "n_last", "n_threads")),
+    )
+
+
+class PagedKvCache:
+    """A cache that the C library serves, on the CPU.
+
+    Parameters
+    ----------
+    n_layers, n_kv_heads, capacity, head_dim : int
+        Sizes; `capacity` is the number of tokens it can hold, `head_dim` a multiple of 64, at most 256.
+    kv_format : str
+        One of `kernels.cache.FORMATS`.
+    """
+
+    def __init__(self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, kv_format: str) -> None:
+        found = library()
+        if found is None or not self.serves(head_dim):
+            raise ValueError(f"head_dim: got {head_dim}, expected the C library and a multiple of 64 up to 256")
+        self.kv_format = kv_format
+        self.n_layers = n_layers
+        self.length = 0
+        self.mask: Tensor | None = None
+        self._library = found
+        self._shape = (n_kv_heads, -(-capacity // PAGE_TOKENS), head_dim)
+        self._pages: Tensor | None = None  # [n_layers, n_kv_heads, capacity in pages] int32
+        self._n_left_out = 0  # pages that are not read
+        self._buffers = [self._allocate() for _ in range(n_layers)]
+        self.layers = (LayerStruct * n_layers)(*(self._as_layer(buffers) for buffers in self._buffers))
+        self._calls = (AttentionStruct * n_layers)()
+        self._scratch: tuple[Tensor, Tensor] | None = None
+
+    @staticmethod
+    def serves(head_dim: int, device: str | torch.device = "cpu") -> bool:
+        """Whether such a cache can be had: the C library is there and has code for these heads."""
+        return torch.device(device).type == "cpu" and head_dim in (64, 128, 192, 256) and library() is not None
+
+    def _allocate(self) -> list[Tensor | None]:
+        n_heads, n_pages, dim = self._shape
+        byte = n_heads * n_pages * PAGE_TOKENS * dim * _BITS[self.kv_format] // 8
+        k, v = torch.zeros(byte, dtype=torch.uint8), torch.zeros(byte, dtype=torch.uint8)
+        if self.kv_format == "int8":
+            return [k, v, *(torch.zeros(n_heads, n_pages, PAGE_TOKENS) for _ in range(2)), None, None]
+        if self.kv_format == "int4":
+            scales = [torch.zeros(n_heads, n_pages, 2, n, dtype=torch.float16) for n in (dim, PAGE_TOKENS)]
+            waiting = torch.zeros(n_heads, dim, PAGE_TOKENS, dtype=torch.bfloat16)
+            return [k, v, *scales, waiting, torch.zeros(n_heads, dtype=torch.int32)]
+        return [k, v, None, None, None, None]
+
+    def _as_layer(self, buffers: list[Tensor | None]) -> LayerStruct:
+        n_heads, n_pages, dim = self._shape
+        return LayerStruct(*map(address, buffers), FORMATS[self.kv_format], n_heads, dim, n_pages)
+
+    def write(self, layer: int, kv: Tensor) -> None:
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        n, room = kv.shape[3], self._shape[1] * PAGE_TOKENS - self.length
+        if n > room:
+            raise ValueError(f"kv: got {n} tokens, expected at most {room} more")
+        if kv.dtype != torch.float32 or kv.stride(4) != 1:
+            raise ValueError(f"kv: got {kv.dtype} with strides {kv.stride()}, expected fp32 with the last one 1")
+        strides = (ctypes.c_int64(kv.stride(i)) for i in (0, 2, 3))
+        self._library.kv_write(
+            ctypes.byref(self.layers[layer]), ctypes.c_void_p(kv.data_ptr()), *strides, self.length, n
+        )
+
+    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
+        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer.
+
+        Returns [n_kv_heads * n_groups, head_dim] fp32, overwritten by the next call.
+        """
+        return self._attend(layer, q, n_keys)
+
+    def attend_with_mass(self, layer: int, q: Tensor, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Attend as `attend` does; return also the probability of each token read, summed over the query heads of its
+        KV head: [n_kv_heads, `tokens_read`], in the order of the tokens read.
+        """
+        n_pages = -(-n_keys // PAGE_TOKENS) - self._n_left_out
+        scores = torch.empty(self._shape[0], q.shape[2], n_pages * PAGE_TOKENS)
+        out = self._attend(layer, q, n_keys, scores)
+        return out, torch.softmax(scores, -1).sum(1)[:, : self.tokens_read(n_keys)]
+
+    def _attend(self, layer: int, q: Tensor, n_keys: int, scores: Tensor | None = None) -> Tensor:
+        n_heads, _, dim = self._shape
+        call = self.attention_structs(n_keys, q.shape[2])[layer]
+        n_rows, n_threads = n_heads * q.shape[2], call.n_threads
+        if self._scratch is None or self._scratch[0].numel() < n_threads * n_rows * (dim + 2):
+            self._scratch = torch.empty(n_threads * n_rows * (dim + 2)), torch.empty(n_rows, dim)
+        state, out = self._scratch
+        q = q.float().contiguous()
+        call.q, call.state, call.out = q.data_ptr(), state.data_ptr(), out.data_ptr()
+        call.scores = None if scores is None else scores.data_ptr()
+        self._library.trilemma_attend(ctypes.byref(call))
+        return out
+
+    def attention_structs(self, n_keys: int, n_groups: int) -> ctypes.Array[AttentionStruct]:
+        """Describe what a token attends to in each layer; query, scratch memory and output are left to the caller.
+
+        Parameters
+        ----------
+        n_keys : int
+            Cached tokens, the new one included, >= 1.
+        n_groups : int
+            Query heads that share a KV head.
+        """
+        if n_keys < 1:
+            raise ValueError("k: got 0 keys, expected at least 1")
+        calls, before = self._calls, (n_keys - 1) // PAGE_TOKENS
+        if calls[0].n_groups != n_groups:
+            for layer, call in enumerate(calls):
+                call.kv, call.n_groups = ctypes.addressof(self.layers[layer]), n_groups
+        n_pages, n_last = before + 1 - self._n_left_out, n_keys - before * PAGE_TOKENS
+        n_threads = max(1, min(torch.get_num_threads(), self._shape[0] * n_pages // 2))
+        for layer, call in enumerate(calls):
+            call.n_pages, call.n_last, call.n_threads = n_pages, n_last, n_threads
+            if self._pages is not None:
+                call.pages, call.page_stride = self._pages[layer].data_ptr(), self._pages.stride(1)
+            if self.mask is not None:
+                call.mask, call.mask_stride = self.mask[layer].data_ptr(), self.mask.stride(1)
+        return calls
+
+    def read_only(self, pages: Tensor, n_tokens: int) -> None:
+        """Attend from now on to these pages only, and to all from that of the last of the `n_tokens` tokens on.
+
+        Nothing moves: the pages are read where they lie.
+
+        Parameters
+        ----------
+        pages : Tensor
+            [n_layers, n_kv_heads, n_listed] integers, 0 to ``(n_tokens - 1) // 64 - 1``.
+        n_tokens : int
+            Cached tokens that `pages` refers to, >= 1.
+        """
+        behind = (n_tokens - 1) // PAGE_TOKENS
+        if pages.numel() and not 0 <= int(pages.min()) <= int(pages.max()) < behind:
+            raise ValueError(f"pages: got {int(pages.min())}..{int(pages.max())}, expected 0..{behind - 1}")
+        rest = torch.arange(behind, self._shape[1]).expand(*pages.shape[:2], -1)
+        self._pages = torch.cat([pages, rest], -1).to(torch.int32)
+        self._n_left_out = behind - pages.shape[2]
+
+    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim].
+
+        After `read_only`, those of the tokens that are read: `tokens_read` of them, in the order of their pages.
+        """
+        if self._pages is None:
+            return self._read(layer, None, n_keys)
+        tokens = self._pages[layer][:, :, None].long() * PAGE_TOKENS + torch.arange(PAGE_TOKENS)
+        return self.dequantised_at(layer, tokens.flatten(1)[:, : self.tokens_read(n_keys)])
+
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        return self._read(layer, index.contiguous(), index.shape[1])
+
+    def _read(self, layer: int, index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
+        out = torch.empty(2, self._shape[0], n, self._shape[2])
+        self._library.trilemma_read_kv(
+            ctypes.byref(self.layers[layer]),
+            ctypes.c_void_p(address(index)),
+            n,
+            torch.get_num_threads(),
+            ctypes.c_void_p(out.data_ptr()),
+        )
+        return out[0], out[1]
+
+    def byte_per_token(self) -> int:
+        """Bytes that one cached token of a full page takes in all layers, scales included."""
+        n_heads, _, dim = self._shape
+        scales = {"int8": 8, "int4": 4 + 4 * dim // PAGE_TOKENS}.get(self.kv_format, 0)
+        return self.n_layers * n_heads * (2 * dim * _BITS[self.kv_format] // 8 + scales)
+
+    def tokens_read(self, n_keys: int) -> int:
+        """Count the tokens that attention over the first `n_keys` reads in each layer and KV head."""
+        return n_keys - self._n_left_out * PAGE_TOKENS
