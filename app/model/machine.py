@@ -54,7 +54,7 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
     if point.runtime != "builtin":
         return _why_not_driven(point, catalogue, hello)
-    if reason := cannot(hello, "measure"):
+    if hello and (reason := cannot(hello, "measure")):
         return reason
     if point.model != "smollm2-135m":
         return f"The file of {catalogue.models[point.model].name} is not on this machine."

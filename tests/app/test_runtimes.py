@@ -19,7 +19,7 @@ from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import RuntimeEntry, parse_entries, read_entries
 from app.agent.runtimes.http import Exchange, sse_data
 from app.agent.runtimes.outcome import Cancelled, Failed, Run, Timeline, applied, record
-from app.agent.runtimes.streams import Answer, token_times_s
+from app.agent.runtimes.streams import Answer, disturbed, repeat, token_times_s
 
 PATIENCE_S = 20.0
 
@@ -250,6 +250,19 @@ def test_gaps_are_shared_by_the_tokens_that_a_piece_brought():
     assert line.gaps_s() == pytest.approx([0.1, 0.1, 0.1, 0.1])
     assert token_times_s(Answer(line, 10, 5)) == pytest.approx([0.1] * 4)
     assert token_times_s(Answer(line, 10, 9)) == pytest.approx([0.4 / 8])  # pieces and tokens do not agree: the mean
+
+
+def test_tokens_that_arrive_all_at_once_are_no_measurement():
+    at_once = Timeline(0.0, 0.01, [0.7 + 1e-5 * i for i in range(48)], list(range(1, 49)), end_s=0.75)
+    assert disturbed(Answer(at_once, 10, 48, {"server_decode_s": 0.040})) == (
+        "tokens arrived every 0.01 ms and the server says 40 ms"
+    )
+    assert disturbed(Answer(at_once, 10, 48, {"server_decode_s": 1.1e-5})) == ""
+    assert disturbed(Answer(at_once, 10, 48)) == ""
+    at_once.stall_s = 3.0
+    assert disturbed(Answer(at_once, 10, 48)) == "the agent did not get to run for 3.0 s while the tokens came"
+    with pytest.raises(Failed, match=r"did not get to run for 3.0 s .*: the machine is too busy to measure ollama"):
+        repeat(entry(), run_of(), lambda i: Answer(at_once, 10, 48))
 
 
 @pytest.mark.parametrize("prefill_s", [0.5, 5.0, math.nan])

@@ -28,6 +28,8 @@ class Exchange:
         HTTP status.
     start_s, sent_s
         When it began and when the request had left.
+    stall_s
+        Longest time that this program did not get to run meanwhile: no time stamp is better than that.
 
     Raises
     ------
@@ -39,6 +41,7 @@ class Exchange:
         self._entry, self._run = entry, run
         self._over = threading.Event()
         self._given_up = False
+        self.stall_s = 0.0
         self._response: Optional[http.client.HTTPResponse] = None
         parts = urlsplit(entry.url)
         make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -111,7 +114,10 @@ class Exchange:
         raise Failed(f"{self._entry.where} refused the request {words}")
 
     def _watch(self, sock: socket.socket) -> None:
+        last_s = now_s()
         while not self._over.wait(POLL_S):
+            last_s, before_s = now_s(), last_s
+            self.stall_s = max(self.stall_s, last_s - before_s - POLL_S)
             if self._run.cancelled():
                 self._given_up = True
                 with contextlib.suppress(OSError):

@@ -98,7 +98,7 @@ def _ask(entry: RuntimeEntry, run: Run, tokens: List[int], n_new: int) -> Answer
             timeline.buffer_write_s += now_s() - arrived_s
             if last.get("stop"):
                 break
-        timeline.end_s = now_s()
+        timeline.end_s, timeline.stall_s = now_s(), exchange.stall_s
     return answer_of(entry, timeline, last, len(tokens))
 
 

@@ -59,7 +59,7 @@ def ask(entry: RuntimeEntry, run: Run, text: str, n_new: int, n_room: int) -> An
             timeline.token_s.append(arrived_s)
             timeline.token_count.append(len(timeline.token_s))
             timeline.buffer_write_s += now_s() - arrived_s
-        timeline.end_s = now_s()
+        timeline.end_s, timeline.stall_s = now_s(), exchange.stall_s
     return answer_of(entry, timeline, last)
 
 

@@ -91,7 +91,7 @@ def ask(
                 timeline.token_count.append(len(timeline.token_s))
             last.update({name: chunk[name] for name in ("usage", "metrics", "timings") if chunk.get(name)})
             timeline.buffer_write_s += now_s() - arrived_s
-        timeline.end_s = now_s()
+        timeline.end_s, timeline.stall_s = now_s(), exchange.stall_s
     return answer_of(entry, timeline, last)
 
 

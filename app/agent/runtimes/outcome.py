@@ -63,6 +63,7 @@ class Timeline:
     token_count: List[int] = field(default_factory=list)  # tokens that had arrived by then, all together
     buffer_write_s: float = 0.0  # spent taking the pieces apart, all together
     end_s: float = math.nan
+    stall_s: float = 0.0  # longest time that this program did not get to run
 
     def gaps_s(self) -> List[float]:
         """Return the time of each token after the first: gaps between arrivals, shared by the tokens they brought."""

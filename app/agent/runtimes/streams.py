@@ -13,6 +13,7 @@ from app.agent.runtimes.outcome import Failed, Run, Timeline
 N_PREDICT = 48
 MIN_TOKENS = 8
 ENOUGH_S, MAX_REPEATS = 2.0, 5
+MAX_STALL_S, MAX_DISAGREEMENT = 0.25, 0.25
 
 
 @dataclass
@@ -34,19 +35,42 @@ def n_predict(run: Run) -> int:
 def repeat(entry: RuntimeEntry, run: Run, ask: Callable[[int], Answer]) -> List[Answer]:
     """Ask until `ENOUGH_S` have been measured, `MAX_REPEATS` times at most; `ask` takes the number of the repeat."""
     answers: List[Answer] = []
-    spent_s = 0.0
-    while not answers or (spent_s < ENOUGH_S and len(answers) < MAX_REPEATS):
+    spent_s, wrong = 0.0, ""
+    for i in range(MAX_REPEATS):
         run.check()
         done = min(0.95, 0.2 + 0.75 * spent_s / ENOUGH_S)
-        run.progress(done, f"{entry.kind}: a prompt of {run.context_tokens} tokens, run {len(answers) + 1}")
-        answer = ask(len(answers))
+        run.progress(done, f"{entry.kind}: a prompt of {run.context_tokens} tokens, run {i + 1}")
+        answer = ask(i)
         if not answer.timeline.token_s:
             raise Failed(f"{entry.where} generated nothing")
         if "decode" in run.what and answer.n_generated < MIN_TOKENS:
             raise Failed(f"{entry.where} ended after {answer.n_generated} tokens, expected at least {MIN_TOKENS}")
         spent_s += answer.timeline.end_s - answer.timeline.start_s
-        answers.append(answer)
+        wrong = disturbed(answer)
+        if not wrong:
+            answers.append(answer)
+            if spent_s >= ENOUGH_S:
+                break
+    if not answers:
+        raise Failed(f"{wrong}: the machine is too busy to measure {entry.kind}")
     return answers
+
+
+def disturbed(answer: Answer) -> str:
+    """Return why the time stamps of an answer are none of the server's doing, "" when they are.
+
+    Tokens that wait for a program that does not get to run arrive all at once: their gaps say nothing.
+    """
+    timeline = answer.timeline
+    if timeline.stall_s > MAX_STALL_S:
+        return f"the agent did not get to run for {timeline.stall_s:.1f} s while the tokens came"
+    told_s = answer.told.get("server_decode_s")
+    if told_s is None or answer.n_generated < MIN_TOKENS:
+        return ""
+    seen_s = (timeline.token_s[-1] - timeline.token_s[0]) / (answer.n_generated - 1)
+    if abs(seen_s - told_s) <= MAX_DISAGREEMENT * told_s:
+        return ""
+    return f"tokens arrived every {seen_s * 1e3:.3g} ms and the server says {told_s * 1e3:.3g} ms"
 
 
 def token_times_s(answer: Answer) -> List[float]:
