@@ -159,6 +159,7 @@ class Agent:
             "can": {"measure": able, "bandwidth": able, "torch": board.torch_version()},
             "models": board.model_files(),
             "runtimes": [entry.message() for entry in self._runtimes],
+            "runtimes_wrong": self._runtimes_wrong,
         }
 
     def _take(self, body: bytes) -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
     "record": "write everything a board says to a file, over reconnects, until stopped",
     "replay": "say what a recording holds, or print its samples in its own time",
     "pair": "hand a board its certificate and token once through ssh, to attach it over TLS",
+    "runtimes": "list the runtimes that are configured on a board",
     "parameters": "show, install or roll back the compensation parameters that are live on a board",
     "doctor": "say what this machine can run and measure, and what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output, or at a socket",

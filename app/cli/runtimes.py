@@ -1,0 +1,63 @@
+"""``trilemma runtimes``: the runtimes that a board's user has configured there, and whether their file is right."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from app.agent.runtimes.entry import entries_file
+from app.cli.output import UserError, print_json, print_table
+from app.cli.target import add_target_options, target_from
+from app.client.blocking import AttachedBoard, LinkError
+from core.load import load_catalogue
+from core.spec import Catalogue
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the board."""
+    add_target_options(parser)
+    parser.epilog = "example: trilemma runtimes --attach user@board; docs/runtimes.md describes the file"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask the board and print."""
+    try:
+        with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
+            hello = board.hello
+    except LinkError as error:
+        raise UserError(str(error)) from error
+    catalogue = load_catalogue()
+    entries = [{**entry, "unknown": unknown(entry, catalogue)} for entry in hello.get("runtimes", [])]
+    wrong = str(hello.get("runtimes_wrong", ""))
+    if args.json:
+        print_json({"runtimes": entries, "wrong": wrong})
+    else:
+        _print(entries, wrong)
+    return 1 if wrong or any(entry["unknown"] for entry in entries) else 0
+
+
+def unknown(entry: Mapping[str, Any], catalogue: Catalogue) -> str:
+    """Return which key of an entry the catalogue does not have, in a sentence; "" when it has all."""
+    known: dict[str, Mapping[str, Any]] = {
+        "runtime": catalogue.runtimes,
+        "model": catalogue.models,
+        "weights": catalogue.weight_formats,
+        "kv": catalogue.kv_formats,
+    }
+    for name, keys in known.items():
+        if entry.get(name) and entry[name] not in keys:
+            return f"{name} {entry[name]} is not in the catalogue, so nothing can be predicted beside it"
+    return ""
+
+
+def _print(entries: list[dict[str, Any]], wrong: str) -> None:
+    if wrong:
+        print(f"The file of runtimes is wrong, none is used: {wrong}.")
+    elif not entries:
+        print(
+            f"No runtime is configured on this board besides Trilemma's own: its file would be {entries_file()} there."
+        )
+    print_table(
+        [(e["runtime"], e["model"], e["where"], e["weights"] or "–", e["kv"] or "–", e["unknown"]) for e in entries]
+    )
