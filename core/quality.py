@@ -116,9 +116,14 @@ LANGUAGE_MODELLING: Mapping[str, MassCurve] = {
     "attention_mass": MassCurve(1.0, 1.0),
     "sinks_recent": MassCurve(1.0, 1.0),
     "key_norm": MassCurve(2.0, 1.2),
+    "snapkv": MassCurve(1.0, 1.0),
+    "expected_attention": MassCurve(1.0, 1.0),
+    "page_bounds": MassCurve(1.2, 1.2),
+    "rope_sensitivity": MassCurve(3.0, 1.5),
 }
 """[prior] By pruning policy: the mass of the heaviest tokens is what `attention_mass` keeps by definition; the others
-keep other tokens, of which the nearest matter most to the next word."""
+keep other tokens, of which the nearest matter most to the next word. Of `page_bounds` and `rope_sensitivity` nothing is
+published; their bands are as wide as that."""
 
 
 def pruning_damage(dropped_mass: Array, policy: str) -> Damage:

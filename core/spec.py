@@ -162,7 +162,15 @@ class Runtime:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-POLICIES = ("sinks_recent", "key_norm", "attention_mass")
+POLICIES = (
+    "sinks_recent",
+    "key_norm",
+    "attention_mass",
+    "snapkv",
+    "expected_attention",
+    "page_bounds",
+    "rope_sensitivity",
+)
 """Which cached tokens a pruning keeps (the method)."""
 
 LAYOUTS = ("compacted", "paged", "masked")

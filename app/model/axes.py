@@ -40,10 +40,18 @@ FIELDS = {
 NUMERIC = ("point.alpha", "point.bandwidth", "point.beta", "point.context")
 """The paths that hold a number; the others hold a key of the catalogue."""
 
-BUILTIN_FORMATS = {"weights": ("fp32", "bf16", "fp16", "int8", "int4"), "kv": ("fp32", "bf16", "fp16", "int8")}
+BUILTIN_FORMATS = {"weights": ("fp32", "bf16", "fp16", "int8", "int4"), "kv": ("fp32", "bf16", "fp16", "int8", "int4")}
 """What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
 
-POLICY_NAMES = {"sinks_recent": "sinks + recent", "key_norm": "key norm", "attention_mass": "attention mass"}
+POLICY_NAMES = {
+    "sinks_recent": "sinks + recent",
+    "key_norm": "key norm",
+    "attention_mass": "attention mass",
+    "snapkv": "SnapKV",
+    "expected_attention": "expected attention",
+    "page_bounds": "page bounds",
+    "rope_sensitivity": "position sensitivity",
+}
 
 
 @dataclass(frozen=True, slots=True)
