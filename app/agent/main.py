@@ -124,6 +124,8 @@ class Agent:
                 for frame in decoder.feed(data):
                     if frame.kind == CONTROL:
                         self._take(frame.body)
+                if self._strict and decoder.n_skipped_byte:
+                    raise Malformed("there is something between the frames")
         except (ProtocolError, OSError) as error:
             print(f"trilemma agent: {error}", file=sys.stderr)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -27,10 +28,13 @@ class SocketTransport:
     def read(self) -> bytes:
         """Return what arrived; b"" when the link has ended."""
         try:
-            return self._connection.recv(READ_BYTE)
+            data = self._connection.recv(READ_BYTE)
         except OSError as error:
-            self._broken = os.strerror(error.errno).lower() if error.errno else ""
-            return b""
+            data = b""
+            self._broken = os.strerror(error.errno or 0).lower() if error.errno != errno.EBADF else self._broken
+        if not data:
+            self._connection.close()  # here, not in `close`: another thread may be reading then
+        return data
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""
@@ -43,7 +47,6 @@ class SocketTransport:
 
     def ended(self) -> Ended | None:
         """Return what the system said of a broken link; None where the agent just ended."""
-        self._connection.close()
         return Ended(f"the link to the board broke: {self._broken}") if self._broken else None
 
 

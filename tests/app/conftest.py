@@ -26,6 +26,7 @@ HABITS = {
     "noisy": "echo Welcome; echo 'last login: never' >&2; head -c 3000 /proc/cpuinfo; " + RUN.format(shell="bash"),
     "ours": "export PATH=@venv:$PATH; " + RUN.format(shell="sh"),
     "bare": "export HOME=@bare/home TMPDIR=@bare/tmp; cd @bare/home; " + RUN.format(shell="sh"),
+    "desk": "export HOME=@desk; unset XDG_CONFIG_HOME; " + RUN.format(shell="sh"),
     "oldpython": "export PATH=@old; " + RUN.format(shell="/bin/sh"),
     "nopython": "export PATH=@none; " + RUN.format(shell="/bin/sh"),
     "broken": "echo the disk is gone >&2; exit 5",
@@ -41,7 +42,7 @@ class SshServer:
         self.port = free_port()
         self.config = folder / "ssh_config"
         self.bare = folder / "bare"
-        for name in ("bare/home", "bare/tmp", "old", "none"):
+        for name in ("bare/home", "bare/tmp", "desk", "old", "none"):
             (folder / name).mkdir(parents=True)
         shim = folder / "old" / "python3"
         shim.write_text(OLD_PYTHON.format(python=sys.executable))
@@ -67,7 +68,7 @@ class SshServer:
             file = self.folder / f"shell-{name}"
             places = {
                 "venv": Path(sys.executable).parent,
-                **{name: self.folder / name for name in ("old", "none", "bare")},
+                **{name: self.folder / name for name in ("old", "none", "bare", "desk")},
             }
             for word, place in places.items():
                 script = script.replace(f"@{word}", str(place))
