@@ -13,6 +13,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from app import VERSION
 from app.cli.output import UserError
@@ -38,6 +39,7 @@ COMMANDS = {
     "attach": "open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock",
     "record": "write everything a board says to a file, over reconnects, until stopped",
     "replay": "say what a recording holds, or print its samples in its own time",
+    "simulate-board": "serve a board of the catalogue, simulated with heat, throttling and noise, as if it were there",
     "pair": "hand a board its certificate and token once through ssh, to attach it over TLS",
     "runtimes": "list the runtimes that are configured on a board",
     "parameters": "show, install or roll back the compensation parameters that are live on a board",
@@ -48,12 +50,16 @@ COMMANDS = {
 """Every command with the line that `--help` shows, in the order it shows them."""
 
 
+def _module(command: str) -> Any:
+    return importlib.import_module(f"app.cli.{command.replace('-', '_')}")
+
+
 def _parser(name: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board: prediction beside measurement.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n" + "\n".join(f"  {key:<10} {text}" for key, text in COMMANDS.items()),
+        epilog="commands:\n" + "\n".join(f"  {key:<14} {text}" for key, text in COMMANDS.items()),
     )
     parser.add_argument("--version", action="version", version=f"trilemma {VERSION}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -61,7 +67,7 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
         if key == name:
             sub = subparsers.add_parser(key, help=text, description=text[0].upper() + text[1:] + ".")
             sub.add_argument("--json", action="store_true", help="print one JSON document")
-            importlib.import_module(f"app.cli.{key}").add_arguments(sub)
+            _module(key).add_arguments(sub)
         else:
             subparsers.add_parser(key, help=text)
     return parser
@@ -77,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
     try:
         args = _parser(name).parse_args(words)
-        status = int(importlib.import_module(f"app.cli.{args.command}").run(args))
+        status = int(_module(args.command).run(args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return status

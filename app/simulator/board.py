@@ -1,0 +1,257 @@
+"""A board of the catalogue as if it were there: what it would take for a point, and what its sensors would show.
+
+How fast it truly is, within what its priors allow, is drawn from the seed, so that a calibration has something to find.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from app.simulator.heat import STEP_S, Charge, Heat, Moment
+from core.battery import at_temperature, pack_of_energy
+from core.endurance import Speeds, device_of, predicted_speeds
+from core.load import load_catalogue
+from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
+from core.scenario import knowledge, predict
+from core.spec import Absent, Board, OperatingPoint, Posterior, Prediction
+
+DEFAULT_RUNTIME = "builtin"
+ASSUMED_W = {"cpu": 8.0, "gpu": 15.0, "npu": 8.0}
+"""[prior] decoding power where nothing states the energy of a board; its channel says so."""
+
+POWER_NOISE_FRAC, POWER_STEP_W = 0.01, 0.005  # [assumed] of a monitor like INA3221: 5 V rail, 1 mA steps
+TEMP_NOISE_K, TEMP_STEP_K = 0.15, 0.1  # [assumed]
+N_CELLS = 3
+
+_TEXTS = ("runtime", "power_mode", "model", "weights", "kv", "policy", "layout")
+_NUMBERS = ("context_tokens", "alpha", "beta", "bandwidth_byte_s")
+
+
+@dataclass(frozen=True)
+class Work:
+    """An operating point on the board: what it does at each level, and what the engine says about the rest of it."""
+
+    point: OperatingPoint
+    speeds: Speeds
+    prediction: Prediction
+
+    def decode_s(self, level: int) -> float:
+        """Time of a token at a level [s]."""
+        return 1.0 / float(self.speeds.levels.tokens_s[level])
+
+    def ttft_s(self, level: int) -> float | None:
+        """Time to the first token at a level [s]: the compute units do it, so it follows the clock."""
+        output, clock = self.prediction.ttft_s, self.speeds.levels.clock_hz
+        return None if isinstance(output, Absent) else float(output.median) * float(clock[-1] / clock[level])
+
+
+class SimulatedBoard:
+    """A board that is simulated.
+
+    Parameters
+    ----------
+    key : str
+        Of the catalogue.
+    seed : int
+        Decides how fast it is within its priors, and all noise.
+    ambient_temp_c : float
+        Surroundings, -40 to 85 [deg C].
+    cooling : str
+        "bare", "heatsink" or "fan".
+    battery_j : float, optional
+        Energy of its full battery [J]; None is a mains supply.
+
+    Raises
+    ------
+    ValueError
+        Unknown board or cooling.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        seed: int = 0,
+        ambient_temp_c: float = 25.0,
+        cooling: str = "heatsink",
+        battery_j: float | None = None,
+    ) -> None:
+        self.catalogue = load_catalogue()
+        if key not in self.catalogue.boards or key == "this":
+            known = ", ".join(sorted(set(self.catalogue.boards) - {"this"}))
+            raise ValueError(f"board: got {key!r}, expected one of {known}")
+        coolings = load_cooling()
+        if cooling not in coolings:
+            raise ValueError(f"cooling: got {cooling!r}, expected one of {', '.join(coolings)}")
+        self.board: Board = self.catalogue.boards[key]
+        self.seed, self._cooling = seed, coolings[cooling]
+        rules = load_throttle_rules()
+        self._rule = rules.get(key, rules["default"])
+        tables = (table for table in load_dvfs().values() if (table.board, table.unit) == (key, self.board.unit))
+        self._table = next(tables, None)
+        self._noise = np.random.default_rng([seed, 1])
+        self.assumed_w = ASSUMED_W[self.board.unit] if self.board.system_energy_j_byte is None else None
+        self._work = self.work({})
+        self._heat = Heat(self._device(self._work), ambient_temp_c)
+        self.charge = None if battery_j is None else Charge(self._pack(battery_j, ambient_temp_c))
+        self._moment = Moment(len(self._work.speeds.levels.clock_hz) - 1, self._work.speeds.idle_w, ambient_temp_c)
+        self._load_frac = 0.0
+
+    def _pack(self, battery_j: float, ambient_temp_c: float) -> Any:
+        cells = load_cells()
+        return at_temperature(pack_of_energy(cells[next(iter(cells))], battery_j, N_CELLS), ambient_temp_c)
+
+    # ---- what it would take
+
+    def work(self, point: Mapping[str, Any]) -> Work:
+        """Return what a point is on this board.
+
+        Parameters
+        ----------
+        point
+            Fields of an operating point; board "this" is this one.
+
+        Raises
+        ------
+        ValueError
+            The point names another board, something unknown or a number out of range; in one sentence.
+        """
+        asked = self._point(point)
+        truth = self._truth(asked)
+        prediction = predict(asked, self.catalogue, truth)
+        for sentence in prediction.outside:
+            if "does not fit" in sentence:
+                raise ValueError(sentence)
+        idle_w = None if self.assumed_w is None else 0.3 * self.assumed_w
+        speeds = predicted_speeds(
+            asked, self.catalogue, truth, table=self._table, rule=self._rule, idle_w=idle_w, power_w=self.assumed_w
+        )
+        return Work(asked, speeds, prediction)
+
+    def _point(self, given: Mapping[str, Any]) -> OperatingPoint:
+        known = {field.name for field in fields(OperatingPoint)}
+        values = {name: value for name, value in given.items() if name in known and name != "board"}
+        if given.get("board", "this") not in ("this", self.board.key):
+            raise ValueError(f"board: got {given['board']!r}, expected this board, {self.board.key}")
+        for name in values:
+            number = isinstance(values[name], (int, float)) and not isinstance(values[name], bool)
+            fine = number or (name == "bandwidth_byte_s" and values[name] is None)
+            if not (fine if name in _NUMBERS else isinstance(values[name], str)):
+                raise ValueError(
+                    f"{name}: got {values[name]!r:.40}, expected a {'number' if name in _NUMBERS else 'text'}"
+                )
+        return replace(OperatingPoint(board=self.board.key, runtime=DEFAULT_RUNTIME), **values)
+
+    def _truth(self, point: OperatingPoint) -> Posterior:
+        """Draw the board's own parameters from what is known of it: the same ones for a seed."""
+        known = knowledge(self.catalogue.setting(point), self.catalogue)
+        names = f"{known.board} {known.runtime} {known.power_mode}".encode()
+        dice = np.random.default_rng([self.seed, zlib.crc32(names)])
+        variance, axes = np.linalg.eigh(known.log_cov)
+        drawn = axes @ (np.sqrt(np.maximum(variance, 0.0)) * dice.standard_normal(len(variance)).clip(-2, 2))
+        return replace(known, log_mean=known.log_mean + drawn, log_cov=np.zeros_like(known.log_cov))
+
+    def _device(self, work: Work) -> Any:
+        return device_of(work.speeds, self._cooling, self._rule, battery=None)
+
+    @property
+    def read_byte_s(self) -> float:
+        """What reading memory in a stream would reach [byte/s]: the largest share of the peak that boards show."""
+        mode = next(iter(self.board.power_modes.values()))
+        return 0.9 * mode.bandwidth_byte_s
+
+    # ---- what happens
+
+    @property
+    def level(self) -> int:
+        """The operating level of the last step."""
+        return self._moment.level
+
+    @property
+    def power_w(self) -> float:
+        """Mean power of the last step, without the sensor's noise [W]."""
+        return self._moment.power_w
+
+    def begin(self, work: Work | None) -> None:
+        """Take up a point; None is idle."""
+        if work is not None and work is not self._work:
+            self._work = work
+            self._heat.put(self._device(work))
+
+    def step(self, load_frac: float) -> None:
+        """Let `STEP_S` pass, busy for a share of it."""
+        self._load_frac = load_frac
+        self._moment = self._heat.step(load_frac)
+        if self.charge is not None:
+            self.charge.step(self._moment.power_w)
+
+    @property
+    def off(self) -> str:
+        """Why it has switched off, in one sentence; "" while it runs."""
+        if self._moment.temp_c >= self._heat.device.shutdown_temp_c:
+            return f"the simulated board switched off at {self._moment.temp_c:.0f} deg C"
+        if self.charge is not None and self.charge.end:
+            return f"the simulated board switched off: its battery ended by {self.charge.end}"
+        return ""
+
+    # ---- its sensors
+
+    def channels(self) -> list[dict[str, Any]]:
+        """Return what the catalogue message says about its sensors."""
+        source = power = "the simulation"
+        covers = self.board.power_rail or "the whole board"
+        if self.assumed_w is not None:
+            power = f"{source}; [assumed] {self.assumed_w:g} W while decoding: nothing states its power"
+        unit = self.board.unit
+        made = [
+            _channel("board.power_w", "W", power, covers),
+            _channel("package.temp_c", "degC", source),
+            _channel(f"{unit}.clock_hz", "Hz", source),
+            _channel(f"{unit}.busy_frac", "frac", source),
+        ]
+        if self.charge is not None:
+            made += [
+                _channel("battery.soc_frac", "frac", f"{source}, every 10 s", period_s=10.0),
+                _channel("battery.voltage_v", "V", f"{source}, every 10 s", period_s=10.0),
+            ]
+        return made
+
+    def read(self) -> list[float]:
+        """Return the values of the channels, with their noise and resolution."""
+        power, temp = self._noise.standard_normal(2)
+        clock = float(self._heat.device.levels.clock_hz[self._moment.level])
+        values = [
+            _rounded(self._moment.power_w * (1 + POWER_NOISE_FRAC * power), POWER_STEP_W),
+            _rounded(self._moment.temp_c + TEMP_NOISE_K * temp, TEMP_STEP_K),
+            clock,
+            self._load_frac,
+        ]
+        if self.charge is not None:
+            values += [self.charge.soc, self.charge.voltage_v]
+        return values
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the board says it is."""
+        mode = next(iter(self.board.power_modes))
+        told = {
+            "name": self.board.name,
+            "key": self.board.key,
+            "cpu": f"simulated {self.board.unit} of {self.board.name}, seed {self.seed}",
+            "memory_byte": None if self.board.memory_byte is None else int(self.board.memory_byte),
+            "power_mode": mode,
+            "governor": "simulated",
+        }
+        return {key: value for key, value in told.items() if value is not None}
+
+
+def _channel(key: str, unit: str, source: str, covers: str = "", period_s: float = STEP_S) -> dict[str, Any]:
+    return {"key": key, "unit": unit, "source": source, "covers": covers, "absent": "", "native_period_s": period_s}
+
+
+def _rounded(value: float, step: float) -> float:
+    return round(value / step) * step

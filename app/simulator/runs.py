@@ -1,0 +1,178 @@
+"""What a simulated board does when it is asked to measure: it takes the time that this would take, and gets warm.
+
+A run is a generator: it yields what the next step of time is spent on and returns the body of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.simulator.board import SimulatedBoard, Work
+from app.simulator.heat import STEP_S
+from core.spec import Absent, Estimate, Output
+
+REPEAT_SD, OUTLIER_SHARE, OUTLIER_FACTOR = (
+    0.01,
+    0.02,
+    1.3,
+)  # [assumed] of single tokens on a board that does nothing else
+DECODE_S, DECODE_TOKENS = 2.0, 16  # as long and at least as many as the workload generates
+PROMPT_S, MAX_PROMPTS = 1.0, 5
+QUALITY_S, BANDWIDTH_S = 2.0, 1.5
+MOST_TIMES = 50  # token times drawn for one step
+WHAT = ("ttft", "decode", "quality")
+
+
+class Step(NamedTuple):
+    """What the next `STEP_S` is spent on."""
+
+    load_frac: float
+    done_frac: float
+    text: str
+
+
+Run = Generator[Step, None, dict[str, Any]]
+
+
+def bandwidth(board: SimulatedBoard, dice: np.random.Generator) -> Run:
+    """Read memory in a stream."""
+    n = math.ceil(BANDWIDTH_S / STEP_S)
+    for i in range(n):
+        yield Step(1.0, i / n, "reading memory (simulated)")
+    speeds = board.read_byte_s * np.exp(REPEAT_SD * dice.standard_normal(20))
+    absent = {"absent": "only reading is simulated"}
+    return {
+        "read_byte_s": _record(speeds),
+        "copy_byte_s": absent,
+        "triad_byte_s": absent,
+        "conditions": _conditions(board),
+    }
+
+
+def measure(board: SimulatedBoard, request: Mapping[str, Any], dice: np.random.Generator) -> Run:
+    """Run a point.
+
+    Raises
+    ------
+    ValueError
+        The point cannot be run on this board, in one sentence.
+    """
+    unknown = [name for name in request["what"] if name not in WHAT]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not simulated: expected some of {', '.join(WHAT)}")
+    work = board.work(request["point"])
+    board.begin(work)
+    body: dict[str, Any] = {}
+    conditions = _conditions(board)
+    wanted = [name for name in WHAT if name in request["what"]]
+    for i, name in enumerate(wanted):
+        values, found = yield from _part(_RUNS[name](board, work, dice), i / len(wanted), 1 / len(wanted))
+        body |= values
+        conditions |= found
+    notes = [
+        f"Simulated: {board.board.name} as drawn from its priors with seed {board.seed}; nothing was measured.",
+        *(f"Simulated with {note}" for note in work.speeds.notes if "[prior]" in note),
+    ]
+    return {**body, "conditions": conditions, "notes": notes}
+
+
+Values = tuple[dict[str, Any], dict[str, Any]]
+
+
+def _part(run: Generator[Step, None, Values], first: float, share: float) -> Generator[Step, None, Values]:
+    try:
+        while True:
+            step = next(run)
+            yield step._replace(done_frac=first + share * step.done_frac)
+    except StopIteration as end:
+        made: Values = end.value
+        return made
+
+
+def _prompt(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Generator[Step, None, Values]:
+    """Process prompts for a second, at least one and at most five."""
+    if work.ttft_s(board.level) is None:
+        assert isinstance(work.prediction.ttft_s, Absent)
+        return {"ttft_s": {"absent": work.prediction.ttft_s.reason}}, {}
+    times = list[float]()
+    while not times or (sum(times) < PROMPT_S and len(times) < MAX_PROMPTS):
+        left, spent = 1.0, 0.0  # of the prompt, and seconds on it
+        while left > 0:
+            whole_s = work.ttft_s(board.level) or 0.0
+            used_s = min(STEP_S, left * whole_s)
+            yield Step(used_s / STEP_S, 1 - left, "processing a prompt (simulated)")
+            left -= used_s / whole_s
+            spent += used_s
+        times.append(float(spent * np.exp(REPEAT_SD * dice.standard_normal())))
+    return {"ttft_s": _record(np.array(times))}, {}
+
+
+def _decode(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Generator[Step, None, Values]:
+    """Generate tokens while the board gets warm; power is the mean of its sensor over them."""
+    times, powers, n_tokens, passed_s = list[float](), list[float](), 0.0, 0.0
+    while passed_s < DECODE_S or n_tokens < DECODE_TOKENS:
+        yield Step(1.0, min(1.0, passed_s / DECODE_S, n_tokens / DECODE_TOKENS), "generating tokens (simulated)")
+        token_s = work.decode_s(board.level)
+        passed_s += STEP_S
+        n_tokens += STEP_S / token_s
+        n = min(max(1, round(STEP_S / token_s)), MOST_TIMES)
+        spread = np.exp(REPEAT_SD * dice.standard_normal(n))
+        slow = np.where(dice.random(n) < OUTLIER_SHARE, OUTLIER_FACTOR, 1.0)
+        times += (token_s * spread * slow).tolist()
+        powers.append(board.read()[0])
+    record, mean_w = _record(np.array(times)), float(np.mean(powers))
+    spread_w = float(np.std(powers)) / math.sqrt(len(powers)) * 1.645
+    power = {"median": mean_w, "q05": mean_w - spread_w, "q95": mean_w + spread_w, "n": len(powers)}
+    energy = {key: power[key] * passed_s / n_tokens for key in ("median", "q05", "q95")}
+    simulated = {"provenance": "simulated"}
+    inverse = {"median": 1 / record["median"], "q05": 1 / record["q95"], "q95": 1 / record["q05"]}
+    values = {
+        "decode_s": record,
+        "tokens_per_s": {**record, **inverse},
+        "power_w": {**power, **simulated},
+        "energy_j_per_token": {**energy, "n": len(powers), **simulated},
+        "memory_byte": _output(work.prediction.memory_byte, dice, 0.0),
+    }
+    return values, {"power_covers": board.board.power_rail or "the whole board, assumed", "quiet_share": 1.0}
+
+
+def _quality(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Generator[Step, None, Values]:
+    """Take the time of a look at accuracy; the engine says what it finds."""
+    n = math.ceil(QUALITY_S / STEP_S)
+    for i in range(n):
+        yield Step(1.0, i / n, "comparing with the reference (simulated)")
+    absent = {"absent": "a simulated board reads no text"}
+    return {
+        "top1_agreement": _output(work.prediction.top1_agreement, dice, 0.003, most=1.0),
+        "perplexity_ratio": _output(work.prediction.perplexity_ratio, dice, 0.003, least=1.0),
+        "perplexity": absent,
+        "mean_kl": absent,
+    }, {}
+
+
+_RUNS = {"ttft": _prompt, "decode": _decode, "quality": _quality}
+
+
+def _conditions(board: SimulatedBoard) -> dict[str, Any]:
+    return {"simulated": True, "seed": board.seed}
+
+
+def _record(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    low, middle, high = (float(v) for v in np.quantile(values, (0.05, 0.5, 0.95)))
+    return {"median": middle, "q05": low, "q95": high, "n": len(values), "provenance": "simulated"}
+
+
+def _output(
+    output: Output, dice: np.random.Generator, log_sd: float, *, least: float = 0.0, most: float = math.inf
+) -> dict[str, Any]:
+    """Return what the engine says, off by a measurement's own error, as a simulated record."""
+    if not isinstance(output, Estimate):
+        return {"absent": output.reason}
+    value = float(output.median) * math.exp(log_sd * float(dice.standard_normal()))
+    factor = math.exp(1.645 * log_sd)
+    low, middle, high = (min(max(v, least), most) for v in (value / factor, value, value * factor))
+    return {"median": middle, "q05": low, "q95": high, "n": 1, "provenance": "simulated"}
