@@ -19,10 +19,10 @@ from app.model.store import Store
 
 VERSION = 1
 N_RECENT = 10
-KEPT = ("point", "limits", "axis", "theme", "auto_measure", "preset", "energy", "schedule", "scenario")
+KEPT = ("point", "limits", "axis", "theme", "auto_measure", "preset", "energy", "schedule", "scenario", "trade")
 """The paths of the store, by their first part, that the settings hold."""
 
-_OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("energy", "schedule", "scenario"))
+_OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("energy", "schedule", "scenario", "trade"))
 
 
 class Settings(msgspec.Struct):
@@ -37,6 +37,7 @@ class Settings(msgspec.Struct):
     preset: str = ""
     views: dict[str, Any] = {}  # what `_OF_VIEWS` hold
     recent: list[str] = []
+    boards: list[str] = []  # targets that were attached, newest first
     geometry: str = ""
     docks: str = ""
 

@@ -31,6 +31,7 @@ PLAIN: dict[str, Any] = {
     "energy.cooling": "heatsink",
     "energy.profile": "steady",  # a workload of the resources, or a file
     "schedule.file": "",  # "" is the request of the current point
+    "trade.against": "accuracy",  # what latency is traded for
     "scenario": "",  # one of the resources, or a file; "" is the user's limits
 }
 """Paths that hold one plain value -> what they hold at first."""

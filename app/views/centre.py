@@ -16,6 +16,9 @@ from app.views.headline import Headline
 from app.views.theme import GAP, Theme
 
 VIEWS = {
+    "trade": ("Trade-off", "app.views.tradeoff", "TradeOff"),
+    "breakdown": ("Breakdown", "app.views.breakdown", "Breakdown"),
+    "pruning": ("Pruning", "app.views.pruning", "Pruning"),
     "energy": ("Energy", "app.views.energy", "Energy"),
     "schedule": ("Schedule", "app.views.schedule", "ScheduleView"),
     "scenarios": ("Scenarios", "app.views.scenarios", "Scenarios"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QPaintEvent
 
 from app.views.chart import Chart
@@ -29,12 +29,12 @@ class ChartCard(Card):
         self._theme, self._path, self._title = theme, path, title
         self.chart = Chart(title, ("", ""), ("", ""), message=" ")
         self.plot: ChartPlot | None = None
-        self._axes, self._reading = label("", "dim"), ElidedLabel("dim", Qt.AlignmentFlag.AlignRight)
+        self._words = ElidedLabel("dim")  # the axes, or what is under the pointer
         self._space = PlotSpace()
         self.setMinimumHeight(_LEAST_PX)
         self.body.setSpacing(4)
-        head = row(label(title, "heading"), self._axes, self._reading)
-        head.setStretch(2, 1)
+        head = row(label(title, "heading"), self._words)
+        head.setStretch(1, 1)
         self.body.addLayout(head)
         self.body.addWidget(self._space, 1)
 
@@ -42,7 +42,7 @@ class ChartCard(Card):
         """Show a chart in place of the one before."""
         self.chart = chart
         self._space.say(chart.message.strip())
-        set_text(self._axes, "" if chart.message else _axes_text(chart))
+        set_text(self._words, _axes_text(chart))
         if self.plot is not None:
             self._draw()
 
@@ -73,11 +73,14 @@ class ChartCard(Card):
         assert self.plot is not None
         shown = x is not None and bool(self.chart.series) and not self.chart.message
         self.plot.point_at(x if shown else None)
-        set_text(self._reading, self.chart.reading(self.plot.plain_x(x)) if shown and x is not None else "")
+        reading = self.chart.reading(self.plot.plain_x(x)) if shown and x is not None else ""
+        set_text(self._words, reading or _axes_text(self.chart))
 
 
 def _axes_text(chart: Chart) -> str:
-    """Return "speed in tokens/s against time in min"."""
+    """Return "speed in tokens/s against time in min", or nothing where nothing is drawn."""
+    if chart.message:
+        return ""
 
     def said(axis: tuple[str, str], span: tuple[float, float]) -> str:
         name, unit = axis

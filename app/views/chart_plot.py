@@ -15,7 +15,7 @@ from app.views.plots import Band, Figure, line_pen, log_ticks
 from app.views.theme import HEADING_PX, Palette, Theme, font
 
 _REACH_PX = 12.0  # a click nearer than this to a dot is on it
-_ENDLESS = 1e9
+_ENDLESS = 1e6
 
 
 class ChartPlot(Figure):
@@ -135,14 +135,18 @@ class ChartPlot(Figure):
 
     def _pick(self, event: QMouseEvent) -> None:
         assert self._chart is not None
+        room, (span_x, span_y) = self.box.sceneBoundingRect(), self.box.viewRange()
         best, reach = None, _REACH_PX
         for dots in self._chart.points:
+            if not dots.keys:
+                continue
             x, y = (np.atleast_1d(part) for part in self._placed(dots.x, dots.y))
-            for key, a, b in zip(dots.keys, x, y, strict=False):
-                there = self.box.mapViewToScene(pg.Point(float(a), float(b)))
-                away = float(np.hypot(there.x() - event.position().x(), there.y() - event.position().y()))
-                if away < reach:
-                    best, reach = key, away
+            there_x = room.left() + (x - span_x[0]) / (span_x[1] - span_x[0]) * room.width()
+            there_y = room.bottom() - (y - span_y[0]) / (span_y[1] - span_y[0]) * room.height()
+            away = np.hypot(there_x - event.position().x(), there_y - event.position().y())
+            nearest = int(np.argmin(away))
+            if away[nearest] < reach:
+                best, reach = dots.keys[nearest], float(away[nearest])
         if best is not None:
             self.picked.emit(best)
 

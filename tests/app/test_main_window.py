@@ -190,7 +190,7 @@ def test_words_match_in_any_order():
 
 def test_every_control_is_reached_by_tab(window):
     reached, widget = set(), window.controls.sliders["point.alpha"].line
-    for _ in range(400):
+    for _ in range(3000):
         reached.add(widget.objectName())
         widget = widget.nextInFocusChain()
     for path in ("point.alpha.field", "point.context.line", "point.weights", "limits.latency", "why.button"):

@@ -1,0 +1,178 @@
+"""The breakdown view: what a token's time and energy go to, and where the point lies under the board's roofs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent, QUndoStack
+
+from app.model.breakdown import Roofline, roofline
+from app.model.store import Store
+from app.views import advice
+from app.views.bars import Bar, Bars
+from app.views.chart import Chart, Points, Rule, Series
+from app.views.chart_card import ChartCard
+from app.views.format import output_text, quantity_text
+from app.views.page import CardGrid, Page
+from app.views.theme import Theme
+from app.views.widgets import Card, label, set_text
+from core.spec import Estimate, Provenance
+
+_PACE_MS = 80
+_STAGES = {
+    "prompt_load_s": "prompt load",
+    "kv_build_s": "KV build",
+    "first_token_s": "first token",
+    "decode_s": "streaming",
+    "buffer_write_s": "buffer write",
+    "protocol_s": "protocol",
+    "peripheral_s": "peripheral interrupt",
+}
+"""The seven stages of a request, by the name that a measured span carries (`core.pipeline`)."""
+
+
+class Breakdown(Page):
+    """Parts of a token, stages of a request, the roofline."""
+
+    def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
+        self._store = store
+        self._stale = True
+        self.sentence = label("", wrap=True, selectable=True)
+        self.sentence.setAccessibleName("What limits this point, by its parts")
+        self.parts = Bars(theme, "Parts of a token's time", "breakdown.parts")
+        self.stages = Bars(theme, "Stages of a request", "breakdown.stages")
+        self._stage_words = label("", "dim", wrap=True)
+        self.roofs = ChartCard(theme, "breakdown.roofline", "Roofline")
+        self.roofs.setMinimumHeight(280)
+        top = Card()
+        top.body.addWidget(self.sentence)
+        grid = CardGrid([self._card("A token's time", self.parts), self._card("Stages of a request", self.stages)])
+        super().__init__("breakdown", "Breakdown", [top, grid, self.roofs])
+        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
+        self._later.timeout.connect(self.refresh)
+        store.changed.connect(self._on_changed)
+
+    def _card(self, title: str, bars: Bars) -> Card:
+        card = Card()
+        card.body.addWidget(label(title, "heading"))
+        card.body.addWidget(bars)
+        if bars is self.stages:
+            card.body.addWidget(self._stage_words)
+        card.body.addStretch(1)
+        return card
+
+    def _on_changed(self, path: str) -> None:
+        if path in ("prediction", "measurements"):
+            self._stale = True
+            if self.isVisible() and not self._later.isActive():
+                self._later.start()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up with what has changed meanwhile."""
+        super().showEvent(event)
+        if self._stale:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show the current point."""
+        self._stale = False
+        store = self._store
+        prediction = store.prediction
+        if not isinstance(prediction.decode_s, Estimate):
+            set_text(self.sentence, f"There is no decode time: {prediction.decode_s.reason}.")
+        else:
+            words = advice.verdict(prediction).replace("<b>", "").replace("</b>", "")
+            set_text(self.sentence, f"{words} {output_text(prediction.decode_s, 's')}.")
+        origin = prediction.decode_s.provenance if isinstance(prediction.decode_s, Estimate) else Provenance.PREDICTED
+        self.parts.show_bars(
+            [
+                Bar(advice.PARTS[key], seconds, f"{quantity_text(seconds, 's')} · {100 * share:.0f} %", origin)
+                for key, seconds, share in advice.shares(prediction)
+            ]
+        )
+        self._show_stages()
+        self.roofs.show_chart(
+            roofline_chart(roofline(store.point, store.catalogue, store.posterior, prediction), origin)
+        )
+
+    def _show_stages(self) -> None:
+        """Show the stages of the last measured request, else the two that are predicted."""
+        store = self._store
+        measured = store.measurement
+        spans = [] if measured is None else list(measured.body.get("spans", []))
+        said = "KV build and first token are one forward pass and are not added twice."
+        if spans:
+            bars = stage_bars(spans)
+            told = {span["stage"] for span in spans}
+            total = sum(bar.value for bar in bars)
+            said += f" Together {quantity_text(total, 's')}, end to end."
+        else:
+            told = {"first_token_s", "kv_build_s", "decode_s"}
+            pairs = (("KV build and first token", "ttft_s"), ("streaming, a token", "decode_s"))
+            found = [(words, store.measured(name), getattr(store.prediction, name)) for words, name in pairs]
+            best = [(words, a if isinstance(a, Estimate) else b) for words, a, b in found]
+            bars = [
+                Bar(words, float(output.median), quantity_text(float(output.median), "s"), output.provenance)
+                for words, output in best
+                if isinstance(output, Estimate)
+            ]
+        missing = [words for name, words in _STAGES.items() if name not in told]
+        if missing:
+            said += f" Not measured at this point: {', '.join(missing)}."
+        self.stages.show_bars(bars)
+        set_text(self._stage_words, said)
+
+
+def stage_bars(spans: Sequence[Mapping[str, Any]]) -> list[Bar]:
+    """Return the measured stages of a request, in order; spans of one stage are added."""
+    lengths: dict[str, float] = {}
+    for span in spans:
+        lengths[span["stage"]] = lengths.get(span["stage"], 0.0) + float(span["end_s"]) - float(span["start_s"])
+    return [
+        Bar(_STAGES.get(name, name), length, quantity_text(length, "s"), Provenance.MEASURED)
+        for name, length in lengths.items()
+    ]
+
+
+def roofline_chart(found: Roofline, origin: Provenance) -> Chart:
+    """Return the roofs with decode and prompt below them, on logarithmic axes."""
+    intensities = [spot.op_per_byte for spot in found.spots] or [1.0]
+    low, high = min(*intensities, 1.0) / 4, max(*intensities, found.ridge_op_per_byte or 1.0) * 4
+    x = np.geomspace(low, high, 200)
+    peak = x * found.bandwidth_byte_s
+    reached = x * found.reached_byte_s
+    if found.compute_op_s is not None:
+        peak, reached = np.minimum(peak, found.compute_op_s), np.minimum(reached, found.compute_op_s)
+    rules = () if found.ridge_op_per_byte is None else (Rule("x", found.ridge_op_per_byte, "ridge", "dim"),)
+    speeds = [spot.op_s for spot in found.spots]
+    bottom = min([float(reached[0]), *speeds]) / 2
+    shares = [f"{spot.name} reaches {100 * spot.op_s / _roof(found, spot.op_per_byte):.0f} % of its roof"
+              for spot in found.spots]  # fmt: skip
+    return Chart(
+        "Roofline",
+        ("operations per byte", "op/byte"),
+        ("speed", "op/s"),
+        series=(Series(x, peak, Provenance.CALIBRATED, color="dim"), Series(x, reached, origin)),
+        rules=rules,
+        points=(
+            Points(
+                np.array(intensities if found.spots else []),
+                np.array(speeds),
+                "accent",
+                size_px=9,
+                names=tuple(spot.name for spot in found.spots),
+            ),
+        ),
+        x_range=(low, high),
+        y_range=(bottom, float(peak.max()) * 2),
+        log=(True, True),
+        description=f"Grey: peak; dashed: as reached in practice. {'; '.join(shares)}.",
+    )
+
+
+def _roof(found: Roofline, op_per_byte: float) -> float:
+    memory = op_per_byte * found.bandwidth_byte_s
+    return memory if found.compute_op_s is None else min(memory, found.compute_op_s)

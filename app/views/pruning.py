@@ -1,0 +1,130 @@
+"""The pruning view: what pruning the cache keeps of the attention, what it saves, and what it costs in agreement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent, QUndoStack
+
+from app.model.axes import POLICY_NAMES
+from app.model.store import Store
+from app.views.chart import Chart, Rule, Series
+from app.views.chart_card import ChartCard
+from app.views.format import number_text
+from app.views.page import CardGrid, Page
+from app.views.theme import Theme
+from app.views.widgets import Card, label, set_text
+from core.pruning import zipf_retained_mass
+from core.spec import LAYOUTS, POLICIES, Absent, Estimate, Provenance
+
+_PACE_MS = 80
+_N = 77
+_COLORS = ("accent", "ok", "published", "measured", "text")
+
+
+class Pruning(Page):
+    """Retained mass, saved time and lost agreement over the prune rate."""
+
+    def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
+        self._store = store
+        self._stale = True
+        self.sentence = label("", wrap=True, selectable=True)
+        self.sentence.setAccessibleName("How far pruning may go")
+        self.mass = ChartCard(theme, "pruning.mass", "Attention mass kept")
+        self.time = ChartCard(theme, "pruning.time", "Latency by layout")
+        self.agreement = ChartCard(theme, "pruning.agreement", "Agreement by policy")
+        for card in (self.mass, self.time, self.agreement):
+            card.setMinimumHeight(230)
+        top = Card()
+        top.body.addWidget(self.sentence)
+        super().__init__("pruning", "Pruning", [top, CardGrid([self.mass, self.time, self.agreement])])
+        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
+        self._later.timeout.connect(self.refresh)
+        store.changed.connect(self._on_changed)
+
+    def _on_changed(self, path: str) -> None:
+        if path == "prediction" or path.startswith("limits."):
+            self._stale = True
+            if self.isVisible() and not self._later.isActive():
+                self._later.start()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up with what has changed meanwhile."""
+        super().showEvent(event)
+        if self._stale:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show the current point."""
+        self._stale = False
+        mark = self._store.r_max
+        at = "" if mark.alpha is None else f": {number_text(mark.alpha, 2)}"
+        set_text(self.sentence, f"{mark.text}{at}.")
+        self.mass.show_chart(self._mass_chart())
+        self.time.show_chart(self._curves("layout", LAYOUTS, {key: key for key in LAYOUTS}, "decode_s"))
+        self.agreement.show_chart(self._curves("policy", POLICIES, POLICY_NAMES, "top1_agreement"))
+
+    def _rules(self) -> tuple[Rule, ...]:
+        mark = self._store.r_max.alpha
+        here = Rule("x", float(self._store.point.alpha), "", "text")
+        return (here,) if mark is None else (here, Rule("x", mark, "r_max", "bad"))
+
+    def _mass_chart(self) -> Chart:
+        """Return the mass that the heaviest tokens hold where it falls as a power of its rank."""
+        n = float(self._store.point.context_tokens)
+        alpha = np.linspace(0.0, 0.95, _N)
+        kept = np.maximum(np.round(n * (1 - alpha)), 1.0)
+        mass = np.asarray(zipf_retained_mass(n, kept))
+        here = float(np.interp(float(self._store.point.alpha), alpha, mass))
+        return Chart(
+            "Attention mass kept",
+            ("prune rate α", "1"),
+            ("mass", "frac"),
+            series=(
+                Series(alpha, mass, Provenance.PREDICTED, "heaviest tokens"),
+                Series(alpha, 1 - alpha, Provenance.PREDICTED, "any tokens", "dim"),
+            ),
+            rules=self._rules(),
+            x_range=(-0.01, 0.96),
+            y_range=(0.0, 1.04),
+            wash_from=self._store.r_max.alpha,
+            description=f"At this rate the tokens kept hold {100 * here:.1f} % of the mass, if it falls as a power of "
+            "its rank; grey: tokens kept at random.",
+        )
+
+    def _curves(self, name: str, keys: tuple[str, ...], words: dict[str, str], output: str) -> Chart:
+        """Return one curve over alpha for each layout or policy."""
+        store, series = self._store, list[Series]()
+        unit, title = ("s", "latency") if output == "decode_s" else ("frac", "top-1 agreement")
+        axes = (("prune rate α", "1"), (title, unit))
+        for key in keys:
+            point = replace(store.point, **{name: key})  # type: ignore[arg-type]
+            x, said = store.curve(_N, "point.alpha", point)
+            value = getattr(said, output)
+            if isinstance(value, Absent):
+                return Chart(title, *axes, message=f"Not predicted: {value.reason}")
+            assert isinstance(value, Estimate)
+            median = np.broadcast_to(np.asarray(value.median, dtype=float), x.shape)
+            same = next((i for i, line in enumerate(series) if np.allclose(line.y, median, rtol=1e-6)), None)
+            if same is not None:
+                series[same] = replace(series[same], name=f"{series[same].name}, {words[key]}")
+            else:
+                color = _COLORS[len(series) % len(_COLORS)]
+                series.append(Series(x, median, value.provenance, words[key], color))
+        low, high = min(float(s.y.min()) for s in series), max(float(s.y.max()) for s in series)
+        margin = max(0.12 * (high - low), 0.02 * high)
+        limit = store.limits.latency_s if output == "decode_s" else store.limits.top1_agreement
+        rules = self._rules() if limit is None else (*self._rules(), Rule("y", limit, "limit", "bad"))
+        ends = "; ".join(f"{s.name} {number_text(float(s.y[-1] / s.y[0]), 2)} times its value unpruned" for s in series)
+        return Chart(
+            title,
+            *axes,
+            series=tuple(series),
+            rules=rules,
+            x_range=(-0.01, 0.96),
+            y_range=(low - margin, min(high + margin, 1.02) if unit == "frac" else high + margin),
+            wash_from=store.r_max.alpha,
+            description=f"At α 0.95: {ends}.",
+        )

@@ -1,0 +1,207 @@
+"""Trade-off, breakdown and pruning views: what they draw is what core says, and a click goes there."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+
+from app.model.breakdown import roofline
+from app.model.commands import undo_stack
+from app.model.measurements import Measurement
+from app.model.state import Limits
+from app.model.store import Store
+from app.model.tradeoff import AGAINST, trade
+from app.views.breakdown import Breakdown, roofline_chart, stage_bars
+from app.views.chart import Chart, Points, Series
+from app.views.chart_card import ChartCard
+from app.views.pruning import Pruning
+from app.views.theme import Theme
+from app.views.tradeoff import TradeOff
+from core.load import load_catalogue
+from core.pruning import r_max_zipf
+from core.scenario import predict
+from core.spec import Absent, OperatingPoint, Provenance
+
+CATALOGUE = load_catalogue()
+RK = OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8", kv="fp16")
+
+
+@pytest.fixture
+def store(qapp):
+    return Store(CATALOGUE)
+
+
+def shown(qtbot, made, size=(900, 700)):
+    qtbot.addWidget(made)
+    made.resize(*size)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+# ---- trade-off
+
+
+@pytest.mark.parametrize("against", AGAINST)
+def test_no_point_beats_the_front_and_every_point_is_the_prediction(against):
+    point = OperatingPoint()
+    found = trade(point, CATALOGUE, None, against, Limits())
+    sign = -1 if against == "accuracy" else 1
+    names = {"accuracy": "top1_agreement", "energy": "energy_j_per_token", "power": "power_w", "memory": "memory_byte"}
+    x, y = found.found.outputs["decode_s"].median, sign * found.found.outputs[names[against]].median
+    for i in np.flatnonzero(found.on_front):
+        assert not np.any((x <= x[i]) & (y <= y[i]) & ((x < x[i]) | (y < y[i])))
+    for i in (0, 57, len(found.points) - 1):
+        assert float(predict(found.points[i], CATALOGUE).decode_s.median) == pytest.approx(x[i])
+    assert {p.context_tokens for p in found.points} == {point.context_tokens}
+
+
+def test_limits_part_the_points():
+    limits = Limits(latency_s=0.012, top1_agreement=0.95)
+    found = trade(OperatingPoint(), CATALOGUE, None, "accuracy", limits)
+    x, a = (found.found.outputs[name].median for name in ("decode_s", "top1_agreement"))
+    assert np.array_equal(found.feasible, (x <= 0.012) & (a >= 0.95))
+    assert 0 < found.feasible.sum() < len(x)
+
+
+def test_a_runtime_without_knobs_trades_what_it_can():
+    found = trade(RK, CATALOGUE, None, "memory", Limits())
+    assert {float(p.alpha) for p in found.points} == {float(RK.alpha)}
+    assert len({p.weights for p in found.points}) > 1
+
+
+def test_a_click_on_a_dot_goes_there_and_undo_comes_back(qtbot, store):
+    view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
+    qtbot.waitUntil(lambda: view._trade is not None and view.card.plot is not None, timeout=10_000)
+    found, before, plot = view._trade, store.point, view.card.plot
+    index = int(np.flatnonzero(found.on_front)[0])
+    x, y = (found.found.outputs[n].median[index] for n in ("decode_s", "top1_agreement"))
+    at = plot.box.mapViewToScene(QPointF(x, y))
+    for kind in (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease):
+        event = QMouseEvent(kind, at, at, Qt.MouseButton.LeftButton, Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0))
+        (plot.mousePressEvent if kind == QEvent.Type.MouseButtonPress else plot.mouseReleaseEvent)(event)
+    assert store.point == found.points[index] != before
+    view._stack.undo()
+    assert store.point == before
+
+
+def test_what_cannot_be_traded_is_said(qtbot, store):
+    bare = replace(CATALOGUE.boards["this"], system_energy_j_byte=None)
+    poor = Store(replace(CATALOGUE, boards={**CATALOGUE.boards, "this": bare}))
+    poor.set("trade.against", "energy")
+    view = shown(qtbot, TradeOff(poor, undo_stack(), Theme("dark")))
+    qtbot.waitUntil(lambda: view.sentence.text() != "", timeout=10_000)
+    assert "energy per byte" in view.sentence.text()
+
+
+def test_the_sentence_names_the_bend(qtbot, store):
+    view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
+    qtbot.waitUntil(lambda: view._trade is not None, timeout=10_000)
+    assert view.sentence.text().startswith("The front bends at")
+    assert not isinstance(view._trade.bend, Absent)
+    assert view._trade.on_front[view._trade.bend.index]
+
+
+# ---- breakdown
+
+
+def test_spots_lie_under_the_roofs_and_roofs_meet_at_the_ridge():
+    point = OperatingPoint()
+    said = predict(point, CATALOGUE)
+    found = roofline(point, CATALOGUE, None, said)
+    assert [spot.name for spot in found.spots] == ["decode", "prompt"]
+    for spot in found.spots:
+        assert spot.op_s <= min(spot.op_per_byte * found.bandwidth_byte_s, found.compute_op_s)
+    assert found.spots[0].op_per_byte < found.ridge_op_per_byte < found.spots[1].op_per_byte
+    chart = roofline_chart(found, Provenance.PREDICTED)
+    peak, reached = chart.series
+    assert np.all(reached.y <= peak.y)
+    assert chart.rules[0].at == pytest.approx(found.ridge_op_per_byte)
+    assert peak.y[-1] == found.compute_op_s
+    doubled = roofline(replace(point, beta=2.0), CATALOGUE, None, predict(replace(point, beta=2.0), CATALOGUE))
+    assert doubled.compute_op_s == 2 * found.compute_op_s
+
+
+def test_parts_add_up_and_stages_say_what_is_missing(qtbot, store):
+    store.set_machine("here", [], "")
+    view = shown(qtbot, Breakdown(store, undo_stack(), Theme("dark")))
+    assert sum(bar.value for bar in view.parts._bars) == pytest.approx(store.prediction.decode_s.median)
+    assert "Not measured" in view._stage_words.text()
+    spans = [
+        {"stage": "prompt_load_s", "start_s": 1.0, "end_s": 1.1},
+        {"stage": "first_token_s", "start_s": 1.1, "end_s": 1.4},
+        {"stage": "decode_s", "start_s": 1.4, "end_s": 2.0},
+    ]
+    value = {"median": 0.02, "q05": 0.02, "q95": 0.02, "n": 9, "provenance": "measured"}
+    store.add_measurement(
+        Measurement(store.point, {"decode_s": value, "spans": spans}, "2026-01-01T00:00:00+00:00", "here")
+    )
+    view.refresh()
+    assert [bar.value for bar in view.stages._bars] == pytest.approx([0.1, 0.3, 0.6])
+    assert all(bar.provenance is Provenance.MEASURED for bar in view.stages._bars)
+    assert "Together 1.00 s" in view._stage_words.text()
+
+
+def test_spans_of_one_stage_are_added():
+    bars = stage_bars([{"stage": "protocol_s", "start_s": i, "end_s": i + 0.25} for i in range(4)])
+    assert [(bar.name, bar.value) for bar in bars] == [("protocol", 1.0)]
+
+
+# ---- pruning
+
+
+def test_pruning_curves_are_the_predictions_and_end_at_r_max(qtbot, store):
+    view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")))
+    chart = view.time.chart
+    masked = next(line for line in chart.series if line.name == "masked")
+    compacted = next(line for line in chart.series if "compacted" in line.name)
+    assert np.ptp(masked.y) == pytest.approx(0)
+    assert compacted.y[-1] < compacted.y[0]
+    mark = next(rule for rule in chart.rules if rule.name == "r_max")
+    assert mark.at == chart.wash_from == pytest.approx(r_max_zipf(1024))
+    mass = view.mass.chart.series[0]
+    assert mass.y[0] == pytest.approx(1)
+    assert np.interp(mark.at, mass.x, mass.y) == pytest.approx(0.98, abs=0.002)
+    names = ", ".join(line.name for line in view.agreement.chart.series)
+    assert "attention mass" in names
+    assert "key norm" in names
+
+
+def test_the_mark_follows_the_accuracy_limit(qtbot, store):
+    view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")))
+    before = view.time.chart.wash_from
+    store.set("limits.accuracy", 0.97)
+    qtbot.waitUntil(lambda: view.time.chart.wash_from != before, timeout=5000)
+    assert "97.0%" in view.sentence.text()
+
+
+# ---- the chart itself
+
+
+def test_a_chart_draws_on_logarithmic_axes_and_reads_plain_values(qtbot, qapp):
+    x = np.geomspace(1, 1000, 31)
+    chart = Chart(
+        "t", ("a", "1"), ("b", "s"), (Series(x, x / 10, Provenance.PREDICTED),), points=(Points(x[:1], x[:1]),),
+        x_range=(1, 1000), y_range=(0.1, 100), log=(True, True),
+    )  # fmt: skip
+    card = shown(qtbot, ChartCard(Theme("dark"), "c", "t"), (500, 300))
+    card.show_chart(chart)
+    card.make_plot()
+    assert card.plot.box.viewRange()[0] == pytest.approx([0, 3])
+    card.plot.pointed.emit(2.0)
+    assert card._words.text() == "100  10.0 s"
+    card.plot.pointed.emit(None)
+    assert card._words.text() == "b in s against a"
+    n_items = len(card.plot.plotItem.items)
+    card.show_chart(chart)
+    assert len(card.plot.plotItem.items) == n_items  # the old ones are gone
+
+
+def test_a_chart_without_data_says_why(qtbot, qapp):
+    card = shown(qtbot, ChartCard(Theme("light"), "c", "t"), (500, 300))
+    card.make_plot()
+    card.show_chart(Chart("t", ("a", "1"), ("b", "s"), message="Not predicted: no source"))
+    assert card._space.message.text() == "Not predicted: no source"
+    assert card.plot.accessibleDescription() == "Not predicted: no source"
