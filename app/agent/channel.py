@@ -99,12 +99,13 @@ class Gauge:
         self.channels = (channel,)
         self.file = file
         self.interval_ns = interval_ns
+        self._number = file.number
         self._scale = scale
         self._low, self._high = max(valid[0], -_MAX), min(valid[1], _MAX)
 
     def read(self, t_ns: int) -> Sequence[float]:
         """Return the value in SI."""
-        value = self.file.number() * self._scale
+        value = self._number() * self._scale
         return (value,) if self._low <= value <= self._high else _NOTHING
 
 

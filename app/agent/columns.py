@@ -43,36 +43,34 @@ class Columns:
         The columns, in order.
     row
         Their values; the same list for ever.
+    due_ns
+        When the next sensor can have a new value.
     """
 
     def __init__(self, sensors: Sequence[Sensor]) -> None:
         self.channels: List[Channel] = [channel for sensor in sensors for channel in sensor.channels]
         self.row: List[float] = [math.nan] * len(self.channels)
-        self._always: List[Tuple[Callable[[int], Sequence[float]], int, int]] = []
-        self._seldom: List[Tuple[Callable[[int], Sequence[float]], int, int, int]] = []
+        self.due_ns = 0
+        self._readers: List[Tuple[Callable[[int], Sequence[float]], int, int, int]] = []
         self._due_ns: List[int] = []
         self._counted: List[Tuple[Sensor, int, int, ChangeCounter]] = []
         at = 0
         for sensor in sensors:
             end = at + len(sensor.channels)
-            if sensor.interval_ns:
-                self._seldom.append((sensor.read, at, end, sensor.interval_ns))
-                self._due_ns.append(0)
-            else:
-                self._always.append((sensor.read, at, end))
+            self._readers.append((sensor.read, at, end, sensor.interval_ns))
+            self._due_ns.append(0)
             self._counted.append((sensor, at, end, ChangeCounter()))
             at = end
 
     def read(self, t_ns: int) -> None:
         """Renew the row; the value of a sensor that cannot have a new one yet holds."""
         row, due_ns = self.row, self._due_ns
-        for read, at, end in self._always:
-            row[at:end] = read(t_ns)
         for i, due in enumerate(due_ns):
             if t_ns >= due:
-                seldom, at, end, interval_ns = self._seldom[i]
-                row[at:end] = seldom(t_ns)
+                read, at, end, interval_ns = self._readers[i]
+                row[at:end] = read(t_ns)
                 due_ns[i] = t_ns + interval_ns
+        self.due_ns = min(due_ns, default=t_ns)
 
     def count(self, t_ns: int) -> None:
         """Look which values of the row have changed."""

@@ -63,7 +63,7 @@ class KernelFile:
         """Return the integer in it, NaN when there is none. The hot path of the sampler: no call that can be saved."""
         try:
             data = os.pread(self._fd, _NUMBER_BYTE, 0)
-            return float(int(data)) if b"_" not in data else math.nan
+            return int(data) if b"_" not in data else math.nan
         except ValueError:  # a NUL at its end, or no number
             value = parse_int(data)
             return math.nan if value is None else float(value)

@@ -20,11 +20,13 @@ from app.protocol import RATE_RANGE_HZ
 DEFAULT_RATE_HZ = 10.0
 BUFFER_S = 10.0  # of samples kept for a stalled reader
 BATCH_S = 0.02
+BATCH_NS = int(BATCH_S * 1e9)
 BURST_S = 0.25  # fast reading at the start, for sensors quicker than the rate
 BURST_STEP_S = 0.001
 LOOK_S = 1.0  # between looks at what changes seldom
 SHORT_SLEEP_S = 0.05  # shorter sleeps are not interrupted: a plain sleep costs a fifth of a wait
 SETTLE_S = 30.0  # after it the native periods of the slow sensors are published
+_TIME = struct.Struct("<q")
 
 
 class Sampler:
@@ -68,9 +70,8 @@ class Sampler:
         self._changed = threading.Event()
         self._running = True
         self._counting = True
-        self._batch: List[float] = []  # times and rows of the records not sent yet
-        self._n_batch = 0
-        self._structs: Dict[int, struct.Struct] = {}
+        self._tick_ns = 0  # time of the next record
+        self._parts: List[bytes] = []  # records not sent yet
         self._notes: Tuple[str, ...] = ()
         self._lay_out()
 
@@ -87,7 +88,8 @@ class Sampler:
 
     def _lay_out(self) -> None:
         self._columns = Columns(self._sensors)
-        self._structs = {}
+        self._row = struct.Struct(f"<{len(self._columns.row)}f")
+        self._packed = self._row.pack(*self._columns.row)
         self._total, words = total_power([*self._columns.channels, *self._absent])
         power = ("" if self._total else words, words)
         if power != self.power:
@@ -131,17 +133,19 @@ class Sampler:
     def run(self) -> None:
         """Sample until stopped. A turn that comes late is made up for by its successor, never by a burst."""
         lower_priority()
-        start_s = look_s = due_s = time.monotonic()
+        start_s = look_s = time.monotonic()
+        self._tick_ns = time.monotonic_ns()
         publish_s = [start_s + BURST_S, start_s + SETTLE_S]
         while self._running:
             now_s = time.monotonic()
-            if now_s >= due_s:
-                self._sweep()
-                due_s = max(due_s + 1 / self._limit.rate_hz, now_s)
             if now_s < start_s + BURST_S:
-                self._read_for_count()
-                self._sleep(BURST_STEP_S)
+                self._count_quickly()
                 continue
+            wake_ns = self._wake_ns()
+            if self._sleep((wake_ns - time.monotonic_ns()) * 1e-9):
+                self._tick_ns = min(self._tick_ns, time.monotonic_ns() + self._period_ns())
+                continue
+            self._turn(wake_ns)
             if now_s >= look_s:
                 look_s = now_s + LOOK_S
                 self._look(now_s)
@@ -150,8 +154,19 @@ class Sampler:
                 self._columns.set_periods()
                 self.publish_catalogue()
                 self._counting = bool(publish_s)
-            if self._sleep(due_s - time.monotonic()):
-                due_s = min(due_s, time.monotonic() + 1 / self._limit.rate_hz)
+
+    def _period_ns(self) -> int:
+        return int(1e9 / self._limit.rate_hz)
+
+    def _wake_ns(self) -> int:
+        """Return the tick to wake at: the first one at which a sensor can have a new value, or a batch is due.
+
+        A wake-up costs more than all that is done in it. The ticks before hold the values that are known.
+        """
+        period_ns = self._period_ns()
+        latest_ns = min(self._columns.due_ns, self._tick_ns + BATCH_NS)
+        n_held = max(0, (latest_ns - self._tick_ns + period_ns - 1) // period_ns)
+        return self._tick_ns + min(n_held, BATCH_NS // period_ns) * period_ns
 
     def _sleep(self, duration_s: float) -> bool:
         """Sleep; True when the rate was changed meanwhile."""
@@ -163,42 +178,44 @@ class Sampler:
             time.sleep(duration_s)
         return False
 
-    def _sweep(self) -> None:
-        """Make one record, timed at the middle of its reads."""
-        columns = self._columns
+    def _turn(self, wake_ns: int) -> None:
+        """Record the ticks that were slept through with the values that held, and read what is due."""
+        columns, period_ns, parts, packed = self._columns, self._period_ns(), self._parts, self._packed
+        for tick_ns in range(self._tick_ns, wake_ns, period_ns):
+            parts.append(_TIME.pack(tick_ns) + packed)
         start_ns = time.monotonic_ns()
         columns.read(start_ns)
         t_ns = (start_ns + time.monotonic_ns()) // 2
         if self._counting:
             columns.count(start_ns)
-        self._batch.append(t_ns)
-        self._batch += columns.row
-        self._n_batch += 1
-        if self._n_batch >= BATCH_S * self._limit.rate_hz:
+        self._packed = self._pack(columns.row)
+        parts.append(_TIME.pack(t_ns) + self._packed)
+        self._tick_ns = max(wake_ns + period_ns, t_ns + 1)
+        if len(parts) * period_ns >= BATCH_NS:
             self._flush()
         if self._total:
             self._meter.add(t_ns, sum([columns.row[i] for i in self._total]))
 
+    def _pack(self, row: Sequence[float]) -> bytes:
+        try:
+            return self._row.pack(*row)
+        except (OverflowError, struct.error):  # no sensor's value is so large
+            return self._row.pack(*(value if abs(value) < 3e38 else math.nan for value in row))
+
     def _flush(self) -> None:
         """Send the records of the batch."""
-        n, batch = self._n_batch, self._batch
-        if not n:
-            return
-        pack = self._structs.get(n)
-        if pack is None:
-            width = len(self._columns.row)
-            pack = self._structs.setdefault(n, struct.Struct("<" + f"q{width}f" * n))
-        try:
-            body = pack.pack(*batch)
-        except (OverflowError, struct.error):  # no sensor's value is so large
-            body = pack.pack(*(x if abs(x) < 3e38 or isinstance(x, int) else math.nan for x in batch))
-        self._batch, self._n_batch = [], 0
-        self._outbox.push(body, n)
+        parts, self._parts = self._parts, []
+        if parts:
+            self._outbox.push(b"".join(parts), len(parts))
 
-    def _read_for_count(self) -> None:
+    def _count_quickly(self) -> None:
+        """Read often for a moment, to find the periods of quick sensors; records come at their own rate."""
         t_ns = time.monotonic_ns()
+        if t_ns >= self._tick_ns:
+            self._turn(self._tick_ns)
         self._columns.read(t_ns)
         self._columns.count(t_ns)
+        self._sleep(BURST_STEP_S)
 
     def _look(self, now_s: float) -> None:
         """Take up what changes seldom: channels that tools have shown, notes, the agent's own share of the board."""

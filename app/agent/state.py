@@ -22,7 +22,7 @@ from app.agent.sensors.tools import find_tool, lower_priority
 
 Entry = Dict[str, Any]
 
-EVERY_S = 2.0
+EVERY_S = 5.0
 PROCESSES_EVERY_S = 10.0
 _KIB = 1024
 _DYNAMIC_DRIVERS = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")  # their "powersave" raises the clock with load

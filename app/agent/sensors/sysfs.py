@@ -17,6 +17,7 @@ from app.agent.sensors.rapl import EnergyCounter
 
 VALID_TEMP_C = (-55.0, 200.0)
 _CLOCK_NS = 10_000_000
+_POWER_MS = 5  # the bus to such a chip, and its conversions, are not quicker
 _TEMP_NS = 20_000_000  # junctions are slower than that
 _ANY = (-math.inf, math.inf)
 _NOT_AGAIN = (ina.CHIP,)  # chips that a file of their own reads
@@ -90,7 +91,7 @@ def hwmon_power(root: Path) -> tuple[list[Sensor], list[Channel]]:
         chip = text(folder / "name") or text(folder / "device/name")
         if chip in _NOT_AGAIN:
             continue
-        interval_ns = min(1000, parse_int(text(folder / "update_interval")) or 0) * 1_000_000
+        interval_ns = min(1000, parse_int(text(folder / "update_interval")) or _POWER_MS) * 1_000_000
         for path, channel, scale in _electric(folder, chip):
             try:
                 file = KernelFile(path)
