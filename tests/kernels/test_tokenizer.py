@@ -3,6 +3,9 @@
 import pytest
 
 from kernels.tokenizer import BytePairTokenizer
+from kernels.weights import ModelFile
+from tests.kernels.conftest import LlamaCpp
+from tests.tiny_gguf import write_tiny_gguf
 
 TEXTS = [
     "",
@@ -39,5 +42,37 @@ def test_control_tokens_are_single_tokens(smollm2_tokenizer):
 
 
 def test_other_tokenizers_are_refused_in_one_sentence():
-    with pytest.raises(ValueError, match="tokenizer 'llama' with pre-tokenizer None is not supported"):
-        BytePairTokenizer({"tokenizer.ggml.model": "llama"})
+    with pytest.raises(ValueError, match="tokenizer 't5' with pre-tokenizer 'default' is not supported"):
+        BytePairTokenizer({"tokenizer.ggml.model": "t5"})
+
+
+def sentence_pieces():
+    """A small SentencePiece vocabulary: bytes, letters, and pieces that merge in the order of their scores."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256))]
+    types, letters = [2, 3, 3, *[6] * 256], list("▁abcdefghijklmnopqrstuvwxyz.,é")
+    merged = ["▁t", "he", "▁the", "▁a", "in", "▁in", "er", "▁▁"]
+    scores = [0.0] * len(pieces) + [-1000.0 - i for i in range(len(letters))] + [-float(i) for i in range(len(merged))]
+    types += [1] * (len(letters) + len(merged))
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": [*pieces, *letters, *merged],
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.eos_token_id": 2,
+    }
+
+
+@pytest.fixture(scope="module")
+def sentence_piece_llama_cpp(tmp_path_factory):
+    file = write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "spm.gguf", vocabulary=sentence_pieces())
+    reference = LlamaCpp(file, n_ctx=64)
+    yield reference, BytePairTokenizer(ModelFile(file).metadata)
+    reference.close()
+
+
+@pytest.mark.parametrize("text", ["the inner then", "  a the  in", "théâtre, zoë 日本", "", "thethe in.\n\nthe"])
+def test_pieces_equal_llama_cpp(sentence_piece_llama_cpp, text):
+    reference, tokenizer = sentence_piece_llama_cpp
+    tokens = tokenizer.encode(text)
+    assert tokens == reference.tokenize(text)
+    assert tokenizer.decode(tokens) == text
