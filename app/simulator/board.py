@@ -17,13 +17,14 @@ from core.battery import at_temperature, pack_of_energy
 from core.endurance import Speeds, device_of, predicted_speeds
 from core.load import load_catalogue
 from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
-from core.scenario import knowledge, predict
+from core.scenario import IDLE_FRAC, knowledge, predict
 from core.spec import Absent, Board, OperatingPoint, Posterior, Prediction
 
 DEFAULT_RUNTIME = "builtin"
 ASSUMED_W = {"cpu": 8.0, "gpu": 15.0, "npu": 8.0}
 """[prior] decoding power where nothing states the energy of a board; its channel says so."""
 
+MOST_IDLE_FRAC = 0.8  # [assumed] idle over decoding power where the stated idle power is the larger one
 POWER_NOISE_FRAC, POWER_STEP_W = 0.01, 0.005  # [assumed] of a monitor like INA3221: 5 V rail, 1 mA steps
 TEMP_NOISE_K, TEMP_STEP_K = 0.15, 0.1  # [assumed]
 N_CELLS = 3
@@ -127,11 +128,25 @@ class SimulatedBoard:
         for sentence in prediction.outside:
             if "does not fit" in sentence:
                 raise ValueError(sentence)
-        idle_w = None if self.assumed_w is None else 0.3 * self.assumed_w
         speeds = predicted_speeds(
-            asked, self.catalogue, truth, table=self._table, rule=self._rule, idle_w=idle_w, power_w=self.assumed_w
+            asked,
+            self.catalogue,
+            truth,
+            table=self._table,
+            rule=self._rule,
+            idle_w=self._idle_w(prediction),
+            power_w=self.assumed_w,
         )
         return Work(asked, speeds, prediction)
+
+    def _idle_w(self, prediction: Prediction) -> float | None:
+        """Return the idle power where the board's own cannot be meant; None leaves it to the engine."""
+        if self.assumed_w is not None:
+            return IDLE_FRAC * self.assumed_w
+        watts, idle_w = prediction.power_w, self.board.idle_power_w
+        if isinstance(watts, Absent) or idle_w is None or idle_w < float(watts.median):
+            return None
+        return MOST_IDLE_FRAC * float(watts.median)  # stated for more than the rail, or drawn so low by the seed
 
     def _point(self, given: Mapping[str, Any]) -> OperatingPoint:
         known = {field.name for field in fields(OperatingPoint)}

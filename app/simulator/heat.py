@@ -14,6 +14,7 @@ from core.thermal import modes
 
 STEP_S = 0.1
 DRAIN_S = 10.0
+MEMORY = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +65,28 @@ class Heat:
 
 
 class Charge:
-    """A battery drained in pieces of `DRAIN_S`, each at its mean power and peak; what its diffusion remembers from one
-    piece to the next is left out.
+    """A battery drained in pieces of `DRAIN_S`, each at its mean power and peak.
+
+    What it delivers depends on the minutes before, so each piece is run together with up to `MEMORY` before it.
     """
 
     def __init__(self, cell: Cell, soc: float = 1.0) -> None:
         self.cell, self.soc, self.end = cell, soc, ""
         self.voltage_v = math.nan
-        self._power_w: list[float] = []
+        self._power_w: list[float] = []  # of the piece that goes on
+        self._pieces: list[tuple[float, float, float]] = []  # mean, peak and charge before it
 
     def step(self, power_w: float) -> None:
         """Draw a power for `STEP_S`."""
         self._power_w.append(power_w)
         if len(self._power_w) * STEP_S < DRAIN_S or self.end:
             return
-        mean, peak, self._power_w = float(np.mean(self._power_w)), max(self._power_w), []
-        ran = discharge(self.cell, np.array([mean]), DRAIN_S, start_soc=self.soc, peak_w=np.array([peak]))
+        self._pieces.append((float(np.mean(self._power_w)), max(self._power_w), self.soc))
+        self._power_w = []
+        if len(self._pieces) > 2 * MEMORY:
+            del self._pieces[:MEMORY]
+        mean, peak, before = np.array(self._pieces).T
+        ran = discharge(self.cell, mean, DRAIN_S, start_soc=float(before[0]), peak_w=peak)
         self.end = ran.end
         if ran.soc.size:
             self.soc, self.voltage_v = float(ran.soc[-1]), float(ran.voltage_v[-1])
