@@ -155,13 +155,13 @@ class Agent:
             "protocol": PROTOCOL_VERSION,
             "minor": MINOR,
             "agent": AGENT_VERSION,
-            "t_ns": time.monotonic_ns(),
             "board": board.describe(self._root),
             "state": self._state.read(),
             "can": {"measure": able, "bandwidth": able, "torch": board.torch_version()},
             "models": board.model_files(),
             "runtimes": [entry.message() for entry in self._runtimes],
             "runtimes_wrong": self._runtimes_wrong,
+            "t_ns": time.monotonic_ns(),  # last: the client takes it for the time of arrival until the first ping
         }
 
     def _take(self, body: bytes) -> None:
