@@ -241,7 +241,7 @@ def runaway_power_w(
 _PRIOR_TAU_S = {1: (60.0,), 2: (25.0, 250.0), 3: (0.3, 25.0, 250.0)}
 """[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (Trilemma models, M8)."""
 _PRIOR_RESISTANCE_K_W = 2.0  # [prior] per pole; bare chip 8 to 12 K/W in all, heat sink 3 to 5, fan 1.5 to 3
-_PRIOR_TAU_LOG_SD, _PRIOR_RESISTANCE_LOG_SD = 0.8, 0.8
+_PRIOR_TAU_LOG_SD, _PRIOR_RESISTANCE_LOG_SD = 0.545, 0.8  # [prior] 90 % within a factor of six: 10 to 60, 100 to 600 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +262,15 @@ class FosterFit:
 
     def sd_k(self, t_s: ArrayLike, power_w: float) -> Floats:
         """Standard error of `temp_c` at each time (m,) from the errors of the parameters [K]."""
-        t = np.asarray(t_s, float)[..., None]
-        gain, tau = power_w * np.asarray(self.resistance_k_w), np.asarray(self.tau_s)
-        by_gain = gain * -np.expm1(-t / tau)
-        by_tau = -gain * t / tau * np.exp(-t / tau)
-        slope = np.concatenate([np.ones_like(t), by_gain, by_tau], axis=-1)
+        slope = _log_slope(np.asarray(t_s, float), power_w, np.asarray(self.resistance_k_w), np.asarray(self.tau_s))
         return np.asarray(np.sqrt(np.einsum("...i,ij,...j", slope, self.covariance, slope)))
+
+
+def _log_slope(t_s: Floats, power_w: float, resistance_k_w: Floats, tau_s: Floats) -> Floats:
+    """Slope of the temperature (m, 1 + 2 n) in the start temperature and the logarithms of gains and time constants."""
+    relative = t_s[..., None] / tau_s
+    left, gain = np.exp(-relative), power_w * resistance_k_w
+    return np.concatenate([np.ones_like(t_s)[..., None], gain * (1 - left), -gain * relative * left], axis=-1)
 
 
 def fit_foster(
@@ -304,7 +307,13 @@ def fit_foster(
         misfit = p[0] + foster_rise_k(t, power_w, gain, tau) - temp
         return np.concatenate([misfit / sensor_sd, (p[1:] - centre) / spread])
 
-    found = least_squares(residual, np.concatenate([temp[:1], centre]), x_scale="jac")
+    of_priors = np.diag(1 / spread)
+
+    def slope(p: Floats) -> Floats:
+        of_data = _log_slope(t, power_w, np.exp(p[1 : n_poles + 1]), np.exp(p[n_poles + 1 :])) / sensor_sd
+        return np.concatenate([of_data, np.concatenate([np.zeros((2 * n_poles, 1)), of_priors], axis=1)])
+
+    found = least_squares(residual, np.concatenate([temp[:1], centre]), slope, x_scale="jac")
     order = np.argsort(found.x[n_poles + 1 :])
     keep = np.concatenate([[0], 1 + order, 1 + n_poles + order])
     best, covariance = found.x[keep], np.linalg.inv(found.jac.T @ found.jac)[np.ix_(keep, keep)]

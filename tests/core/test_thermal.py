@@ -128,17 +128,28 @@ def _board(seed):
     return gain, tau, rng.uniform(20, 45) / gain.sum(), rng
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_three_minutes_predict_the_next_ten(seed):
-    """A two-pole board read with 0.3 K of noise in steps of 0.5 K at 10 Hz."""
-    gain, tau, power, rng = _board(seed)
-    t = np.arange(0, 180, 0.1)
-    seen = np.round((32 + th.foster_rise_k(t, power, gain, tau) + rng.normal(0, 0.3, t.size)) * 2) / 2
-    fit = th.fit_foster(t, seen, power, quantum_k=0.5)
-    later = np.arange(181.0, 781.0)
-    error = fit.temp_c(later, power) - (32 + th.foster_rise_k(later, power, gain, tau))
-    assert np.sqrt(np.mean(error**2)) < 1.5
-    assert abs(error[-1]) < 4 * fit.sd_k(later[-1:], power)[0]
+def test_three_minutes_predict_the_next_ten():
+    """Random two-pole boards read with 0.3 K of noise in steps of 0.5 K at 10 Hz.
+
+    About one in a hundred is off by 1.5 K or more: there three minutes do not tell the slow pole, and the fit says so.
+    """
+    errors, sds = [], []
+    for seed in range(80):
+        gain, tau, power, rng = _board(seed)
+        t = np.arange(0, 180, 0.1)
+        seen = np.round((32 + th.foster_rise_k(t, power, gain, tau) + rng.normal(0, 0.3, t.size)) * 2) / 2
+        fit = th.fit_foster(t, seen, power, quantum_k=0.5)
+        later = np.arange(181.0, 781.0)
+        error = fit.temp_c(later, power) - (32 + th.foster_rise_k(later, power, gain, tau))
+        errors.append((np.sqrt(np.mean(error**2)), error[-1]))
+        sds.append(fit.sd_k(later[-1:], power)[0])
+    rmse, last = np.array(errors).T
+    assert np.mean(rmse < 1.5) >= 0.97
+    assert np.median(rmse) < 0.3
+    assert np.all(np.array(sds)[rmse >= 1.5] > 1.0)  # none of them is surprising
+    z = last / np.array(sds)
+    assert 0.8 < np.sqrt(np.mean(z**2)) < 1.25
+    assert np.all(np.abs(z) < 4)
 
 
 def test_fit_of_clean_data_recovers_the_board():
