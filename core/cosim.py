@@ -235,15 +235,14 @@ def _heat(
     powers = device.levels.core_w + device.levels.dram_w
     control = device.throttle.controller((powers + device.idle_w).tolist(), device.levels.clock_hz.tolist())
     power, idle, exp = powers.tolist(), device.idle_w, math.exp
-    leakage, rate, reference, off = (
-        device.leakage_w, device.leakage_rate_per_k, device.leakage_temp_c, min(device.shutdown_temp_c, _RUNAWAY_TEMP_C)
-    )  # fmt: skip
+    rate, off = device.leakage_rate_per_k, min(device.shutdown_temp_c, _RUNAWAY_TEMP_C)
+    leakage = device.leakage_w * exp(-rate * device.leakage_temp_c)  # at 0 deg C
     level, temps = list[int](), list[float]()
     add_level, add_temp = level.append, temps.append
-    temp, idle = ambient + x1 + x2 + x3, idle - leakage
+    temp, idle = ambient + x1 + x2 + x3, idle - device.leakage_w
     for busy in load:
         allowed = control(temp)
-        watts = idle + busy * power[allowed] + leakage * exp(rate * (temp - reference))
+        watts = idle + busy * power[allowed] + leakage * exp(rate * temp)
         x1 = d1 * x1 + g1 * watts
         x2 = d2 * x2 + g2 * watts
         x3 = d3 * x3 + g3 * watts

@@ -70,8 +70,10 @@ class PowerAllocator:
                 grown = integral + k_i * error
                 if -most < grown < most:
                     integral = grown
-            budget = base + (over if error < 0 else under) * error + integral + k_d * (error - previous)
-            previous = error
+            budget = base + (over if error < 0 else under) * error + integral
+            if k_d:
+                budget += k_d * (error - previous)
+                previous = error
             return bisect_right(levels, budget, 1) - 1  # the lowest level is always allowed
 
         return allowed
