@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Sequence
 
 from app.secure import SecurityError
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve at a socket, in place of standard input and output",
     )
     add_serve(parser)
+    parser.add_argument("--metrics", action="store_true", help="print the board's values once as OpenMetrics text")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,10 +38,15 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="trilemma-agent", description="The agent of Trilemma, on the board.")
     add_arguments(parser)
     words = parser.parse_args(argv)
-    return run(words.mode, words.bind)
+    if words.metrics:
+        from app.agent.metrics import scrape
+
+        print(scrape(Path("/")), end="")
+        return 0
+    return run(words.mode, words.bind, words.metrics_port)
 
 
-def run(mode: str, bind: "str | None") -> int:
+def run(mode: str, bind: "str | None", metrics_port: "str | None" = None) -> int:
     """Run one of `MODES`; return the exit status."""
     if mode == "worker":
         from app.agent.worker import main as work
@@ -53,7 +60,7 @@ def run(mode: str, bind: "str | None") -> int:
         from app.agent.serve import run as serve
 
         try:
-            return serve(bind)
+            return serve(bind, metrics_port)
         except (SecurityError, ValueError) as error:
             words = str(error)
         except OSError as error:

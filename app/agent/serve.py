@@ -224,9 +224,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"serve at this address (port {PORT}), in place of a Unix socket; beyond the loopback it takes a pairing",
     )
+    parser.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        help="serve OpenMetrics text too, at http://127.0.0.1:PORT/metrics; HOST:PORT opens it to others, as it is",
+    )
 
 
-def run(bind: Optional[str]) -> int:
+def run(bind: Optional[str], metrics_port: Optional[str] = None) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit status.
 
     Raises
@@ -236,6 +241,11 @@ def run(bind: Optional[str]) -> int:
     """
     listener, server, where = open_server(bind)
     print(f"trilemma agent: serving at {where}", file=sys.stderr, flush=True)
+    if metrics_port is not None:
+        from app.agent.metrics_server import serve_metrics
+
+        host, port = serve_metrics(metrics_port)[0].server_address[:2]
+        print(f"trilemma agent: metrics at http://{host!s}:{port}/metrics", file=sys.stderr, flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(_cleared(listener)))
     server.run()

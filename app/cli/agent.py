@@ -12,7 +12,10 @@ from app.cli.output import UserError, print_json
 EXAMPLE = """examples:
   trilemma agent serve                              at a Unix socket that only you can open
   trilemma agent serve --bind 0.0.0.0:7417          with TLS and token, after trilemma pair from the desktop
-  trilemma agent --save trilemma-agent.pyz          one file that any Python 3.8 or newer runs"""
+  trilemma agent --save trilemma-agent.pyz          one file that any Python 3.8 or newer runs
+  trilemma agent --metrics                          the board's values once, as OpenMetrics text
+  trilemma agent serve --metrics-port 9469          and at http://127.0.0.1:9469/metrics all the time
+  trilemma agent --otlp http://collector:4318       to an OpenTelemetry collector, until Ctrl-C"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     entry.add_arguments(parser)
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the agent as one file for a board, and end")
+    parser.add_argument(
+        "--otlp", metavar="URL", help="send the board's values to an OpenTelemetry collector until Ctrl-C"
+    )
+    parser.add_argument("--interval", type=float, default=10.0, metavar="SECONDS", help="between two of --otlp (10)")
     parser.add_argument("--root", type=Path, metavar="DIR", help="where the board's /sys and /proc are in a container")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # the agent's own measuring process
 
@@ -28,16 +35,44 @@ def run(args: argparse.Namespace) -> int:
     """Serve until standard input ends, or at a socket until told to stop."""
     if args.save is not None:
         return _save(args.save, as_json=args.json)
+    if args.metrics:
+        return _print_metrics(args.root or Path("/"), as_json=args.json)
+    if args.otlp is not None:
+        from app.cli.otlp import send
+
+        return send(args.otlp, args.interval, args.root or Path("/"))
     mode = "worker" if args.worker else args.mode
     if mode != "serve":
         if args.bind is not None:
             raise UserError("--bind says where to serve: expected trilemma agent serve --bind HOST:PORT")
+        if args.metrics_port is not None:
+            raise UserError("--metrics-port goes with serve: expected trilemma agent serve --metrics-port PORT")
         _check_streams()
     if mode == "stdio" and args.root is not None:
         from app.agent.main import main
 
         return main(args.root)
-    return entry.run(mode, args.bind)
+    return entry.run(mode, args.bind, args.metrics_port)
+
+
+def _print_metrics(root: Path, *, as_json: bool) -> int:
+    from app.agent.metrics import Meters, exposition
+
+    meters = Meters(root)
+    meters.settle()
+    families = meters.families()
+    meters.close()
+    if as_json:
+        print_json(
+            [
+                {**family._asdict(), "samples": [{"labels": labels, "value": value} for labels, value in samples]}
+                for family, samples in families
+                if samples
+            ]
+        )
+    else:
+        print(exposition(families), end="")
+    return 0
 
 
 def _check_streams() -> None:
