@@ -27,6 +27,7 @@ COMMANDS = {
     "knee": "find the clock that is worth it: four knees of a table or of a board, and its power modes",
     "schedule": "schedule a graph of operations or a chain of stages from a file",
     "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
+    "clock": "work out clock offsets, bounds and drift, a time stamp's reach, and the quorum of a group",
     "scenario": "judge an operating point, figures or a table by an application's limits",
     "quality": "measure what pruning and small formats cost in accuracy on this model",
     "explain": "say what limits an operating point, what would help, and where each number comes from",

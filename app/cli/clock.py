@@ -1,0 +1,171 @@
+"""``trilemma clock``: how far clocks are apart, how they drift, and what a time stamp or a vote can hold."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.cli.output import UserError, print_json, print_table
+from app.views.format import parse_quantity, quantity_text
+from core.clock import (
+    DSCP_TICK_S,
+    DSCP_WRAP_S,
+    delay_s,
+    dscp_of_time,
+    fit_line,
+    hull_line,
+    network_offsets_s,
+    offset_s,
+    quickest,
+    times_of_dscp,
+    tos_byte,
+    track,
+)
+from core.consensus import byzantine_faults, kth_exponential_s, quorum
+from core.toml_table import read_columns
+
+EXCHANGE_SD_S = 1e-3  # [prior] of one reading over a network, where a file gives no delay
+_EXAMPLES = """examples:
+  trilemma clock offset 100ms 160ms 165ms 125ms   one exchange: sent, arrived there, left there, came back
+  trilemma clock drift resources/examples/clock.csv
+  trilemma clock network resources/examples/clocks.csv
+  trilemma clock stamp 2026-01-01T00:00:00Z       the six bits that an article writes into a packet
+  trilemma clock consensus 4 --mean 12ms          faults and quorum of a group, and how long its k-th answer takes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the calculators."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.add_argument("what", choices=tuple(_CALCULATORS), help="what to work out")
+    parser.add_argument("values", nargs="+", metavar="VALUE", help="times, a file, a moment or a number of nodes")
+    parser.add_argument("--mean", default="1", metavar="TIME", help="consensus: mean delay of one answer (1 s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Work it out and print it."""
+    try:
+        document = _CALCULATORS[args.what](args)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(document)
+    else:
+        rows = document.items()
+        print_table([(name.removesuffix("_s").replace("_", " "), _text(name, value)) for name, value in rows])
+    return 0
+
+
+def _offset(args: argparse.Namespace) -> dict[str, Any]:
+    if len(args.values) != 4:
+        raise ValueError(f"offset: got {len(args.values)} times, expected four: t1 t2 t3 t4 of one exchange")
+    t = [parse_quantity(text, "s", name=f"t{i}") for i, text in enumerate(args.values, 1)]
+    if t[3] < t[0] or t[2] < t[1]:
+        raise ValueError("offset: an answer comes before its question, expected t1 <= t4 and t2 <= t3")
+    offset, bound = float(offset_s(*t)), float(delay_s(*t))
+    if bound < 0:
+        raise ValueError("offset: the message was held there longer than it was away, expected t4 - t1 >= t3 - t2")
+    return {"offset_s": offset, "error_at_most_s": bound, "note": "the asymmetry of the two ways cannot be seen"}
+
+
+def _drift(args: argparse.Namespace) -> dict[str, Any]:
+    text = _read(args.values)
+    names = text.splitlines()[0].split(",") if text else []
+    with_delay = "delay_s" in [name.strip() for name in names]
+    columns = read_columns(Path(args.values[0]).name, text, ("t_s", "offset_s", *(["delay_s"] if with_delay else [])))
+    t, y = columns[:2]
+    sd = np.maximum(columns[2], 1e-9) if with_delay else np.full(t.size, EXCHANGE_SD_S)
+    line, hull = fit_line(t, y, 1 / sd**2), hull_line(t, y)
+    followed = track(t, y, sd)
+    document = {
+        "n_exchanges": int(t.size),
+        "offset_s": line.offset_s,
+        "drift_ppm": line.drift * 1e6,
+        "hull_offset_s": hull.offset_s,
+        "hull_drift_ppm": hull.drift * 1e6,
+        "now_s": float(followed.offset_s[-1]),
+        "now_sd_s": float(followed.offset_sd_s[-1]),
+        "now_drift_ppm": float(followed.drift[-1] * 1e6),
+    }
+    if with_delay:
+        quick = quickest(columns[2])
+        best = int(np.argmin(columns[2]))
+        document |= {"n_quickest": int(quick.sum()), "quickest_offset_s": float(y[best]),
+                     "error_at_most_s": float(columns[2][best])}  # fmt: skip
+    return document
+
+
+def _network(args: argparse.Namespace) -> dict[str, Any]:
+    a, b, y = read_columns(Path(args.values[0]).name, _read(args.values), ("clock", "other_clock", "offset_s"))
+    if np.any(a != np.round(a)) or np.any(b != np.round(b)) or min(a.min(), b.min()) < 0:
+        raise ValueError("network: clock, other_clock: expected the numbers of clocks, from 0")
+    n = int(max(a.max(), b.max())) + 1
+    found = network_offsets_s(n, np.stack([a, b], axis=1).astype(int), y)
+    return {f"clock_{i}_s": round(float(offset), 15) for i, offset in enumerate(found)}
+
+
+def _stamp(args: argparse.Namespace) -> dict[str, Any]:
+    text = args.values[0]
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"stamp: got {text!r}, expected a moment such as 2026-01-01T00:00:00Z") from None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    time_ns = round(when.timestamp() * 1e9)
+    stamp = dscp_of_time(time_ns)
+    first, last = times_of_dscp(stamp, time_ns)
+    return {
+        "time_ns": time_ns,
+        "dscp": stamp,
+        "tos_byte": tos_byte(stamp),
+        "first_moment": datetime.fromtimestamp(first / 1e9, UTC).isoformat(),
+        "last_moment": datetime.fromtimestamp(last / 1e9, UTC).isoformat(),
+        "tick_s": DSCP_TICK_S,
+        "wraps_after_s": DSCP_WRAP_S,
+        "note": "it orders nothing faster than a tick, and takes the place of the packet's class",
+    }
+
+
+def _consensus(args: argparse.Namespace) -> dict[str, Any]:
+    text = args.values[0]
+    if not text.isdigit() or not 1 <= int(text) <= 100_000:
+        raise ValueError(f"consensus: got {text!r}, expected a number of nodes from 1 to 100000")
+    n, mean = int(text), parse_quantity(args.mean, "s", name="mean", low=0.0)
+    votes = quorum(n)
+    return {
+        "n_nodes": n,
+        "faults_tolerated": byzantine_faults(n),
+        "quorum": votes,
+        "mean_time_of_quorum_s": float(kth_exponential_s(votes, n, mean)),
+        "mean_time_of_all_s": float(kth_exponential_s(n, n, mean)),
+        "note": "answers with independent exponential delays",
+    }
+
+
+_CALCULATORS = {
+    "offset": _offset,
+    "drift": _drift,
+    "network": _network,
+    "stamp": _stamp,
+    "consensus": _consensus,
+}
+
+
+def _read(values: list[str]) -> str:
+    path = Path(values[0])
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ValueError(f"{path.name}: cannot be read ({reason}), expected a CSV file") from None
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return quantity_text(value, "s", 6) if name.endswith("_s") else f"{value:.6g}"
+    return str(value)
