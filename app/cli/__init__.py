@@ -10,6 +10,7 @@ import argparse
 import errno
 import importlib
 import io
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ COMMANDS = {
     "attach": "open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock",
     "record": "write everything a board says to a file, over reconnects, until stopped",
     "replay": "say what a recording holds, or print its samples in its own time",
+    "import": "take llama-bench output or a CSV of measurements into a table that validate and learn read",
+    "export": "write the samples of a recording or measured points as CSV or Parquet, units with every column",
     "simulate-board": "serve a board of the catalogue, simulated with heat, throttling and noise, as if it were there",
     "pair": "hand a board its certificate and token once through ssh, to attach it over TLS",
     "runtimes": "list the runtimes that are configured on a board",
@@ -52,7 +55,8 @@ COMMANDS = {
 
 
 def _module(command: str) -> Any:
-    return importlib.import_module(f"app.cli.{command.replace('-', '_')}")
+    name = command.replace("-", "_")
+    return importlib.import_module(f"app.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
 
 
 def _parser(name: str | None) -> argparse.ArgumentParser:

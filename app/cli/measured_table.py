@@ -25,12 +25,13 @@ OUTPUTS = {
 def write_table(measured: Sequence[Measurement], catalogue: Catalogue, to: TextIO) -> None:
     """Write one line for each measurement; a cell is empty where the output is absent."""
     table = csv.writer(to, lineterminator="\n")
-    rows = [_row(measurement, catalogue) for measurement in measured]
+    rows = [table_row(measurement, catalogue) for measurement in measured]
     table.writerow(rows[0] if rows else [])
     table.writerows(row.values() for row in rows)
 
 
-def _row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
+def table_row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
+    """Return a measurement as a row, a cell for each column; `provenance` is that of its outputs."""
     point, at = measurement.point, catalogue.setting(measurement.point)
     conditions: Mapping[str, Any] = measurement.body.get("conditions", {})
     row: dict[str, Any] = {
@@ -57,6 +58,7 @@ def _row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
         "power_rail": conditions.get("power_covers", ""),
         "quiet_share": _digits(conditions.get("quiet_share")),
         "time_utc": measurement.time_utc,
+        "provenance": _provenance(measurement),
     }
     for column, (name, unit) in OUTPUTS.items():
         output = measurement.output(name)
@@ -64,6 +66,11 @@ def _row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
             value = float(getattr(output, field)) / unit if isinstance(output, Estimate) else None
             row[column + suffix] = _digits(value)
     return row
+
+
+def _provenance(measurement: Measurement) -> str:
+    outputs = (measurement.output(name) for name, _ in OUTPUTS.values())
+    return "+".join(sorted({output.provenance.value for output in outputs if isinstance(output, Estimate)}))
 
 
 def _digits(value: float | None) -> str:

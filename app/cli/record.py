@@ -77,12 +77,15 @@ class _Watch:
         self._recorder, self._patience_s = recorder, patience_s
         self.n_records = self.n_lost = self.n_links = 0
         self.reason = ""
+        self._began_s = 0.0
 
     def follow(self, events: queue.SimpleQueue[Event], line: ProgressLine, seconds: float | None) -> None:
         """Follow until the time is over, the recording ends or the board cannot be attached at all."""
         began_s = time.monotonic()
         while not self._recorder.failure:
-            left_s = 0.5 if seconds is None else min(0.5, seconds - (time.monotonic() - began_s))
+            left_s = 0.5
+            if seconds is not None and self.n_links:  # the time runs from the first link on
+                left_s = min(0.5, seconds - (time.monotonic() - self._began_s))
             if left_s <= 0:
                 return
             with contextlib.suppress(queue.Empty):
@@ -99,6 +102,7 @@ class _Watch:
             if sys.stderr.isatty():
                 line.show(0.0, f"{self.n_records} records, {size}; Ctrl-C ends")
         elif isinstance(event, Connected):
+            self._began_s = time.monotonic() if not self.n_links else self._began_s
             self.n_links += 1
         elif isinstance(event, Disconnected):
             if not self.n_links or event.retry_in_s is None:

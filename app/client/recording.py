@@ -128,7 +128,7 @@ class Recording:
             else:
                 self.notes.setdefault(message["op"], []).append(note)
         self.at_ns, self.start, self.end = (np.array(column, np.int64) for column in (table.at, table.start, table.end))
-        self._channels = table.channels
+        self._channels, self._first_ns = table.channels, table.first_ns
         self._frame, self._seq, self._n, self._offset_ns, self._of, self._missing = (
             np.array(column, np.int64) for column in table.samples
         )
@@ -137,10 +137,8 @@ class Recording:
 
     @property
     def first_ns(self) -> int:
-        """When it begins."""
-        if self.opening:
-            return min(int(self.opening["t_ns"]), int(self.at_ns[self._frame[0]]) if self._frame.size else 1 << 62)
-        return int(self.at_ns[0])
+        """When its first sample was taken; without samples, when it was begun."""
+        return self._first_ns if self._frame.size else int(self.at_ns[0])
 
     @property
     def last_ns(self) -> int:
@@ -267,6 +265,7 @@ class _Table:
         # and how many records are missing before it (-1: not known how many)
         self.samples = tuple(array("q") for _ in range(6))
         self.channels: list[tuple[Channel, ...]] = []
+        self.first_ns = 0  # of the first sample
         self._now_ns, self._offset_ns = 0, 0
         self._next: int | None = None
 
@@ -308,6 +307,8 @@ class _Table:
         missing = -1 if self._next is None else seq - self._next
         if seq >= _END_NS:
             return False
+        if not self.samples[0]:
+            self.first_ns = int.from_bytes(body[:8], "little", signed=True) - self._offset_ns
         frame = self._add(found, last_ns - self._offset_ns)
         row = (frame, seq, n, self._offset_ns, len(self.channels) - 1, missing)
         for column, value in zip(self.samples, row, strict=True):

@@ -151,8 +151,8 @@ def append_measurement(path: Path, measurement: Measurement) -> None:
         raise FileError(f"{path}: the measurement cannot be saved: {reason(error)}") from error
 
 
-def load_measurements(path: Path, machine: str) -> tuple[list[Measurement], list[str]]:
-    """Read the measurements of one machine, oldest first.
+def load_measurements(path: Path, machine: str | None) -> tuple[list[Measurement], list[str]]:
+    """Read the measurements of one machine, or of all (None), oldest first.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def load_measurements(path: Path, machine: str) -> tuple[list[Measurement], list
         except FileError as error:
             notes.append(f"{error}; the line was left out")
             continue
-        if measurement.machine == machine:
+        if machine in (None, measurement.machine):
             found.append(measurement)
     return found, notes
 

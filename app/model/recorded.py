@@ -54,7 +54,7 @@ def tallies(recording: Recording) -> dict[str, Tally]:
     found: dict[str, Tally] = {}
     last: dict[str, tuple[float, float]] = {}  # where the piece before ended, where nothing is missing between
     for piece in recording.pieces():
-        t_s = (piece.t_ns - recording.first_ns) * 1e-9
+        t_s = np.asarray((piece.t_ns - recording.first_ns) * 1e-9, np.float64)
         for i, channel in enumerate(piece.channels):
             y = piece.y[:, i].astype(np.float64)
             before = last.get(channel.key) if piece.joined else None
