@@ -6,14 +6,23 @@ against its float64 reference, then timed between two read probes (`kernels.timi
 
 from __future__ import annotations
 
+import copy
+import importlib
 import itertools
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from kernels.stream import last_level_cache_byte
+import torch
+
+import kernels
+from kernels.stream import ReadProbe, clock_of, last_level_cache_byte
+from kernels.timing import Clock, Timing, timed
 
 T = TypeVar("T")
+FAST_BYTE_S = 30e9
+_PREFIX = "bench_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,121 @@ def n_copies(byte: float) -> int:
     return max(1, -(-3 * (last_level_cache_byte() or 32 << 20) // max(1, int(byte))))
 
 
+def duplicate(made: T) -> T:
+    """Copy what a kernel reads to other memory."""
+    return copy.deepcopy(made)
+
+
 def rotating(copies: Sequence[T], call: Callable[[T], object]) -> Callable[[], object]:
     """Return a function without arguments that calls `call` with the next of the copies each time."""
     turn = itertools.cycle(copies)
     return lambda: call(next(turn))
+
+
+def subjects() -> list[str]:
+    """List the subjects: the modules ``kernels.bench_<subject>``."""
+    return sorted(m.name[len(_PREFIX) :] for m in pkgutil.iter_modules(kernels.__path__) if m.name.startswith(_PREFIX))
+
+
+def run(
+    names: Sequence[str],
+    quick: bool = False,
+    device: str = "cpu",
+    progress: Callable[[float, str], None] = lambda _done, _text: None,
+) -> list[dict[str, Any]]:
+    """Check and time cases.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Subjects, or words that the names of the cases wanted contain; all cases when empty.
+    quick : bool
+        Fewer shapes.
+    device : str
+        "cpu", or a device of torch.
+    progress : callable
+        Called with the share done, 0..1, and what is timed; may raise to stop.
+
+    Returns
+    -------
+    list of dict
+        Per case ``name, variant, shape, dtype, us, gb_s, read_share, quiet, goal, holds``, ``trap`` where it is one,
+        and ``speedup`` where the goal is one. What has no value is ``{"absent": reason}``; `holds` is None where there
+        is no goal or no number to hold against it.
+
+    Raises
+    ------
+    ValueError
+        When a name fits no case, or a kernel computes something else than its reference.
+    """
+    probe, clock = ReadProbe(device), clock_of(device)
+    modules = subjects()
+    wanted = [module for module in modules if not names or module in names] or modules
+    words = [name for name in names if name not in modules]
+    rows: list[dict[str, Any]] = []
+    with torch.inference_mode():
+        for index, module in enumerate(wanted if not words else modules):
+            for case in importlib.import_module(f"kernels.{_PREFIX}{module}").cases(quick, device):
+                if words and module not in names and not any(word in case.name for word in words):
+                    continue
+                progress(index / len(modules), f"{case.name}, {case.variant}, {'x'.join(map(str, case.shape))}")
+                rows.append(_row(case, probe, clock))
+    if not rows:
+        known = ", ".join(modules)
+        raise ValueError(f"names: got {', '.join(names)}, expected some of {known}, or a part of a case's name")
+    return rows
+
+
+def regime(read_byte_s: float, n_threads: int) -> int:
+    """Tell which of a case's two goals counts: 0 where memory is slow beside the processor, 1 where it is fast.
+
+    Where a thread reads more than `FAST_BYTE_S`, unpacking rather than memory limits the packed formats.
+    """
+    return int(read_byte_s / n_threads > FAST_BYTE_S)
+
+
+def _row(case: Case, probe: Callable[[], float], clock: Clock) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": case.name, "variant": case.variant, "shape": list(case.shape), "dtype": case.dtype}
+    try:
+        case.check()
+    except ValueError as error:
+        raise ValueError(f"{case.name}, {case.variant}, {case.shape}: wrong result: {error}") from error
+    if case.trap:
+        row["trap"] = True
+    if case.untimed:
+        return row | _without_number(case.untimed, None)
+    calls = [case.run] if case.baseline is None else [case.run, case.baseline]
+    timing, *others = timed(calls, probe, clock)
+    if timing.disturbed:  # once more; a machine that stays busy gets no number
+        timing, *others = timed(calls, probe, clock)
+    if timing.disturbed:
+        return row | _without_number(timing.disturbed, timing.quiet_share) | _goal(case, timing)
+    share = case.floor_byte / timing.duration_s / timing.read_byte_s
+    row |= {
+        "us": timing.duration_s * 1e6,
+        "gb_s": case.floor_byte / timing.duration_s / 1e9,
+        "read_share": share,
+        "quiet": timing.quiet_share,
+        **_goal(case, timing),
+    }
+    if others and case.goal_speedup is not None:
+        row["speedup"] = others[0].duration_s / timing.duration_s
+        row["holds"] = row["speedup"] >= case.goal_speedup
+    elif case.goal_share is not None:
+        row["holds"] = share >= row["goal"]
+    return row
+
+
+def _goal(case: Case, timing: Timing) -> dict[str, Any]:
+    goal: Any = None
+    if case.goal_speedup is not None:
+        goal = case.goal_speedup
+    elif case.goal_share is not None:
+        goal = case.goal_share[regime(timing.read_byte_s, torch.get_num_threads())]
+    return {"goal": goal, "holds": None}
+
+
+def _without_number(reason: str, quiet_share: float | None) -> dict[str, Any]:
+    absent = {"absent": reason}
+    quiet: Any = absent if quiet_share is None else quiet_share
+    return {"us": absent, "gb_s": absent, "read_share": absent, "quiet": quiet, "goal": None, "holds": None}

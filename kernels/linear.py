@@ -1,14 +1,13 @@
-"""Linear layers without bias, y = W x, with weights held in fp32, bf16, fp16, int8 or int4.
-
-The packed kernels are torch's own. Which one serves a format is a fixed choice, made by measurement
-(docs/kernels.md), so that a format gives the same numbers on every run:
+"""Linear layers without bias, y = W x, with weights held in fp32, bf16, fp16, int8 or int4, by torch's own kernels.
 
 - int8: one scale per output row, ``_weight_int8pack_mm`` with bf16 activations. With fp32 activations torch takes a
   reference path that is many times slower, so the activations of this format are always bf16.
-- int4: groups of 32 along the inputs with scale and offset, ``_weight_int4pack_mm_for_cpu`` with bf16 activations,
-for the same reason.
+- int4: groups of 32, 64 or 128 along the inputs with scale and offset, ``_weight_int4pack_mm_for_cpu`` or, on CUDA,
+  ``_weight_int4pack_mm``, with bf16 activations, for the same reason.
+- int3, int2: for accuracy only. The weights are rounded to a grid of 8 or 4 values in groups of 32 and held in fp32.
 
 Scale and offset are rounded to bf16 before the weights are quantised against them, so that no second rounding follows.
+Which kernel serves a layer, these or the C library's, is chosen in `kernels.variants`.
 """
 
 from __future__ import annotations
@@ -20,28 +19,44 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-INT4_GROUP = 32
+from kernels.native.linear import NativeLinear
+
+INT4_GROUPS = {"int4": 32, "int4_g64": 64, "int4_g128": 128}
+GRID_BITS = {"int3": 3, "int2": 2}
+"""Formats for accuracy only: there is no kernel for them, so their speed is not known."""
+FORMATS = ("fp32", "bf16", "fp16", "int8", *INT4_GROUPS, *GRID_BITS)
+FLOAT_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PREFILL_ROWS = 16
 """From this many rows on, multiplying dequantised weights is faster than the packed kernels."""
+_GRID_GROUP = 32
 
 
 class FloatLinear:
-    """Weights [n_out, n_in] in fp32, bf16 or fp16, multiplied in that type."""
+    """Weights [n_out, n_in] in fp32, bf16 or fp16, multiplied in that type.
 
-    def __init__(self, weight: Tensor, dtype: torch.dtype = torch.float32) -> None:
+    Parameters
+    ----------
+    weight : Tensor
+        fp32 [n_out, n_in].
+    dtype : torch.dtype
+        The type.
+    in_blocks : bool
+        Multiply one row as a batch of row blocks, which runs on all threads where the plain product runs on one.
+    """
+
+    def __init__(self, weight: Tensor, dtype: torch.dtype = torch.float32, in_blocks: bool = False) -> None:
         self.activation_dtype = dtype
         self._weight = weight.to(dtype).contiguous()
         n_out, n_in = weight.shape
-        n_blocks = math.gcd(n_out, 1 << max(3, (torch.get_num_threads() - 1).bit_length()))
+        n_blocks = math.gcd(n_out, 1 << max(3, (torch.get_num_threads() - 1).bit_length())) if in_blocks else 1
         self._blocks = self._weight.view(n_blocks, n_out // n_blocks, n_in).transpose(1, 2)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map x [n, n_in] in `activation_dtype` to [n, n_out] in the same type."""
-        if len(x) > 1 or self.activation_dtype != torch.float32:
+        n_blocks = self._blocks.shape[0]
+        if len(x) > 1 or n_blocks == 1:
             return F.linear(x, self._weight)
-        # one fp32 row times a matrix runs on a single thread; the same as a batch of row blocks runs on all
-        return torch.bmm(x.expand(self._blocks.shape[0], 1, -1), self._blocks).view(1, -1)
+        return torch.bmm(x.expand(n_blocks, 1, -1), self._blocks).view(1, -1)
 
     def dequantised(self) -> Tensor:
         """Return the weights as fp32 [n_out, n_in]."""
@@ -91,29 +106,31 @@ class Int4Linear:
 
     activation_dtype = torch.bfloat16
 
-    def __init__(self, weight: Tensor, group: int = INT4_GROUP) -> None:
+    def __init__(self, weight: Tensor, group: int = INT4_GROUPS["int4"]) -> None:
         n_out, n_in = weight.shape
         if n_in % group:
             raise ValueError(f"group: got {group}, expected a divisor of the {n_in} inputs")
         if n_out % 32:
             raise ValueError(f"weight: got {n_out} outputs, expected a multiple of 32")
-        self._group = group
+        self._group, self._shape = group, (n_out, n_in)
         grouped = weight.view(n_out, n_in // group, group)
         low, high = grouped.aminmax(dim=-1)
         scale = ((high - low) / 15).clamp_(min=1e-30).bfloat16()
         offset = (low + 8 * scale.float()).bfloat16()
         q = ((grouped - offset[..., None].float()) / scale[..., None].float()).round_().add_(8).clamp_(0, 15)
-        self._packed = torch._convert_weight_to_int4pack_for_cpu(q.to(torch.int32).view(n_out, n_in), 1)
+        self._packed = _packed_int4(q.to(torch.int32).view(n_out, n_in))
         self._scale_and_offset = torch.stack([scale, offset], -1).transpose(0, 1).contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map bf16 x [n, n_in] to bf16 [n, n_out]."""
+        if x.is_cuda:
+            return torch._weight_int4pack_mm(x, self._packed, self._group, self._scale_and_offset)
         return torch._weight_int4pack_mm_for_cpu(x, self._packed, self._group, self._scale_and_offset)
 
     def dequantised(self) -> Tensor | None:
         """Return the weights as fp32 [n_out, n_in]; None where torch packs them in an order unknown to us."""
-        block = _int4_row_block()
-        n_out, n_in = self._packed.shape[0], self._packed.shape[1] * 2
+        n_out, n_in = self._shape
+        block = 0 if self._packed.is_cuda else _int4_row_block()
         if not block or n_out % block:
             return None
         scale, offset = self._scale_and_offset.float().transpose(0, 1).unbind(-1)
@@ -124,6 +141,13 @@ class Int4Linear:
     def byte(self) -> int:
         """Bytes held."""
         return self._packed.nbytes + self._scale_and_offset.nbytes
+
+
+def _packed_int4(q: Tensor) -> Tensor:
+    """Pack q [n_out, n_in] of 0..15 as the device's kernel wants it; the two differ."""
+    if not q.is_cuda:
+        return torch._convert_weight_to_int4pack_for_cpu(q, 1)
+    return torch._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]).to(torch.uint8), 8)
 
 
 def _unpack_int4(packed: Tensor, block: int) -> Tensor:
@@ -141,27 +165,19 @@ def _int4_row_block() -> int:
     return next((block for block in (16, 32, 64) if torch.equal(_unpack_int4(packed, block).int(), q)), 0)
 
 
-Linear = FloatLinear | Int8Linear | Int4Linear
+def on_grid(weight: Tensor, bits: int) -> Tensor:
+    """Round fp32 weights [n_out, n_in] to 2**bits evenly spaced values in each group of 32 inputs."""
+    n_out, n_in = weight.shape
+    if n_in % _GRID_GROUP:
+        raise ValueError(f"weight: got {n_in} inputs, expected a multiple of {_GRID_GROUP}")
+    grouped = weight.view(n_out, -1, _GRID_GROUP)
+    low, high = grouped.aminmax(dim=-1, keepdim=True)
+    scale = ((high - low) / (2**bits - 1)).clamp_(min=1e-30)
+    rounded: Tensor = ((grouped - low) / scale).round_().mul_(scale).add_(low)
+    return rounded.view(n_out, n_in)
 
 
-def pack(weight: Tensor, weight_format: str) -> Linear:
-    """Hold a weight matrix in a format.
-
-    Parameters
-    ----------
-    weight : Tensor
-        fp32 [n_out, n_in].
-    weight_format : str
-        One of `FORMATS`.
-    """
-    if weight_format == "int8":
-        return Int8Linear(weight)
-    if weight_format == "int4":
-        return Int4Linear(weight)
-    types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    if weight_format not in types:
-        raise ValueError(f"weights: got {weight_format!r}, expected one of {', '.join(FORMATS)}")
-    return FloatLinear(weight, types[weight_format])
+Linear = FloatLinear | Int8Linear | Int4Linear | NativeLinear
 
 
 def apply_rows(linear: Linear, x: Tensor) -> Tensor:
@@ -171,7 +187,11 @@ def apply_rows(linear: Linear, x: Tensor) -> Tensor:
     the time of dequantising is part of the call. Activations are rounded to the format's type as in decoding.
     """
     x = x.to(linear.activation_dtype)
-    if linear.activation_dtype == torch.float32 or x.shape[0] < PREFILL_ROWS:
+    if isinstance(linear, FloatLinear | Int4Linear | Int8Linear) and linear.activation_dtype == torch.float32:
+        return linear(x)
+    weight = linear.dequantised() if x.shape[0] >= PREFILL_ROWS else None
+    if weight is None:
         return linear(x).float()
-    weight = linear.dequantised()
-    return linear(x).float() if weight is None else F.linear(x.float(), weight)
+    if isinstance(linear, NativeLinear):
+        return F.linear(linear.rounded(x), weight, linear.bias)
+    return F.linear(x.float(), weight)

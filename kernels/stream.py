@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from kernels.timing import Stopwatch
+from kernels.timing import Clock, Stopwatch, cpu_clock
 
 _CACHE_MULTIPLE = 8
 _MIN_BYTE, _MAX_BYTE = 64 << 20, 512 << 20
@@ -80,6 +81,43 @@ def measure(step_done: Callable[[float, str], None]) -> dict[str, Any]:
             result[f"{name}_byte_s"] = _as_rate(watch.record(), passes * n * 4)
             quiet.append(watch.quiet_share)
     return {**result, "quiet_share": min(quiet)}
+
+
+class ReadProbe:
+    """Reads a buffer far larger than the last-level cache, as fast as torch can: what a kernel can hope for right now.
+
+    Parameters
+    ----------
+    device : str
+        "cpu", or a device of torch.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self._clock = clock_of(device)
+        self._buffer = torch.ones(buffer_byte() // 4, device=device)
+        self()  # fault the pages in
+
+    def __call__(self) -> float:
+        """Return the read bandwidth in byte/s: the median of three."""
+        with torch.inference_mode():
+            return self._buffer.nbytes / statistics.median(self._clock(self._buffer.sum, 1) for _ in range(3))
+
+
+def clock_of(device: str) -> Clock:
+    """Return what times calls on a device: events on CUDA, whose calls return before they are done."""
+    if torch.device(device).type != "cuda":
+        return cpu_clock
+
+    def clock(call: Callable[[], object], n: int) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        for _ in range(n):
+            call()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    return clock
 
 
 def _as_rate(duration: dict[str, Any], byte: int) -> dict[str, Any]:

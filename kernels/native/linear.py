@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from kernels.native.library import FORMATS, LinearStruct, address, multiply
 
 GROUPS = (32, 64, 128)
+_INPUTS = 32
 _UNIT = 64
 _SPARE = 64  # bytes behind the scales that the kernel may read, and does not use
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -60,13 +62,18 @@ class NativeLinear:
         multiply(self.struct, x.contiguous(), y)
         return y
 
+    def __deepcopy__(self, memo: object) -> NativeLinear:
+        scale = None if self._scale is None else self._scale.clone()
+        return NativeLinear(self.weight_format, self._weight.clone(), scale, self.group, self.n_in, self.bias)
+
     def rounded(self, x: Tensor) -> Tensor:
         """Round fp32 activations [n, n_in] as the kernel does."""
         if self.weight_format not in ("int8", "int4"):
             return x
-        grouped = x.view(len(x), -1, self.group or 32)
+        group = self.group or _INPUTS
+        grouped = F.pad(x, (0, -self.n_in % group)).view(len(x), -1, group)
         scale = grouped.abs().amax(-1, keepdim=True) / 127
-        return (grouped / scale.clamp(min=1e-30)).round_().mul_(scale).view_as(x)
+        return (grouped / scale.clamp(min=1e-30)).round_().mul_(scale).view(len(x), -1)[:, : self.n_in]
 
     def dequantised(self) -> Tensor:
         """Return the weights as fp32 [n_out, n_in]."""
@@ -101,28 +108,31 @@ def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None)
 
 def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
     """Hold fp32 weights [n_out, n_in] in int8 with a scale per row."""
-    _check_inputs(weight, 32)
+    _check_inputs(weight, _INPUTS)
     scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30)
     q = (weight / scale[:, None]).round_().to(torch.int8)
     return NativeLinear("int8", q, scale, 0, weight.shape[1], bias)
 
 
 def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None) -> NativeLinear:
-    """Hold fp32 weights [n_out, n_in] in 4 bits with an fp16 scale and minimum per group."""
+    """Hold fp32 weights [n_out, n_in] in 4 bits with an fp16 scale and minimum per group; the last group of a row may
+    be shorter.
+    """
     if group not in GROUPS:
         raise ValueError(f"group: got {group}, expected one of 32, 64, 128")
+    _check_inputs(weight, _INPUTS)
     n_out, n_in = weight.shape
-    if n_in % group:
-        raise ValueError(f"group: got {group}, expected a divisor of the {n_in} inputs")
-    grouped = weight.view(n_out, n_in // group, group)
+    padded = F.pad(weight, (0, -n_in % group), mode="replicate")
+    grouped = padded.view(n_out, -1, group)
     low, high = grouped.aminmax(dim=-1)
     scale = ((high - low) / 15).half()
     low = low.half()
     q = ((grouped - low[..., None].float()) / scale[..., None].float().clamp(min=1e-30)).round_().clamp_(0, 15)
-    return _int4(q.to(torch.uint8).view(n_out, n_in), torch.stack([scale, low], -1), group, bias)
+    q = q.to(torch.uint8).view(n_out, -1)[:, :n_in]
+    return _int4(q, torch.stack([scale, low], -1), group, bias)
 
 
-def from_blocks(blocks: np.ndarray, block_format: str, bias: Tensor | None = None) -> NativeLinear | None:
+def from_blocks(blocks: NDArray[np.uint8], block_format: str, bias: Tensor | None = None) -> NativeLinear:
     """Hold the blocks of a GGUF tensor without loss.
 
     Parameters
@@ -133,15 +143,8 @@ def from_blocks(blocks: np.ndarray, block_format: str, bias: Tensor | None = Non
         "Q4_0", "Q4_1" or "Q8_0": 32 weights behind an fp16 scale (and minimum).
     bias : Tensor, optional
         fp32 [n_out].
-
-    Returns
-    -------
-    NativeLinear or None
-        None for another block format.
     """
-    head_byte, body_byte = {"Q4_0": (2, 16), "Q4_1": (4, 16), "Q8_0": (2, 32)}.get(block_format, (0, 0))
-    if not body_byte:
-        return None
+    head_byte, body_byte = {"Q4_0": (2, 16), "Q4_1": (4, 16), "Q8_0": (2, 32)}[block_format]
     n_out = len(blocks)
     block = torch.from_numpy(np.array(blocks)).view(n_out, -1, head_byte + body_byte)
     head = block[..., :head_byte].contiguous().view(torch.float16)
@@ -167,9 +170,9 @@ def _check_inputs(weight: Tensor, multiple: int) -> None:
 
 
 def _int4(q: Tensor, scale: Tensor, group: int, bias: Tensor | None) -> NativeLinear:
-    """Pack q [n_out, n_in] of 0..15; a row whose inputs are no multiple of 64 gets a group of zeros."""
+    """Pack q [n_out, n_in] of 0..15, padded to a whole number of groups and of 64."""
     n_in = q.shape[1]
-    padded = -(-n_in // _UNIT) * _UNIT
+    padded = -(-n_in // max(group, _UNIT)) * max(group, _UNIT)
     q = F.pad(q, (0, padded - n_in))
     scale = F.pad(scale, (0, 0, 0, padded // group - scale.shape[1]))
     return NativeLinear("int4", _packed(q), scale.contiguous(), group, n_in, bias)

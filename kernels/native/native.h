@@ -31,7 +31,8 @@ enum { FP32, BF16, FP16, INT8, INT4 }; /* formats of weights and of caches, as i
 /* y = W x + bias. FP32, BF16, FP16: weight [n_out, n_in].
    INT8: weight [n_out, n_in] int8; scale fp32 [n_out] where group = 0, else fp16 [n_out, n_in / 32].
    INT4: weight [n_out, padded / 2]: 32 bytes hold 64 inputs, the four nibbles of the l-th of their 16 words the inputs
-   l, 16 + l, 32 + l, 48 + l; scale [n_out, padded / group] pairs of fp16 (scale, minimum): W = scale * q + minimum. */
+   l, 16 + l, 32 + l, 48 + l; scale [n_out, padded / group] pairs of fp16 (scale, minimum): W = scale * q + minimum.
+   Inputs are padded to a whole number of groups and of 64. */
 typedef struct {
     const void *weight, *scale;
     const float *bias; /* may be NULL */
@@ -46,7 +47,7 @@ typedef struct {
     float *sum;   /* per group: sum of the rounded inputs, times 2^56 */
 } row_t;
 
-enum { GROUP_INT8 = 32, PAD = 64 };
+enum { GROUP_INT8 = 32, PAD = 128 };
 
 #define ROW_BUFFERS(n) int16_t row_q_[(n) + PAD]; float row_scale_[(n) / 32 + 16], row_sum_[(n) / 32 + 16]
 #define ROW(x_) ((row_t){(x_), row_q_, row_scale_, row_sum_})

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # waiting threads must not spin while tests share the cores
+os.environ.setdefault("TRILEMMA_AUTOTUNE", "0")  # nor kernels be chosen by what the machine happens to do
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from kernels.tokenizer import BytePairTokenizer
 from kernels.weights import ModelFile, default_model_file
 from tests.tiny_gguf import write_tiny_gguf
+
 
 @pytest.fixture(scope="session")
 def write_gguf() -> Callable[..., Path]:

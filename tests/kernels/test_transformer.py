@@ -65,7 +65,9 @@ def test_step_by_step_equals_the_whole_prompt(tiny, weight_format, kv_format):
     steps = torch.stack([decoder.decode(int(t), i, cache) for i, t in enumerate(tokens)])
     whole, _ = decoder.extend(tokens, 0, decoder.new_cache(40, kv_format), all_logits=True)
     exact = weight_format == kv_format == "fp32"
-    assert (steps - whole).norm() / whole.norm() < (1e-5 if exact else 0.02)
+    # activations rounded to 8 bits: the last bit of a sum decides now and then, and this random model amplifies it
+    rounded = weight_format.startswith(("int8", "int4"))
+    assert (steps - whole).norm() / whole.norm() < (1e-5 if exact else 0.04 if rounded else 0.02)
 
 
 def test_chunked_prompt_equals_the_prompt_in_one_piece(tiny):
