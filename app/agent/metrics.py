@@ -72,14 +72,13 @@ def exposition(families: Iterable[Tuple[Family, Sequence[Sample]]]) -> str:
     """Return the text of all families that have samples."""
     lines: List[str] = []
     for family, samples in families:
-        shown = [(labels, value) for labels, value in samples if not math.isnan(value)]
-        if not shown:
+        if not samples:
             continue
         lines.append(f"# TYPE {family.name} {family.kind}")
         if family.unit:
             lines.append(f"# UNIT {family.name} {family.unit}")
         lines.append(f"# HELP {family.name} {_escaped(family.help)}")
-        for labels, value in shown:
+        for labels, value in samples:
             inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
             lines.append(f"{family.name}{_SUFFIX[family.kind]}{{{inside}}} {_number(value)}")
     return "\n".join([*lines, "# EOF", ""])
@@ -129,7 +128,8 @@ class Meters:
         self._thread = threading.Thread(target=self._run, name="meters", daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Begin to read: once at once, then all the time."""
+        self._step()
         self._thread.start()
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class Meters:
         return (sum(self._columns.row[i] for i in columns) if columns else math.nan), words
 
     def families(self) -> List[Tuple[Family, Sequence[Sample]]]:
-        """Return everything that there is to tell now."""
+        """Return everything that there is to tell now; what has no value now has no sample."""
         with self._lock:
             values = list(zip(self._columns.channels, self._columns.row))
             total_w, covers = self._total()
@@ -193,12 +193,13 @@ class Meters:
             (WARNING, _entries(name, state, lambda entry: str(entry.get("warning", "")))),
         ]
         for unit, family in QUANTITIES.items():
-            found.append((family, [(_labels(name, c), value) for c, value in values if c.unit == unit]))
+            known = [(c, value) for c, value in values if c.unit == unit and not math.isnan(value)]
+            found.append((family, [(_labels(name, c), value) for c, value in known]))
         periods = [(_labels(name, c), c.native_period_s) for c, _ in values if c.native_period_s is not None]
         return [
             *found,
             (PERIOD, periods),
-            (TOTAL, [({"board": name, "covers": covers}, total_w)]),
+            (TOTAL, [] if math.isnan(total_w) else [({"board": name, "covers": covers}, total_w)]),
             (ENERGY, [] if math.isnan(total_w) else [({"board": name, "covers": covers}, energy_j)]),
             (CPU, [({"board": name}, time.process_time())]),
             (ABSENT, [({**_labels(name, channel), "reason": channel.absent}, 1.0) for channel in missing]),

@@ -102,7 +102,7 @@ def _callback(meters: Meters, family: Family) -> Any:
 
     def observe(_: Any) -> Iterable[Any]:
         samples: Sequence[Sample] = next(found for known, found in meters.families() if known == family)
-        return [Observation(value, dict(labels)) for labels, value in samples if value == value]
+        return [Observation(value, dict(labels)) for labels, value in samples]
 
     return observe
 
