@@ -12,23 +12,30 @@ from typing import Any
 import torch
 
 from kernels import pruning, stream
+from kernels.decoding import Decoding, time_stages, time_steps
 from kernels.judging import MAX_WINDOWS, N_SCORED, Judge, Values
 from kernels.limits import Limiter
+from kernels.linear import GRID_BITS
 from kernels.point import Point
 from kernels.prompts import Prompt, Prompts, Step
 from kernels.quality import read_text
 from kernels.timing import Stopwatch, record
 from kernels.weights import ModelFile
 
-WHAT = ("quality", "retrieval", "ttft", "decode")
+WHAT = ("quality", "retrieval", "ttft", "decode", "stages")
 """What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
-TIMED = ("ttft", "decode")
+TIMED = ("ttft", "decode", "stages")
 """What is measured with the point's threads or bandwidth; accuracy does not depend on them."""
+GROUPS = {
+    "decode": ("decode_s", "tokens_per_s", "memory_byte"),
+    "ttft": ("ttft_s",),
+    "quality": ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement"),
+    "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
+    "stages": ("stages_s", "layer_s", "request_stages_s"),
+}
+"""The quantities of each."""
 OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS)}
 """What a request can choose besides: its default, and its range."""
-WARM_UP_STEPS, MIN_STEPS, MAX_STEPS, MIN_DECODE_S = 3, 32, 200, 0.6
-ENOUGH_QUIET_STEPS, MAX_DECODE_S = 32, 2.0
-"""Decoding goes on until so many steps were undisturbed, but not for longer than that."""
 QUIET_SHARE_WANTED = 0.2
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
 _PROGRESS_EVERY_S = 0.05
@@ -118,6 +125,7 @@ class Workload:
             "ttft": self._measure_ttft,
             "quality": lambda at, step: self._judge.quality(at, chosen["n_windows"], step),
             "retrieval": lambda at, step: self._judge.retrieval(at, chosen["n_haystacks"], step),
+            "stages": self._measure_stages,
         }
         steps = {
             name: _step(progress, cancelled, index / len(wanted), 1 / len(wanted)) for index, name in enumerate(wanted)
@@ -126,6 +134,10 @@ class Workload:
         def carry_out(names: Collection[str]) -> None:
             body["conditions"] |= machine_conditions()
             for name in names:
+                if name in TIMED and checked.weights in GRID_BITS:
+                    reason = f"{checked.weights} is held in 32 bits here, for its accuracy only: its speed is not known"
+                    body.update({key: {"absent": reason} for key in GROUPS[name]})
+                    continue
                 values, found, remarks = run[name](checked, steps[name])
                 body.update(values)
                 body["conditions"] |= found
@@ -154,48 +166,56 @@ class Workload:
         finally:
             torch.set_num_threads(own)
 
-    def _measure_decode(self, point: Point, step: Step) -> Values:
+    def _decoding(self, point: Point, step: Step) -> tuple[Decoding, Prompt]:
         decoder = self._prompts.decoder(point.weights, step)
         prompt = self._prompts.to_decode_from(decoder, point.kv, point.context_tokens, step)
         cache = pruning.prune(
             prompt.prefilled, point.alpha, point.policy, point.layout, lambda n: decoder.new_cache(n, point.kv)
         )
-        watch = Stopwatch()
         token = int(prompt.prefilled.logits.argmax())
-        n_cached, start_s = cache.length, time.perf_counter()
-        n_read = cache.tokens_read(n_cached)
+        return Decoding(decoder, cache, cache.length, point.context_tokens - 1, token), prompt
 
-        def generate() -> None:
-            nonlocal token
-            cache.length = n_cached - 1  # every step is the one that makes the context this long
-            token = int(decoder.decode(token, point.context_tokens - 1, cache).argmax())
-
-        for count in range(WARM_UP_STEPS + MAX_STEPS):
-            if count == WARM_UP_STEPS:
-                watch, start_s = Stopwatch(), time.perf_counter()
-            elapsed_s = time.perf_counter() - start_s
-            enough = sum(watch.quiet) >= ENOUGH_QUIET_STEPS or elapsed_s >= MAX_DECODE_S
-            if count >= WARM_UP_STEPS + MIN_STEPS and elapsed_s >= MIN_DECODE_S and enough:
-                break
-            step(0.7 + 0.3 * min(1, elapsed_s / MIN_DECODE_S), "generating tokens")
-            watch.time(generate)
-        duration = watch.record()
-        values = {
-            "decode_s": duration,
-            "tokens_per_s": _inverse(duration),
-            "memory_byte": record([decoder.weight_byte + n_read * cache.byte_per_token()]),
+    def _measure_decode(self, point: Point, step: Step) -> Values:
+        decoding, prompt = self._decoding(point, step)
+        timed = time_steps(decoding, step)
+        duration, n_read = timed.watch.record(), decoding.cache.tokens_read(decoding.n_cached)
+        held_byte = decoding.decoder.weight_byte + n_read * decoding.cache.byte_per_token()
+        values = {"decode_s": duration, "tokens_per_s": _inverse(duration), "memory_byte": record([held_byte])}
+        conditions = {
+            "quiet_share": timed.watch.quiet_share,
+            "kv_tokens_read": n_read,
+            # over which the agent integrates the power, and what was generated in it
+            "decode_window_s": [timed.start_s, timed.end_s],
+            "decode_window_tokens": len(timed.watch.durations_s),
         }
-        return (
-            values,
-            {
-                "quiet_share": watch.quiet_share,
-                "kv_tokens_read": n_read,
-                # over which the agent integrates the power, and what was generated in it
-                "decode_window_s": [start_s, time.perf_counter()],
-                "decode_window_tokens": len(watch.durations_s),
-            },
-            self._decode_notes(point, prompt, watch),
-        )
+        return values, conditions, self._decode_notes(point, prompt, timed.watch)
+
+    def _measure_stages(self, point: Point, step: Step) -> Values:
+        decoding, prompt = self._decoding(point, step)
+        found = time_stages(decoding, step)
+        return {**found, "request_stages_s": self._request_stages(point, prompt, found)}, {}, []
+
+    def _request_stages(self, point: Point, prompt: Prompt, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the seven stages of a request: what is computed here, and why the others are absent.
+
+        Building the cache and the first token are one pass; the head behind the last token is what is left of it.
+        """
+        text = self._prompts.tokenizer.decode(self._prompts.text[: point.context_tokens].tolist())
+        start_s = time.perf_counter()
+        self._prompts.tokenizer.encode(text)
+        load_s = time.perf_counter() - start_s
+        first_s = found["stages_s"]["head_s"]["median"] + found["stages_s"]["rest_s"]["median"]
+        undelivered = {"absent": "the decoder hands its tokens to nobody: no buffer, no protocol, no device"}
+        built: dict[str, Any] = {"absent": "this prompt was not processed in these formats; ttft tells"}
+        if prompt.durations_s:
+            built = record([max(0.0, seconds - first_s) for seconds in prompt.durations_s])
+        return {
+            "prompt_load_s": record([load_s]),
+            "kv_build_s": built,
+            "first_token_s": record([first_s]),
+            "decode_s": found["step_s"],
+            **dict.fromkeys(("buffer_write_s", "protocol_s", "peripheral_s"), undelivered),
+        }
 
     @staticmethod
     def _decode_notes(point: Point, prompt: Prompt, watch: Stopwatch) -> list[str]:
@@ -261,13 +281,7 @@ def _cpu_name() -> str:
 
 
 def _absent() -> dict[str, Any]:
-    names = {
-        "decode": ("decode_s", "tokens_per_s", "memory_byte"),
-        "ttft": ("ttft_s",),
-        "quality": ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement"),
-        "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
-    }
-    return {name: {"absent": f"{what} was not asked for"} for what, group in names.items() for name in group}
+    return {name: {"absent": f"{what} was not asked for"} for what, group in GROUPS.items() for name in group}
 
 
 def _step(progress: Callable[[float, str], None], cancelled: Callable[[], bool], first: float, share: float) -> Step:

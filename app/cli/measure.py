@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from app.model.files import FileError
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, append_measurement, measurements_file, ran
 from app.model.records import point_record
-from app.views.format import output_text
+from app.views.format import DASH, estimate_text, output_text, quantity_text
 from core.load import load_catalogue
 from core.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction
+from core.stages import stages_s
 
 WHAT = ("decode", "ttft", "quality")
 MORE_UNITS = {
@@ -43,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_options(parser)
     add_point_arguments(parser)
     add_model_file_argument(parser)
+    parser.add_argument(
+        "--stages", action="store_true", help="time the stages of a token too: projections, attention, feed-forward..."
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
     try:
-        measurement = _measure(target_from(args.attach, args.ssh_config), point, args.model_file, catalogue)
+        what = (*WHAT, "stages") if args.stages else WHAT
+        measurement = _measure(target_from(args.attach, args.ssh_config), point, what, args.model_file, catalogue)
     except LinkError as error:
         raise UserError(str(error)) from error
     notes = list(measurement.body.get("notes", []))
@@ -58,11 +64,47 @@ def run(args: argparse.Namespace) -> int:
         append_measurement(measurements_file(), measurement)
     except FileError as error:  # the numbers are still worth showing
         notes.append(f"Not saved: {error}.")
+    predicted = _predicted(point, catalogue, measurement.machine) if args.stages or not args.json else None
+    stages = _predicted_stages(predicted, point, catalogue) if args.stages and predicted else {}
     if args.json:
-        print_json({"point": point_record(point), **measurement.body, "notes": notes, "time_utc": measurement.time_utc})
-    else:
-        _print(measurement, _predicted(point, catalogue, measurement.machine), notes)
+        about = {"notes": notes, "time_utc": measurement.time_utc}
+        beside = {"predicted_stages_s": stages} if args.stages else {}
+        print_json({"point": point_record(point), **measurement.body, **beside, **about})
+    elif predicted is not None:
+        _print(measurement, predicted, notes)
+        if args.stages:
+            _print_stages(measurement.body, stages)
     return 0
+
+
+def _predicted_stages(predicted: Prediction, point: OperatingPoint, catalogue: Catalogue) -> dict[str, Any]:
+    """Return what the model takes each stage of a token to be, by the names that the measurement has."""
+    at = catalogue.setting(point)
+    assert isinstance(predicted.decode_s, Estimate)
+    origin = predicted.decode_s.provenance.value
+    seconds = stages_s(predicted.parts_s, at.model, at.weights)
+    return {f"{name}_s": {"median": float(value), "provenance": origin} for name, value in seconds.items()}
+
+
+def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None:
+    """Print the stages of a token, measured and predicted, and those of a request."""
+    measured = body.get("stages_s", {"absent": "the board does not tell the stages of a token"})
+    if "absent" in measured:
+        print(f"\nStages: {measured['absent']}.")
+        return
+    rows: list[tuple[str, ...]] = [("STAGE OF A TOKEN", "MEASURED", "PREDICTED")]
+    for name, value in measured.items():
+        text = estimate_text(value["median"], value["q05"], value["q95"], "s")
+        beside = quantity_text(predicted[name]["median"], "s") if name in predicted else DASH
+        rows.append((name.removesuffix("_s").replace("_", " "), str(text), beside))
+    print()
+    print_table(rows)
+    rows = [("STAGE OF A REQUEST", "MEASURED")]
+    for name, value in body.get("request_stages_s", {}).items():
+        said = value["absent"] if "absent" in value else quantity_text(value["median"], "s")
+        rows.append((name.removesuffix("_s").replace("_", " "), str(said)))
+    print()
+    print_table(rows)
 
 
 def _predicted(point: OperatingPoint, catalogue: Catalogue, machine: str) -> Prediction:
@@ -74,11 +116,13 @@ def _predicted(point: OperatingPoint, catalogue: Catalogue, machine: str) -> Pre
     return predict(point, catalogue, posterior_for(point, catalogue, machine))
 
 
-def _measure(target: Target, point: OperatingPoint, model_file: Path | None, catalogue: Catalogue) -> Measurement:
+def _measure(
+    target: Target, point: OperatingPoint, what: tuple[str, ...], model_file: Path | None, catalogue: Catalogue
+) -> Measurement:
     with AttachedBoard(target) as board, ProgressLine() as line:
         check_measurable(point, catalogue, board.hello, model_file)
         path = None if model_file is None else str(model_file.resolve())
-        body = board.measure(point_record(point), WHAT, line.show, model_file=path)
+        body = board.measure(point_record(point), what, line.show, model_file=path)
         machine = machine_key(offered(board.hello, model_file))
     return Measurement(ran(point, body, catalogue), body, datetime.now(UTC).isoformat(timespec="seconds"), machine)
 

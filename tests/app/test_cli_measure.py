@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from app.cli import main
 from app.cli.doctor import examine
 from app.model.measurements import load_measurements
 from core.spec import Provenance
+from tests.tiny_gguf import write_tiny_gguf
 
 KEYS = {
     *("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement"),
@@ -71,6 +73,22 @@ def test_bad_points_are_refused_before_anything_starts(capsys, words, says):
 )
 def test_what_this_machine_cannot_be_is_said(capsys, words, says):
     assert says in refused(capsys, "measure", *words)
+
+
+@needs_local
+def test_stages_are_printed_beside_what_the_model_says_of_them(capsys, tmp_path):
+    file = str(write_tiny_gguf(tmp_path / "tiny.gguf"))
+    words = ["measure", "--model-file", file, "--context", "128", "--stages"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["stages_s"]) == set(found["predicted_stages_s"])
+    total_s = sum(value["median"] for value in found["stages_s"].values())
+    assert total_s == pytest.approx(found["step_s"]["median"])
+    assert found["request_stages_s"]["kv_build_s"]["provenance"] == "measured"
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "STAGE OF A TOKEN" in out
+    assert re.search(r"peripheral +the decoder hands its tokens to nobody", out)
 
 
 def test_a_model_file_that_is_none_is_refused_by_name(capsys, tmp_path):

@@ -225,3 +225,28 @@ def test_bandwidth(monkeypatch):
     assert "quiet_share" in result["conditions"]
     with pytest.raises(Cancelled):
         measure_bandwidth(lambda done, text: None, lambda: True)
+
+
+def test_the_stages_of_a_token_add_up_to_its_time(workload):
+    result = measure(workload, ["stages", "decode"], context_tokens=256)
+    stages = {name: value["median"] for name, value in result["stages_s"].items()}
+    assert list(stages) == [
+        *("embedding_s", "qkv_s", "rope_and_write_s", "attention_s", "out_s", "mlp_s", "head_s", "rest_s")
+    ]
+    assert all(seconds >= 0 for seconds in stages.values())
+    assert sum(stages.values()) == pytest.approx(result["step_s"]["median"], rel=1e-9)
+    assert len(result["layer_s"]) == 2
+    of_layers = [stages[f"{name}_s"] for name in ("qkv", "rope_and_write", "attention", "out", "mlp")]
+    assert sum(result["layer_s"]) == pytest.approx(sum(of_layers))
+    request = result["request_stages_s"]
+    assert list(request)[:4] == ["prompt_load_s", "kv_build_s", "first_token_s", "decode_s"]
+    assert "hands its tokens to nobody" in request["protocol_s"]["absent"]
+
+
+@pytest.mark.parametrize("weights", ["int3", "int2"])
+def test_formats_for_accuracy_only_have_no_speed(workload, weights):
+    result = measure(workload, ["decode", "ttft", "stages", "quality"], weights=weights, kv="fp32", alpha=0)
+    for name in ("decode_s", "ttft_s", "stages_s", "memory_byte"):
+        assert "its speed is not known" in result[name]["absent"]
+    finer = measure(workload, ["quality"], weights="int8", kv="fp32", alpha=0)
+    assert result["mean_kl"]["median"] > 2 * finer["mean_kl"]["median"]

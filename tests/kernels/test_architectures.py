@@ -1,0 +1,180 @@
+"""Families beside Llama: the same logits as llama.cpp from one random file; what is not supported is named."""
+
+import ctypes
+from pathlib import Path
+
+import gguf
+import llama_cpp
+import numpy as np
+import pytest
+import torch
+
+from kernels.tokenizer import BytePairTokenizer
+from kernels.transformer import Decoder
+from kernels.weights import ModelFile
+from tests.kernels.conftest import LlamaCpp
+from tests.tiny_gguf import write_tiny_gguf
+
+RNG = np.random.default_rng(7)
+ROPE_FREQS = {"rope_freqs.weight": np.linspace(1, 8, 8, dtype=np.float32)}
+FILES = {
+    "llama with rotary factors": {"architecture": "llama", "tensors": ROPE_FREQS},
+    "llama with its own head": {
+        "architecture": "llama",
+        "tensors": {"output.weight": RNG.normal(0, 0.1, (259, 64)).astype(np.float32)},
+    },
+    "qwen2": {"architecture": "qwen2"},
+    "phi3": {"architecture": "phi3"},
+    "gemma": {"architecture": "gemma"},
+}
+TOKENS = [5, 77, 200, 31, 256, 257, 0, 140, 9, 9, 60, 254, 33, 21, 100, 101]
+
+
+@pytest.fixture(scope="module", params=FILES)
+def path(request, tmp_path_factory):
+    return write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "model.gguf", **FILES[request.param])
+
+
+@pytest.fixture(scope="module")
+def theirs(path):
+    reference = LlamaCpp(path, n_ctx=64)
+    yield reference.logits(TOKENS)
+    reference.close()
+
+
+@pytest.mark.parametrize("use_native", [True, False])
+def test_logits_equal_llama_cpp(path, theirs, use_native):
+    decoder = Decoder(ModelFile(path), "fp32", use_native=use_native)
+    cache = decoder.new_cache(len(TOKENS), "fp32")
+    ours, _ = decoder.extend(torch.tensor(TOKENS[:8]), 0, cache, all_logits=True)
+    steps = [decoder.decode(token, 8 + i, cache) for i, token in enumerate(TOKENS[8:])]
+    ours = torch.cat([ours, torch.stack(steps)])
+    assert (ours - theirs).abs().max() < 0.01 * theirs.std()  # its cache is fp16
+
+
+def test_linearly_scaled_positions_equal_positions_that_far_apart(tmp_path):
+    files = [
+        write_tiny_gguf(tmp_path / f"{i}.gguf", **extra) for i, extra in enumerate(({}, {"rope.scale_linear": 2.0}))
+    ]
+    logits = []
+    for file, step in zip(files, (1, 2), strict=True):
+        decoder = Decoder(ModelFile(file), "fp32", use_native=False)
+        cache = decoder.new_cache(8, "fp32")
+        for i, token in enumerate(TOKENS[:6]):
+            logits.append(decoder.decode(token, step * i, cache))
+    assert torch.allclose(torch.stack(logits[:6]), torch.stack(logits[6:]), atol=1e-4)
+
+
+def test_a_window_of_attention_bounds_the_context(tmp_path):
+    file = write_tiny_gguf(tmp_path / "window.gguf", **{"attention.sliding_window": 128.0})
+    assert ModelFile(file).shape.max_context_tokens == 128
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"architecture": "gemma2"}, "'gemma2' is not supported, this decoder lacks soft-capped attention scores"),
+        ({"architecture": "mamba"}, "'mamba' is not supported, this decoder lacks a state-space layer; expected llama"),
+        ({"architecture": "grok"}, "architecture 'grok' is not supported; expected llama, qwen2, phi3, gemma"),
+        ({"expert_count": 8.0}, "architecture 'llama' with a mixture of experts is not supported"),
+        ({"rope.dimension_count": 8.0}, "part of the head"),
+        ({"tensors": {"blk.0.attn_q_norm.weight": np.ones(16, np.float32)}}, "with a tensor blk.0.attn_q_norm.weight"),
+        ({"attention.value_length": 32.0}, "values of another length than keys"),
+    ],
+)
+def test_what_is_not_supported_is_named_in_one_sentence(tmp_path, options, says):
+    with pytest.raises(ValueError, match=r"model.gguf: ") as caught:
+        ModelFile(write_tiny_gguf(tmp_path / "model.gguf", **options))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_scaled_positions_of_another_kind_are_named(tmp_path):
+    file = write_tiny_gguf(tmp_path / "yarn.gguf")
+    reader = ModelFile(file)
+    reader.metadata = {**reader.metadata, "llama.rope.scaling.type": "yarn"}
+    with pytest.raises(ValueError, match="rotary positions scaled by 'yarn' are not supported, expected 'linear'"):
+        reader._read_shape()
+
+
+def test_one_bias_without_its_neighbours_is_named(tmp_path):
+    file = write_tiny_gguf(tmp_path / "m.gguf", tensors={"blk.0.attn_q.bias": np.ones(64, np.float32)})
+    with pytest.raises(ValueError, match=r"tensor blk.0.attn_k.bias is missing, although its neighbours are there"):
+        Decoder(ModelFile(file), "fp32")
+
+
+# --- weight types -----------------------------------------------------------------------------------------------------
+
+QUANTISED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"]
+LARGEST_ERROR = {"Q8_0": 0.01, "Q6_K": 0.03, "Q5": 0.06, "Q4": 0.12, "IQ4": 0.12, "Q3": 0.25, "Q2": 0.5}
+
+
+@pytest.fixture(scope="module")
+def ggml():
+    """The quantiser of llama.cpp's own library."""
+    folder = Path(llama_cpp.__file__).parent / "lib"
+    loaded = ctypes.CDLL(str(next(folder.glob("libggml-base.so*"))))
+    loaded.ggml_quantize_chunk.restype = ctypes.c_size_t
+    loaded.ggml_quantize_chunk.argtypes = [
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p,
+    ]  # fmt: skip
+    return loaded
+
+
+def quantised(ggml, name, values):
+    kind = gguf.GGMLQuantizationType[name]
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    rows, columns = values.shape
+    blocks = np.zeros((rows, columns // block * size), np.uint8)
+    source = np.ascontiguousarray(values, np.float32)
+    ggml.ggml_quantize_chunk(int(kind), source.ctypes.data, blocks.ctypes.data, 0, rows, columns, None)
+    return blocks, kind
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_every_weight_type_is_read_as_it_was_quantised(ggml, tmp_path, name):
+    values = np.random.default_rng(3).normal(0, 1, (259, 256)).astype(np.float32)
+    sizes = {"hidden": 256, "inner": 256, "n_heads": 4, "n_kv_heads": 2, "head_dim": 64, "n_layers": 1}
+    file = ModelFile(
+        write_tiny_gguf(tmp_path / "q.gguf", sizes=sizes, quantise=lambda _: quantised(ggml, name, values[: len(_)]))
+    )
+    read = file.tensor("token_embd.weight").numpy()
+    limit = next(limit for prefix, limit in LARGEST_ERROR.items() if name.startswith(prefix))
+    error = np.sqrt(np.mean((read - values) ** 2))
+    assert 0 < error < limit
+    assert file.format("token_embd.weight") == name
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "Q6_K"])
+def test_logits_of_quantised_files_equal_llama_cpp(ggml, tmp_path, name):
+    sizes = {"hidden": 256, "inner": 512, "n_heads": 4, "n_kv_heads": 2, "head_dim": 64}
+    file = write_tiny_gguf(
+        tmp_path / "q.gguf", architecture="qwen2", sizes=sizes, quantise=lambda values: quantised(ggml, name, values)
+    )
+    reference = LlamaCpp(file, n_ctx=64)
+    theirs = reference.logits(TOKENS)
+    reference.close()
+    model = ModelFile(file)
+    for use_native, weights in ((True, "fp32"), (True, "int8" if name == "Q8_0" else "int4"), (False, "fp32")):
+        decoder = Decoder(model, weights, use_native=use_native)
+        cache = decoder.new_cache(len(TOKENS), "fp32")
+        ours = torch.stack([decoder.decode(token, i, cache) for i, token in enumerate(TOKENS)])
+        agreement = torch.corrcoef(torch.stack([ours.flatten(), theirs.flatten()]))[0, 1]
+        assert agreement > (0.999 if weights == "fp32" or name != "Q6_K" else 0.98)
+
+
+# --- tokenizers -------------------------------------------------------------------------------------------------------
+
+TEXTS = ["the thermal thing's 12345 + 6.7", "  we'LL  see\n\n the\tend ", "Grüße, 日本 the 👍", "x=1;\r\n  y = 'the'"]
+
+
+@pytest.mark.parametrize("pre", ["smollm", "qwen2", "llama-bpe", "gpt-2"])
+def test_pre_tokenizers_equal_llama_cpp(tmp_path, monkeypatch, pre):
+    monkeypatch.setattr("tests.tiny_gguf.PRE", {"llama": pre})
+    file = write_tiny_gguf(tmp_path / "t.gguf")
+    reference = LlamaCpp(file, n_ctx=32)
+    tokenizer = BytePairTokenizer(ModelFile(file).metadata)
+    for text in TEXTS:
+        assert tokenizer.encode(text) == reference.tokenize(text)
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+    reference.close()
