@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from app.cli.doctor import channel_record, channel_rows, words
+from app.cli.doctor import channel_record, channel_rows, state_lines, words
 from app.cli.output import UserError, print_json, print_table
 from app.cli.target import FORMS, add_ssh_config, target_from
 from app.client.blocking import AttachedBoard, LinkError
@@ -64,6 +64,7 @@ def probe(target: Target) -> dict[str, Any]:
     with AttachedBoard(target) as board:
         attach_s = time.monotonic() - began_s
         board.wait_for_periods()
+        board.wait_for_state()
         time.sleep(max(0.0, CLOCK_S - (time.monotonic() - began_s - attach_s)))
         reading = board.clock()
         hello, channels = board.hello, board.channels
@@ -94,7 +95,7 @@ def _print(report: Mapping[str, Any]) -> None:
     if report["simulated"]:
         rows.append(("simulated", "every number of this board is simulated"))
     state = report["state"]
-    rows += [("state", words(state))] if "absent" in state else [(key, _state(value)) for key, value in state.items()]
+    rows += [("state", words(state))] if "absent" in state else state_lines(state)
     rows += [(f"can {key}", words(value)) for key, value in report["can"].items() if isinstance(value, Mapping)]
     rows += [(f"can {key}", "yes") for key, value in report["can"].items() if value is True]
     bound = words(clock) if "absent" in clock else f"known within {quantity_text(clock['bound_s'], 's')}"
@@ -102,10 +103,3 @@ def _print(report: Mapping[str, Any]) -> None:
     print_table([(key.replace("_", " "), value) for key, value in rows] + channel_rows(report["channels"]))
 
 
-def _state(entry: Any) -> str:
-    if not isinstance(entry, Mapping):
-        return str(entry)
-    if "absent" in entry:
-        return words(entry)
-    warning = entry.get("warning")
-    return f"{entry.get('value')}" + (f": {warning}" if warning else "")

@@ -21,6 +21,7 @@ from app.model.files import config_dir, data_dir
 from app.model.machine import machine_key
 from app.model.measurements import load_measurements, measurements_file
 from app.views.format import quantity_text
+from app.views.state_text import entry_text
 
 PACKAGES = {
     "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs"),
@@ -55,6 +56,7 @@ def examine() -> dict[str, Any]:
     try:
         with AttachedBoard(LocalTransport) as board:
             board.wait_for_periods()
+            board.wait_for_state()
             hello, channels = board.hello, board.channels
     except LinkError as error:
         return {**report, "agent": {"absent": str(error)}}
@@ -63,6 +65,7 @@ def examine() -> dict[str, Any]:
         **report,
         "agent": {"version": hello["agent"], "protocol": hello["protocol"]},
         "board": hello["board"],
+        "state": hello.get("state", {}),
         "can": {
             what: {"available": True} if hello["can"][what] is True else hello["can"][what]
             for what in ("measure", "bandwidth")
@@ -132,7 +135,16 @@ def _board_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("saved points", str(report["n_measurements"])),
         ("power", words(report["power"])),
     ]
-    return rows + channel_rows(report["channels"])
+    return rows + state_lines(report["state"]) + channel_rows(report["channels"])
+
+
+def state_lines(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return one row for each entry of the board's state, with its warning."""
+    rows = []
+    for key, entry in state.items():
+        warning = f"; Warning: {entry['warning']}" if entry.get("warning") else ""
+        rows.append((key.replace("_", " "), f"{entry_text(key, entry)}{warning}"))
+    return rows
 
 
 def channel_rows(channels: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from app.client.clock import Reading
-from app.client.events import Catalogue, Channel, Connected, Disconnected, Event, Failed, Progress, Result
+from app.client.events import BoardState, Catalogue, Channel, Connected, Disconnected, Event, Failed, Progress, Result
 from app.client.session import Session
 from app.client.transport import Transport
 
 ATTACH_S = 15.0
 CANCEL_S = 5.0
 ANSWER_S = 15.0
+STATE_S = 2.0  # the agent has had two looks at what else runs 1 s after the start
 PERIODS_S = 1.0  # the agent publishes the periods of its quick sensors 0.25 s after the start
 
 
@@ -75,6 +76,12 @@ class AttachedBoard:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._session.stop()
+
+    def wait_for_state(self) -> None:
+        """Wait until `hello` tells what else runs on the board, if its agent finds that out."""
+        if "absent" in self.hello.get("state", {}).get("others", {}):
+            with contextlib.suppress(LinkError):
+                self._wait_for(BoardState, STATE_S)
 
     def wait_for_periods(self) -> None:
         """Wait until the catalogue carries the native periods of the quick sensors."""
@@ -154,6 +161,8 @@ class AttachedBoard:
             raise LinkError("link", "the agent does not answer") from None
         if isinstance(event, Connected):
             self.hello = event.hello
+        elif isinstance(event, BoardState):
+            self.hello = {**self.hello, "state": event.state}
         elif isinstance(event, Catalogue):
             self.channels = event.channels
         return event

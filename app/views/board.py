@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
@@ -12,15 +13,16 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 from app.model.conductor import Conductor
 from app.model.store import Store
 from app.views.format import brief, quantity_text
-from app.views.names import channel_name
+from app.views.names import channel_name, channel_text
 from app.views.palette import plain
+from app.views.state_text import state_rows, unknown_text
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text
 
 _PACE_MS = 500
 _RATE_SPAN_S = 5.0
 _STATE_ROLES = {"attached": "ok", "lost": "bad", "connecting": "dim", "detached": "dim"}
-_FACTS = ("State", "Board", "Memory", "Bandwidth", "Governor", "Samples")
+_FACTS = ("State", "Board", "Memory", "Bandwidth", "Samples")
 
 
 class BoardPanel(QWidget):
@@ -35,6 +37,7 @@ class BoardPanel(QWidget):
         self._facts["State"] = label("", "secondary", wrap=True)
         self._values: dict[str, ElidedLabel] = {}
         self._shown: Sequence[object] = ()
+        self._shown_state: object = None
         self._reconnect = QPushButton(plain(reconnect))
         self._reconnect.setObjectName("reconnect.button")
         self._reconnect.setAccessibleName("Reconnect the board now")
@@ -59,6 +62,13 @@ class BoardPanel(QWidget):
         self._sensors.setHorizontalSpacing(10)
         self._sensors.setVerticalSpacing(3)
         self._sensors.setColumnStretch(1, 1)
+        self._board_state = QGridLayout()
+        self._board_state.setHorizontalSpacing(10)
+        self._board_state.setVerticalSpacing(3)
+        self._board_state.setColumnStretch(1, 1)
+        self._state_heading = label("State of the board", "heading")
+        self._unknown = label("", "dim", wrap=True)
+        self._unknown.setObjectName("board.unknown")
         page = QWidget()
         page.setObjectName("page")
         inside = QVBoxLayout(page)
@@ -66,6 +76,9 @@ class BoardPanel(QWidget):
         inside.setSpacing(6)
         inside.addLayout(grid)
         inside.addLayout(row(self._reconnect, 1))
+        inside.addWidget(self._state_heading)
+        inside.addLayout(self._board_state)
+        inside.addWidget(self._unknown)
         inside.addWidget(label("Sensors", "heading"))
         inside.addLayout(self._sensors)
         inside.addStretch(1)
@@ -94,10 +107,10 @@ class BoardPanel(QWidget):
             "Board": _board_text(board),
             "Memory": quantity_text(float(board["memory_byte"]), "byte") if "memory_byte" in board else "not known",
             "Bandwidth": self._bandwidth(),
-            "Governor": board.get("governor", "not readable on this machine") if board else "not known",
         }
         for name, text in facts.items():
             set_text(self._facts[name], str(text))
+        self._show_board_state(hello.get("state", {}))
         self._reconnect.setVisible(link.state in ("lost", "detached"))
         if link.channels != self._shown:
             self._show_channels()
@@ -110,6 +123,31 @@ class BoardPanel(QWidget):
         word = "measured, read" if source.startswith("measured") else "assumed, not measured yet"
         return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"
 
+    def _show_board_state(self, state: Mapping[str, Any]) -> None:
+        """Show each entry in a row, and below it, in a colour of its own, what would spoil a measurement."""
+        rows = state_rows(state)
+        unknown, reasons = unknown_text(state)
+        if (rows, unknown) == self._shown_state:
+            return
+        self._shown_state = (rows, unknown)
+        clear(self._board_state)
+        at = 0
+        for name, text, warning in rows:
+            value = label(text, "secondary", wrap=True)
+            value.setAccessibleName(name)
+            self._board_state.addWidget(label(name, "dim"), at, 0, Qt.AlignmentFlag.AlignTop)
+            self._board_state.addWidget(value, at, 1)
+            at += 1
+            if warning:
+                said = label(f"Warning: {warning}.", "bad", wrap=True)
+                said.setAccessibleName(f"Warning about {name}")
+                self._board_state.addWidget(said, at, 0, 1, 2)
+                at += 1
+        set_text(self._unknown, unknown)
+        self._unknown.setToolTip(reasons)
+        self._unknown.setVisible(bool(unknown))
+        self._state_heading.setVisible(bool(rows or unknown))
+
     def _show_channels(self) -> None:
         clear(self._sensors)
         self._shown = self._store.link.channels
@@ -119,7 +157,7 @@ class BoardPanel(QWidget):
             name = label(
                 f"{words}: {brief(channel.absent)}" if channel.absent else words, "dim", wrap=bool(channel.absent)
             )
-            name.setToolTip("\n".join(part for part in (channel.key, channel.source, channel.absent) if part))
+            name.setToolTip(channel_text(channel))
             if channel.absent:
                 self._sensors.addWidget(name, i, 0, 1, 2)
                 continue

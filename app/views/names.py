@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from app.views.format import quantity_text
 from core.spec import Catalogue
 
 _SHORT = {"builtin": "Trilemma's own", "rkllm_npu": "rkllm, Rockchip NPU", "qnn_npu": "QNN, Qualcomm NPU"}
@@ -13,8 +15,18 @@ _CHANNELS = {
     "cpu.load_1min": "Load, 1 min",
     "memory.available_byte": "Memory available",
 }
-_QUANTITIES = {"power_w": "power", "temp_c": "temperature", "clock_hz": "clock"}
-_CAPITALS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "soc": "SoC"}
+_QUANTITIES = {
+    "power_w": "power",
+    "temp_c": "temperature",
+    "max_temp_c": "highest temperature",
+    "clock_hz": "clock",
+    "busy_frac": "busy",
+    "voltage_v": "voltage",
+    "current_a": "current",
+    "used_byte": "used",
+    "total_byte": "size",
+}
+_CAPITALS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "soc": "SoC", "ram": "RAM", "dram": "DRAM", "emc": "EMC"}
 
 
 def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
@@ -40,7 +52,27 @@ def channel_name(key: str) -> str:
     subject, _, quantity = key.rpartition(".")
     if quantity not in _QUANTITIES:
         return key
+    subject = subject.removeprefix("tegrastats.").removeprefix("ina3221.")
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", subject.replace(".", " ").replace("_", " ")).split()
     words = [_CAPITALS.get(word, word) for word in words]
     text = " ".join([*words, _QUANTITIES[quantity]])
     return text[0].upper() + text[1:]
+
+
+def channel_text(channel: Any) -> str:
+    """Return what is known of a channel of the link, a line each: key, source, cover, period and error, or why not."""
+    period = channel.native_period_s
+    return "\n".join(
+        part
+        for part in (
+            channel.key,
+            channel.source,
+            channel.covers,
+            "" if period is None else f"a new value every {quantity_text(period, 's')}",
+            "" if channel.error is None else f"in steps of {quantity_text(channel.error, channel.unit)}",
+            f"counted in {channel.part_of} already" if channel.part_of else "",
+            channel.note,
+            channel.absent,
+        )
+        if part
+    )
