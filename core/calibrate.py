@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from core import robust
+from core import conformal, robust
 from core.crosscheck import CrossCheck, leave_one_out, published_shape
 from core.design import choose
 from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows, energy_fit
-from core.parameters import Physical, extended, physical_parameters, prior, ratio_names
-from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
+from core.parameters import Physical, extended, physical_parameters, prior, ratio_names, same_model
+from core.spec import Catalogue, Estimate, Guard, OperatingPoint, Posterior, Provenance, Setting
 from core.units import Z90
 
 Floats = NDArray[np.float64]
@@ -120,7 +120,7 @@ def calibrate(
     touched = physical_parameters(
         [m.point for m in points], with_ttft=posterior.n_ttft > 0, with_accuracy=posterior.n_quality > 0
     )
-    checks = leave_one_out(rows, timed, fitted.mean) if check else {}
+    posterior, checks = _guarded(posterior, rows, timed, points, catalogue, check=check)
     return Calibration(
         tuple(points),
         posterior,
@@ -229,6 +229,40 @@ def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogu
     return replace(
         known, log_mean=mean, energy_log_sd=scatter, power_covers=rail, n_energy=len(same), idle_power_w=idle
     )
+
+
+def _guarded(
+    posterior: Posterior,
+    rows: Rows,
+    before: Posterior,
+    points: Sequence[MeasuredPoint],
+    catalogue: Catalogue,
+    *,
+    check: bool,
+) -> tuple[Posterior, dict[int, CrossCheck]]:
+    """Guard the intervals by published boards and, where asked to check, by the board's own points left out."""
+    model = np.array([same_model(points[i].point.model) for i in rows.owner], dtype=str)
+    of_other = conformal.bucket(len(np.unique(model)))
+    published = {
+        (kind, of): conformal.population(catalogue.held_out, posterior.runtime, quantity, of)
+        for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s"))
+        for of in (conformal.SEEN, of_other)
+    }
+    start = posterior.log_mean[: len(before.names)]
+    by_kind = {kind: published[kind, conformal.SEEN] for kind in (DECODE, TTFT)}
+    checks = leave_one_out(rows, before, start, published=by_kind) if check else {}
+    several = check and len(np.unique(model)) > 1
+    others = leave_one_out(rows, before, start, model) if several else checks
+
+    def factor(kind: int, of: str, found: dict[int, CrossCheck]) -> float:
+        return conformal.factor(published[kind, of], found[kind].score if kind in found else np.zeros(0))
+
+    guard = Guard(
+        *(factor(kind, conformal.SEEN, checks) for kind in (DECODE, TTFT)),
+        *(factor(kind, of_other, others) for kind in (DECODE, TTFT)),
+    )
+    own = checks[DECODE].score.tolist() if DECODE in checks else []
+    return replace(posterior, guard=guard, guard_basis=conformal.sentence(guard, own)), checks
 
 
 def _condition_number(before: Posterior, posterior: Posterior) -> float:

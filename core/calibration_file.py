@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from core.latency import PARAMETERS
-from core.spec import Posterior
+from core.spec import Guard, Posterior
 
 FOLDER = "calibrations"
 _DIGITS = 7  # significant, of means and covariances
@@ -25,11 +25,12 @@ def document(posterior: Posterior, about: Mapping[str, Any]) -> dict[str, Any]:
 
     The covariance is stored as the rows of its lower triangle.
     """
-    plain = {
+    plain: dict[str, Any] = {
         field.name: getattr(posterior, field.name)
         for field in fields(posterior)
-        if field.name not in ("names", "log_mean", "log_cov")
+        if field.name not in ("names", "log_mean", "log_cov", "guard", "guard_basis")
     }
+    plain["guard"] = {name: _rounded(x) for name, x in asdict(posterior.guard).items()}
     triangle = [[_rounded(x) for x in row[: i + 1]] for i, row in enumerate(posterior.log_cov)]
     return {
         **about,
@@ -71,7 +72,9 @@ def posterior_from(where: str, found: Any) -> Posterior:
         **{name: _taken(where, found, name, str) for name in _TEXTS},
         **{name: _taken(where, found, name, int) for name in _COUNTS},
     }
-    return Posterior(names=names, log_mean=np.array(mean, dtype=float), log_cov=cov, **given)
+    told = _taken(where, found, "guard", dict)
+    guard = Guard(*(float(_taken(f"{where}: guard", told, field.name, (int, float))) for field in fields(Guard)))
+    return Posterior(guard=guard, names=names, log_mean=np.array(mean, dtype=float), log_cov=cov, **given)
 
 
 def _taken(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:

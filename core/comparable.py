@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,12 @@ UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
 UNTIED_EMBEDDING_FRAC = 0.05  # of the parameters, where only a total is stated (median of the catalogue's models)
 UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
+COMPILED_CONTEXT = frozenset({"qnn_npu"})
+"""Runtimes whose graphs are compiled for one context length and read all of it at every token."""
+
+KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of those graphs is of 8 bits
+
+PROMPT_CHUNK_TOKENS = 128.0  # of the prompt that such a graph takes at once (quic/ai-hub-models, all its models)
 UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
 UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
 PREFILL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 5.0, "gpu": 60.0, "npu": 50.0}
@@ -54,6 +61,7 @@ PREFILL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 5.0, "gpu": 60.0, "npu": 50.0
 PREFILL_OP_LOG_SD = 1.0
 ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
 FP16_BYTE = 2
+ESTIMATED = "estimate"  # of `weight_basis`: parameters times nominal bits, without scales
 DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
 
 
@@ -149,17 +157,19 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         outside = f"{bits:.3g} bits a weight; the cost of unpacking under {LEAST_BIT:g} is not known"
     elif threads < most_threads:
         outside = f"{threads:g} of {most_threads:g} threads; the equations are of all"
+    runtime = _runtime_key(row, made.catalogue)
     point = OperatingPoint(
         board=board,
-        runtime=_runtime_key(row, made.catalogue),
+        runtime=runtime,
         power_mode=mode,
         model=model,
         weights=weights,
-        kv=made.kv_of(row),
+        kv=made.kv_of(row, runtime),
         bandwidth_byte_s=made.own_bandwidth(row, board, mode),
     )
+    row = _without_unknown_prompt(row)
     prompt = row.number.get("prompt_tokens") or UNKNOWN_TOKENS
-    pruned = {name: row.text[name] for name in ("policy", "layout") if row.text.get(name)}
+    pruned: dict[str, Any] = {name: row.text[name] for name in ("policy", "layout") if row.text.get(name)}
     if pruned.get("policy", POLICIES[0]) not in POLICIES or pruned.get("layout", LAYOUTS[0]) not in LAYOUTS:
         return f"prunes by {pruned}, expected a policy of {', '.join(POLICIES)} and a layout of {', '.join(LAYOUTS)}"
     point = replace(point, alpha=row.number.get("alpha", 0.0), **pruned)
@@ -167,7 +177,7 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         row,
         _group(row),
         row.text["quant"],
-        replace(point, context_tokens=_context_tokens(row)),
+        replace(point, context_tokens=_graph_tokens(row) if runtime in COMPILED_CONTEXT else _context_tokens(row)),
         replace(point, context_tokens=max(prompt, 1.0)),
         made.bandwidth_stated[board, mode],
         made.compute_stated[board, mode],
@@ -189,6 +199,28 @@ def _context_tokens(row: PublishedRow) -> float:
     prompt = row.number.get("prompt_tokens")
     tokens = prompt + row.number.get("gen_tokens", UNKNOWN_TOKENS) / 2.0 if prompt else UNKNOWN_TOKENS
     return max(row.number.get("context_tokens", tokens), 1.0)
+
+
+def _graph_tokens(row: PublishedRow) -> float:
+    """Return the context that a compiled graph reads at every token: its limit, however little of it is filled.
+
+    The time to first token of a full context is a whole number of runs of the graph that takes a chunk of the prompt.
+    """
+    n_chunks = row.number.get("ttft_full_context_ms", 0.0) / row.number.get("ttft_ms", np.inf)
+    timed = PROMPT_CHUNK_TOKENS * round(n_chunks) if n_chunks > 1.5 else 0.0
+    return timed or row.number.get("context_limit_tokens") or _context_tokens(row)
+
+
+def _without_unknown_prompt(row: PublishedRow) -> PublishedRow:
+    """Leave out a time to first token that the row itself shows to be of the full context, of unstated length."""
+    ttft, full = row.number.get("ttft_ms"), row.number.get("ttft_full_context_ms")
+    if ttft is None or full is None or full > 1.5 * ttft or "prompt_tokens" in row.number:
+        return row
+    number = {name: value for name, value in row.number.items() if name not in ("ttft_ms", "prefill_tok_s")}
+    limit = row.number.get("context_limit_tokens")
+    if limit:
+        number |= {"ttft_ms": ttft, "prompt_tokens": limit}
+    return replace(row, number=number)
 
 
 def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float | None:
@@ -213,6 +245,8 @@ def streamed_byte(row: PublishedRow, known: ModelShape | None = None) -> float |
     The row's own figure where it also states the parameters read; else that share of the whole that the parameters
     read are of all, since what is stated then counts the input embedding and idle experts.
     """
+    if known is not None and row.text.get("weight_basis", "").startswith(ESTIMATED):
+        return None
     stated = row.number.get("weight_stream_bytes")
     if stated is not None and "params_streamed_b" in row.number:
         return stated
@@ -271,6 +305,7 @@ class _Entries:
         self.formats = dict[str, WeightFormat]()
         self.bandwidth_stated = dict[tuple[str, str], bool]()
         self.compute_stated = dict[tuple[str, str], bool]()
+        self._by_name = {_plain_name(model.name): model for model in catalogue.models.values()}
 
     def board_of(self, row: PublishedRow) -> tuple[str, str]:
         """Return the keys of the row's board and power mode."""
@@ -307,14 +342,14 @@ class _Entries:
         theirs = self.boards[board].power_modes[mode].bandwidth_byte_s
         return given if given is not None and abs(given / theirs - 1.0) > 0.01 else None
 
-    def kv_of(self, row: PublishedRow) -> str:
-        """Return the key of the KV format."""
-        name = row.text["kv_quant"].lower()
+    def kv_of(self, row: PublishedRow, runtime: str) -> str:
+        """Return the key of the KV format; 16 bit where neither the row nor the runtime tells."""
+        name = row.text["kv_quant"].lower() or KV_OF_RUNTIME.get(runtime, "")
         return name if name in self.catalogue.kv_formats else FORMAT_WORDS.get(name, "bf16")
 
     def weights_of(self, row: PublishedRow) -> tuple[str, str, float] | str:
         """Return the keys of model and weight format and the bits per weight, or why they are not known."""
-        known = self.catalogue.models.get(row.text["model_key"])
+        known = self.catalogue.models.get(row.text["model_key"]) or self._by_name.get(_plain_name(row.text["model"]))
         params, byte = streamed_params(row, known), streamed_byte(row, known)
         if known is None and params is None:
             return f"the model {row.text['model']} is not in the catalogue and its parameters are not stated"
@@ -348,9 +383,10 @@ class _Entries:
         return key
 
 
-def same_model(key: str) -> str:
-    """Return the key of the model that a row's model is a file of."""
-    return key.partition("~")[0]
+def _plain_name(name: str) -> str:
+    """Return a model's name without punctuation, a parameter count in brackets, and words for the kind of tuning."""
+    words = re.findall(r"[a-z0-9.]+", re.sub(r"\(.*?\)", "", name.lower()))
+    return "".join(word for word in words if word not in ("instruct", "chat", "it", "base", "hf"))
 
 
 def _mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:

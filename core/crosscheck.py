@@ -5,12 +5,14 @@ The published formula's shape is checked on the same points, so that both errors
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core import robust
+from core import conformal, robust
 from core.measured import DECODE, TTFT, Rows
 from core.spec import Posterior
 from core.units import Z90
@@ -27,11 +29,18 @@ class CrossCheck:
     error_frac: Floats  # predicted over measured minus one
     median_error_frac: float
     p90_error_frac: float
-    coverage_frac: float  # share of the points inside their 90 % interval
+    coverage_frac: float  # share of the points inside their 90 % interval, as the other points guard it
     r2: float  # says little: reported last
+    score: Floats  # error in logarithms over the log-sd of its prediction, see `core.conformal`
 
 
-def leave_one_out(rows: Rows, before: Posterior, start: Floats) -> dict[int, CrossCheck]:
+def leave_one_out(
+    rows: Rows,
+    before: Posterior,
+    start: Floats,
+    group: NDArray[Any] | None = None,
+    published: Mapping[int, Floats] | None = None,
+) -> dict[int, CrossCheck]:
     """Refit without each operating point and predict it.
 
     Parameters
@@ -41,15 +50,21 @@ def leave_one_out(rows: Rows, before: Posterior, start: Floats) -> dict[int, Cro
         The prior of every refit.
     start : array (p,)
         Where the refits begin: the fit to all rows.
+    group : array (n,), optional
+        What leaves together, such as a model's rows; the operating points when missing.
+    published : mapping, optional
+        Scores of published boards by kind of observation, which guard the intervals beside the other points' own;
+        nominal ones when missing.
 
     Returns
     -------
     dict
         By kind of observation; a kind with fewer than three rows is not in it.
     """
+    group = rows.group if group is None else group
     predicted, log_sd = np.full((2, len(rows.owner)), np.nan)
-    for group in np.unique(rows.group):
-        out = rows.group == group
+    for one in np.unique(group):
+        out = group == one
         refit = rows.without(out).fit(before, start)
         there, jacobian = rows.model(refit.mean)
         variance = np.sum(jacobian @ refit.cov * jacobian, axis=1) + np.square(rows.observed.noise_sd)
@@ -57,7 +72,7 @@ def leave_one_out(rows: Rows, before: Posterior, start: Floats) -> dict[int, Cro
         predicted[out], log_sd[out] = there[out], np.sqrt(variance[out])
     measured, kind = rows.observed.value, rows.observed.kind
     return {
-        k: _summed_up(measured[kind == k], predicted[kind == k], log_sd[kind == k])
+        k: _summed_up(measured[kind == k], predicted[kind == k], log_sd[kind == k], (published or {}).get(k))
         for k in (DECODE, TTFT)
         if np.sum(kind == k) >= FEWEST
     }
@@ -84,8 +99,9 @@ def published_shape(rows: Rows) -> CrossCheck | None:
     return _summed_up(measured, predicted, log_sd)
 
 
-def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
+def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats, published: Floats | None = None) -> CrossCheck:
     """Compare predictions of left-out measurements with them; all in logarithms."""
+    score = np.abs(predicted - measured) / log_sd
     error, seconds = np.expm1(predicted - measured), np.exp(measured)
     lost = np.sum(np.square(np.exp(predicted) - seconds))
     spread = np.sum(np.square(seconds - seconds.mean()))
@@ -94,6 +110,7 @@ def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossChec
         error,
         float(np.median(np.abs(error))),
         float(np.quantile(np.abs(error), 0.9)),
-        float(np.mean(np.abs(predicted - measured) <= Z90 * log_sd)),
+        float(np.mean(conformal.inside_others(np.array(conformal.NOMINAL) if published is None else published, score))),
         float(1.0 - lost / spread) if spread > 0 else float("nan"),
+        score,
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core import calibration_file
 from core.gguf_header import Header, read_header, readable
-from core.spec import Board, Catalogue, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
+from core.spec import Board, Catalogue, HeldOut, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
 from core.toml_table import Table, parse, resource_tables
 
 _KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "beta")
@@ -45,7 +45,25 @@ def load_catalogue() -> Catalogue:
     for board, runtime, mode in published:
         if board not in boards or runtime not in runtimes or mode not in boards[board].power_modes:
             raise ValueError(f"calibrations: got {board}, {runtime}, {mode}, expected keys of the catalogue")
-    return Catalogue(boards, models, runtimes, weights, kv, published)
+    return Catalogue(boards, models, runtimes, weights, kv, published, _held_out(runtimes))
+
+
+def _held_out(runtimes: Mapping[str, Runtime]) -> HeldOut:
+    """Read how far published boards were from predictions made without their rows."""
+    name = "held_out.toml"
+    table = Table(name, parse(name, files("resources").joinpath(name).read_text("utf-8")))
+    spoken_of = frozenset(table.texts("runtimes"))
+    for key in spoken_of - runtimes.keys():
+        table.fail("runtimes", key, "a runtime of the catalogue")
+    table.text("source")
+    scores = {
+        quantity: {of: one.numbers_of(of, 0.0, 1000.0) for of in list(one.left)} for quantity, one in table.tables()
+    }
+    for quantity, by_bucket in scores.items():
+        for of, quantiles in by_bucket.items():
+            if list(quantiles) != sorted(quantiles):
+                table.fail(f"{quantity}.{of}", quantiles, "ascending quantiles")
+    return HeldOut(spoken_of, scores)
 
 
 def _weight_format(key: str, table: Table) -> WeightFormat:
@@ -180,13 +198,31 @@ def _runtime(key: str, table: Table) -> Runtime:
         format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
         format_eta=formats,
         model_log_sd=table.number("model_log_sd", 0.0, 3.0, default=0.12),
+        model_factor=_factors(table, "model_factor"),
+        prompt_log_sd=table.number("prompt_log_sd", 0.0, 3.0, default=0.0),
+        prompt_factor=_factors(table, "prompt_factor"),
         size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
         repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
+        prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
         knobs=tuple(knobs),
         sources=sources,
     )
     sources.update(table.close())
     return made
+
+
+def _factors(table: Table, name: str) -> dict[str, Prior]:
+    """Read factors of models, ``key = [median, log_sd]``, keys of the catalogue or of a published table."""
+    factors = table.table(name, {})
+    if factors.left:
+        table.numbers.append(name)
+    found = {}
+    for key in list(factors.left):
+        pair = factors.take(key, list, "a median and the standard deviation of its logarithm")
+        if len(pair) != 2 or not all(isinstance(x, (int, float)) and 0.0 < x < 20.0 for x in pair):
+            factors.fail(key, pair, "a median and the standard deviation of its logarithm, both above 0 and under 20")
+        found[key] = Prior(float(pair[0]), float(pair[1]))
+    return found
 
 
 def _prior(name: str, table: Table, low: float, high: float, sources: dict[str, str]) -> Prior:

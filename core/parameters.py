@@ -19,8 +19,12 @@ from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
 COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
+RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: few runtimes have fast kernels for them
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
-HEAVY_TAILED = ("model.", "prompt.")  # a few models fit no board's parameters, and must not bend them
+DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
+"""How the names of a model's factors on decode time and on time to first token begin."""
+
+HEAVY_TAILED = (*FACTORS, "recurrent_prompt")  # a few models fit no board's parameters, and must not bend them
 
 N_LOADINGS = len(PARAMETERS) + 2  # rows of `loadings`
 
@@ -60,16 +64,26 @@ def prior(at: Setting) -> Posterior:
 def ratio_names(at: Setting) -> dict[str, float | Prior]:
     """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
+    model = same_model(at.model.key)
+    hybrid = {"recurrent_prompt": RECURRENT_LOG_SD} if at.model.n_caching_layers < at.model.n_layers else {}
     of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
         f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
         f"kappa.{at.kv.key}": KV_FORMAT_LOG_SD,
         f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
-        f"model.{at.model.key}": at.runtime.model_log_sd,
-        f"prompt.{at.model.key}": at.runtime.model_log_sd,
+        f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(model, at.runtime.model_log_sd),
+        f"{PROMPT_FACTOR}{model}": at.runtime.prompt_factor.get(
+            model, at.runtime.prompt_log_sd or at.runtime.model_log_sd
+        ),
+        **hybrid,
         **of_layer,
         **shared,
     }
+
+
+def same_model(key: str) -> str:
+    """Return the key of the model that a key means: what follows a "~" tells apart files of different size."""
+    return key.partition("~")[0]
 
 
 def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Posterior:
@@ -108,6 +122,7 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDAr
         Rows: `core.latency.PARAMETERS`, then the factors on the decode time and on the time to first token. Elements
         are 0 or 1, but for those of "size.".
     """
+    hybrid = ("recurrent_prompt",) if at.model.n_caching_layers < at.model.n_layers else ()
     rows = (
         ("eta", f"eta.{point.weights}"),
         ("kappa", f"kappa.{point.kv}", f"eta.{point.weights}"),
@@ -116,8 +131,8 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDAr
         ("t_token_s",),
         ("eta_compute", f"eta_compute.{point.weights}"),
         ("t_layer_prefill_s",),
-        (f"model.{point.model}",),
-        (f"prompt.{point.model}",),
+        (f"model.{same_model(point.model)}",),
+        (f"prompt.{same_model(point.model)}", *hybrid),
     )
     loading = np.array([[float(name in row) for name in names] for row in rows])
     if _SIZE_NAMES[0] in names:
@@ -158,7 +173,7 @@ def physical_parameters(
 ) -> tuple[Physical, ...]:
     """Return the parameters that these points depend on."""
     weights, caches, models = (
-        sorted({getattr(point, field) for point in points}) for field in ("weights", "kv", "model")
+        sorted({same_model(getattr(point, field)) for point in points}) for field in ("weights", "kv", "model")
     )
     found = [
         Physical(f"eta.{w}", ("eta", f"eta.{w}"), f"effective bandwidth of {w} weights", "byte/s", of_bandwidth=True)

@@ -16,8 +16,8 @@ Trilemma models, M10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from core.comparable import ComparedRow
 from core.measured import MeasuredPoint, Rows
-from core.parameters import extended, prior, ratio_names
+from core.model_factors import MODEL_LOG_SD, Factor, Key, expected, scatter
+from core.parameters import DECODE_FACTOR, FACTORS, PROMPT_FACTOR, extended, prior, ratio_names
 from core.spec import Catalogue, Posterior, Prior, Runtime
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,6 @@ LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.6])  # boards are few: never 
 N_ROUNDS = 8
 MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
 
-MODEL_LOG_SD = 0.16  # [prior] between models on one board: 0.12 to 0.15 (Trilemma models, M10), and no less if in doubt
 SIZE_LOG_SD = 0.10  # [prior] of what models of similar size share
 REPEAT_LOG_SD = 0.04  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
 
@@ -64,6 +64,8 @@ class Population:
     board_sd: Floats
     n_groups: int
     n_rows: int
+    model_log_sd: Mapping[Key, float] = field(default_factory=dict)  # by runtime and kind of factor
+    factors: Mapping[Key, Mapping[str, Prior]] = field(default_factory=dict)  # then by model
 
     def applied(self, runtime: Runtime) -> Runtime:
         """Return the runtime with these priors; one without rows takes those of its class."""
@@ -73,7 +75,10 @@ class Population:
             for name, centre, sd in zip(LEARNED, mean, self.board_sd, strict=True)
         }
         scatter: dict[str, Any] = {
-            "model_log_sd": MODEL_LOG_SD,
+            "model_log_sd": self.model_log_sd.get((runtime.key, DECODE_FACTOR), MODEL_LOG_SD),
+            "prompt_log_sd": self.model_log_sd.get((runtime.key, PROMPT_FACTOR), MODEL_LOG_SD),
+            "model_factor": self.factors.get((runtime.key, DECODE_FACTOR), {}),
+            "prompt_factor": self.factors.get((runtime.key, PROMPT_FACTOR), {}),
             "size_log_sd": SIZE_LOG_SD,
             "repeat_log_sd": REPEAT_LOG_SD,
         }
@@ -121,14 +126,27 @@ class _Group:
     theta: Floats | None = None
     mean: Floats | None = None
     variance: Floats | None = None
+    cov: Floats | None = None
 
-    def fit(self, centre: Floats, board_sd: Floats) -> None:
+    def fit(self, centre: Floats, board_sd: Floats, model_log_sd: Mapping[Key, float]) -> None:
         index = [self.before.names.index(name) for name in LEARNED]
         mean, cov = self.before.log_mean.copy(), self.before.log_cov.copy()
         mean[index] = centre
         cov[index, index] = np.square(board_sd) + self.guessed
+        for kind in FACTORS:
+            mine = [i for i, name in enumerate(self.before.names) if name.startswith(kind)]
+            cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2
         found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
         self.theta, self.mean, self.variance = found.mean, found.mean[index], np.diag(found.cov)[index]
+        self.cov = found.cov
+
+    def factors(self) -> Iterator[Factor]:
+        """Return what the rows made of the models' factors."""
+        for i, name in enumerate(self.before.names):
+            kind = next((kind for kind in FACTORS if name.startswith(kind)), "")
+            if kind and self.theta is not None and self.cov is not None:
+                model = name.removeprefix(kind)
+                yield Factor(self.runtime, self.board, kind, model, float(self.theta[i]), float(self.cov[i, i]))
 
 
 class Learner:
@@ -145,7 +163,15 @@ class Learner:
     def __init__(self, rows: Sequence[ComparedRow], catalogue: Catalogue) -> None:
         usable = [row for row in rows if row.bandwidth_stated and not row.outside and row.row.decode_s is not None]
         runtimes = {
-            key: replace(one, model_log_sd=MODEL_LOG_SD, size_log_sd=0.0, repeat_log_sd=REPEAT_LOG_SD)
+            key: replace(
+                one,
+                model_log_sd=MODEL_LOG_SD,
+                model_factor={},
+                prompt_log_sd=MODEL_LOG_SD,
+                prompt_factor={},
+                size_log_sd=0.0,
+                repeat_log_sd=REPEAT_LOG_SD,
+            )
             for key, one in catalogue.runtimes.items()
         }
         catalogue = replace(catalogue, runtimes=runtimes)
@@ -161,13 +187,20 @@ class Learner:
         groups = [group for group in self._groups if group.board != without_board]
         means = dict.fromkeys(sorted({group.runtime for group in groups}), PRIOR)
         classes = dict.fromkeys(sorted({class_of(key) for key in means}), PRIOR)
-        board_sd = FIRST_BOARD_SD
+        board_sd, model_log_sd = FIRST_BOARD_SD, dict[Key, float]()
+        factors = dict[Key, dict[str, Prior]]()
         for _ in range(N_ROUNDS if groups else 0):
             for group in groups:
-                group.fit(means[group.runtime], board_sd)
+                group.fit(means[group.runtime], board_sd, model_log_sd)
             means, classes = _averaged(groups, means, classes, board_sd)
             board_sd = _spread(groups, means)
-        return Population(means, classes, board_sd, len(groups), sum(group.n_rows for group in groups))
+            found = [factor for group in groups for factor in group.factors()]
+            factors = expected(
+                found, {key: model_log_sd.get(key, MODEL_LOG_SD) for key in scatter(found, model_log_sd)}
+            )
+            model_log_sd = scatter(found, model_log_sd)
+        n_rows = sum(group.n_rows for group in groups)
+        return Population(means, classes, board_sd, len(groups), n_rows, model_log_sd, factors)
 
 
 def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from core import conformal
 from core.calibrate import calibrate
 from core.calibration_file import without
-from core.comparable import ComparedRow, Comparison, same_model
+from core.comparable import ComparedRow, Comparison
 from core.measured import MeasuredPoint
+from core.parameters import same_model
 from core.population import thinned
 from core.scores import Judged, Score
-from core.spec import Catalogue, Posterior
+from core.spec import Catalogue, Guard, Posterior
 from core.splits import Collected, Times
 
 FEWEST_ROWS, FEWEST_MODELS = 4, 2
@@ -79,7 +83,9 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
             points.append(MeasuredPoint(row.prompt, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
     n_models = len({same_model(row.decode.model) for row in rows})
     posterior = calibrate(points, extended, check=False).posterior
-    score = _left_out(rows, extended)
+    left_out = _left_out(rows, extended)
+    score = Score.of(left_out["decode_s"], [same_model(row.decode.model) for row in rows])
+    posterior = replace(posterior, guard=_guard(posterior, n_models, left_out, extended))
     error = f"; a model left out is predicted to {100 * score.median_error_frac:.0f} %" if score else ""
     basis = f"{len(rows)} published rows of {n_models} models{error}"
     sources = tuple(sorted({row.row.extra.get("source_repo", "") for row in rows} - {""}))
@@ -87,11 +93,24 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
     return PublishedFit(replace(kept, basis=basis), len(rows), n_models, score, sources)
 
 
-def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> Score | None:
+def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> dict[str, Judged]:
+    """Return the predictions of each model from the others, by quantity, with the model's own intervals."""
     found = Collected()
     Times(rows, range(len(rows)), catalogue).judge(found)
-    judged = Judged.joined(found.parts.get(("decode_s", "leave_one_model_out"), []))
-    return Score.of(judged, [same_model(row.decode.model) for row in rows])
+    return {q: Judged.joined(found.parts.get((q, "leave_one_model_out"), [])) for q in ("decode_s", "ttft_s")}
+
+
+def _guard(posterior: Posterior, n_models: int, left_out: Mapping[str, Judged], catalogue: Catalogue) -> Guard:
+    """Return the guard of models of the fit, which other boards give, and that of others, with its own rows' say."""
+    of_seen, of_other = dict[str, float](), dict[str, float]()
+    for quantity, judged in left_out.items():
+        seen, other = (
+            conformal.population(catalogue.held_out, posterior.runtime, quantity, of)
+            for of in (conformal.SEEN, conformal.bucket(n_models))
+        )
+        of_seen[quantity] = conformal.factor(seen, np.zeros(0))
+        of_other[quantity] = conformal.factor(other, np.abs(judged.log_error) / judged.log_sd)
+    return Guard(of_seen["decode_s"], of_seen["ttft_s"], of_other["decode_s"], of_other["ttft_s"])
 
 
 def _in_catalogue(name: str, catalogue: Catalogue) -> bool:

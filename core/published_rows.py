@@ -47,11 +47,16 @@ COLUMNS: Mapping[str, Column] = {
     "bits_per_weight": Column("bits of a weight with scales", unit=1.0, low=0.5, high=40.0),
     "weight_bytes": Column("size of the weights", unit=1.0, low=1e5, high=1e14),
     "weight_stream_bytes": Column("bytes of weights read per token", unit=1.0, low=1e5, high=1e14),
+    "weight_basis": Column(
+        "where those bytes come from; estimates by a model's name give way to the catalogue's shape"
+    ),
     "kv_bytes_per_token": Column("bytes of KV cache of one token in 16 bit", unit=1.0, high=1e9),
     "kv_quant": Column("format of the KV cache; 16 bit where absent"),
     "context_tokens": Column("mean context while decoding", unit=1.0, high=1e7),
     "prompt_tokens": Column("tokens of the prompt", unit=1.0, high=1e7),
     "gen_tokens": Column("tokens generated", unit=1.0, high=1e7),
+    "context_limit_tokens": Column("context that the runtime was set up for", unit=1.0, low=1.0, high=1e8),
+    "ttft_full_context_ms": Column("time to the first token of a prompt that fills it", unit=1e-3, low=1e-3, high=1e9),
     "alpha": Column("share of cached tokens pruned; 0 where absent", unit=1.0, high=0.999),
     "policy": Column("which tokens pruning keeps: sinks_recent, key_norm or attention_mass"),
     "layout": Column("how the kept tokens lie: compacted, paged or masked"),

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import accuracy, latency, power, traffic
-from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names
+from core import accuracy, conformal, latency, power, traffic
+from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
 from core.spec import (
     Absent,
     Array,
     Catalogue,
     Estimate,
+    Guard,
     OperatingPoint,
     Output,
     Posterior,
@@ -53,11 +54,16 @@ def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) ->
 
 
 def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.PrefillCosts:
-    """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth."""
+    """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth.
+
+    A runtime that takes a prompt in chunks goes through the layers, and reads the weights, once a chunk.
+    """
+    chunk = at.runtime.prompt_chunk_tokens
+    n_chunks = np.ceil(np.asarray(point.context_tokens) / chunk) if chunk else 1.0
     return latency.PrefillCosts(
         flop=traffic.prefill_flop(at.model, point.context_tokens),
-        weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
-        n_layers=at.model.n_layers,
+        weight_byte=n_chunks * traffic.weight_byte(at.model, at.weights, at.head),
+        n_layers=n_chunks * at.model.n_layers,
         bandwidth_byte_s=bandwidth_byte_s,
         compute_op_s=at.mode.compute_op_s or np.inf,
         beta=point.beta,
@@ -84,7 +90,16 @@ def knowledge(at: Setting, catalogue: Catalogue) -> Posterior:
         if other is not None:
             moved = transferred(other, mode, at.mode)
             return replace(moved, basis=f"{other.basis} in mode {mode.key}, moved to {at.mode.key}")
-    return prior(at)
+    return guarded_prior(at, catalogue)
+
+
+def guarded_prior(at: Setting, catalogue: Catalogue) -> Posterior:
+    """Return the runtime's prior, its intervals guarded by boards that it predicted without their rows."""
+    decode, ttft = (
+        conformal.factor(conformal.population(catalogue.held_out, at.runtime.key, quantity, "0"), np.zeros(0))
+        for quantity in ("decode_s", "ttft_s")
+    )
+    return replace(prior(at), guard=Guard(decode, ttft, decode, ttft))
 
 
 def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
@@ -117,7 +132,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.mode.key,
     ):
         posterior = knowledge(at, catalogue)
-    known = _Known.of(extended(posterior, ratio_names(at) | accuracy.ratios(point, at)), point, at)
+    known = _Known.of(posterior, point, at)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
     n = int(np.prod(shape))
@@ -154,17 +169,22 @@ class _Known:
     parameters: latency.LatencyParameters
     model_factor: float
     prompt_factor: float
+    decode_guard: float
+    ttft_guard: float
     decode_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on decode times, in logarithms
     ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
 
     @classmethod
     def of(cls, posterior: Posterior, point: OperatingPoint, at: Setting) -> _Known:
+        seen, guard = f"model.{same_model(at.model.key)}" in posterior.names, posterior.guard
+        guards = (guard.decode, guard.ttft) if seen else (guard.decode_other, guard.ttft_other)
+        posterior = extended(posterior, ratio_names(at) | accuracy.ratios(point, at))
         rows = loadings(posterior.names, point, at)
         *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
         cov = rows @ posterior.log_cov @ rows.T
         apart = [*range(len(medians)), len(medians) + 1]
         parameters = latency.LatencyParameters(*medians)
-        return cls(posterior, parameters, of_model, of_prompt, cov[:-1, :-1], cov[np.ix_(apart, apart)])
+        return cls(posterior, parameters, of_model, of_prompt, *guards, cov[:-1, :-1], cov[np.ix_(apart, apart)])
 
 
 def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
@@ -181,7 +201,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     costs = decode_costs(point, at, bandwidth)
     parts = latency.decode_parts(costs, known.parameters)
     variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
-    log_sd = np.sqrt(variance + known.posterior.decode_log_sd**2)
+    log_sd = known.decode_guard * np.sqrt(variance + known.posterior.decode_log_sd**2)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, log_sd)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
@@ -263,7 +283,8 @@ def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -
         return Absent(f"no source states the compute rate of {at.board.name}, and none was measured")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
     var = quadratic((*latency.prefill_log_gradient(parts), 1.0), known.ttft_log_cov) + known.posterior.ttft_log_sd**2
-    return _estimate(parts.total * known.prompt_factor, np.sqrt(var), _origin(known.posterior.n_ttft))
+    log_sd = known.ttft_guard * np.sqrt(var)
+    return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
 
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:

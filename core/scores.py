@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ class Judged:
     row: NDArray[np.intp]  # (n,), which row of the comparison
     log_error: Floats  # (n,)
     log_sd: Floats  # (n,)
+    own: Floats = field(default_factory=lambda: np.zeros(0))  # scores of the points that taught it, each left out
+    of: str = ""  # bucket of `core.conformal` that it belongs to; "" without a guard
 
     @classmethod
     def joined(cls, parts: Sequence[Judged]) -> Judged:
@@ -36,7 +39,7 @@ class Judged:
     def only(self, rows: Iterable[int]) -> Judged:
         """Return the predictions of these rows."""
         mine = np.isin(self.row, list(rows))
-        return Judged(self.row[mine], self.log_error[mine], self.log_sd[mine])
+        return Judged(self.row[mine], self.log_error[mine], self.log_sd[mine], self.own, self.of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Score:
     mean_error_frac: float
     p90_error_frac: float
     median_signed_frac: float  # > 0: predicted too high
-    coverage_frac: float | None  # share inside the 90 % interval
+    coverage_frac: float | None  # share inside the 90 % interval, a model counting once however many rows it has
     interval_ratio: float | None  # median of q95 / q05
 
     @classmethod
@@ -60,6 +63,8 @@ class Score:
         error = np.expm1(judged.log_error)
         sized = np.isfinite(judged.log_sd)
         inside = np.abs(judged.log_error[sized]) <= Z90 * judged.log_sd[sized]
+        of_model = Counter(models[i] for i in judged.row[sized])
+        weights = [1.0 / of_model[models[i]] for i in judged.row[sized]]
         return cls(
             n_rows=judged.row.size,
             n_models=len({models[i] for i in judged.row}),
@@ -67,14 +72,14 @@ class Score:
             mean_error_frac=float(np.mean(np.abs(error))),
             p90_error_frac=float(np.quantile(np.abs(error), 0.9)),
             median_signed_frac=float(np.median(error)),
-            coverage_frac=float(np.mean(inside)) if sized.any() else None,
+            coverage_frac=float(np.average(inside, weights=weights)) if sized.any() else None,
             interval_ratio=float(np.exp(2 * Z90 * np.median(judged.log_sd[sized]))) if sized.any() else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Scores of one way to predict over groups: every group counts once, but for the coverage, which is of rows."""
+    """Scores of one way to predict over groups: every group counts once, in the coverage every model of a group."""
 
     n_groups: int
     n_rows: int
@@ -91,7 +96,7 @@ class Summary:
         """Sum up the scores of groups; None if there are none."""
         if not scores:
             return None
-        covered = [(s.coverage_frac, s.n_rows, s.interval_ratio) for s in scores if s.coverage_frac is not None]
+        covered = [(s.coverage_frac, s.n_models, s.interval_ratio) for s in scores if s.coverage_frac is not None]
         return cls(
             n_groups=len(scores),
             n_rows=sum(s.n_rows for s in scores),

@@ -156,8 +156,14 @@ class Runtime:
     format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them
     format_eta: Mapping[str, Prior] = field(default_factory=dict)  # by weight format, where eta is known to differ
     model_log_sd: float = 0.12  # between models on one board: kernel coverage of an architecture
+    model_factor: Mapping[str, Prior] = field(
+        default_factory=dict
+    )  # on decode times, of models known from other boards
+    prompt_log_sd: float = 0.0  # between models' times to first token; 0 means as `model_log_sd`
+    prompt_factor: Mapping[str, Prior] = field(default_factory=dict)  # on times to first token
     size_log_sd: float = 0.0  # of what models of similar size have in common beyond the equations
     repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
+    prompt_chunk_tokens: float = 0.0  # of a prompt that it takes at once; 0 means all
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -220,6 +226,24 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """How many times as wide intervals are as the parameters' covariance and the scatter alone make them, > 0."""
+
+    decode: float = 1.0  # of decode times of models that were measured on the board
+    ttft: float = 1.0
+    decode_other: float = 1.0  # of models that were not
+    ttft_other: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """How far published boards were from predictions made without their rows, see `core.conformal`."""
+
+    runtimes: frozenset[str]  # that the table speaks of
+    scores: Mapping[str, Mapping[str, tuple[float, ...]]]  # by quantity and bucket, ascending quantiles
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """Everything that an operating point can name, by key."""
 
@@ -230,6 +254,7 @@ class Catalogue:
     kv_formats: Mapping[str, KvFormat]
     published: Mapping[tuple[str, str, str], Posterior] = field(default_factory=dict)
     """What published measurements teach, by board, runtime and power mode."""
+    held_out: HeldOut | None = None
 
     def setting(self, point: OperatingPoint) -> Setting:
         """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
@@ -301,4 +326,6 @@ class Posterior:
     n_ttft: int = 0
     n_quality: int = 0
     n_energy: int = 0
+    guard: Guard = Guard()
+    guard_basis: str = ""  # why intervals are wider or narrower than the model's own, as a sentence
     basis: str = ""  # what it was learned from, as a phrase, where that was not this machine's measurements

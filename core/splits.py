@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core import robust
-from core.comparable import ComparedRow, same_model
+from core import conformal, robust
+from core.comparable import ComparedRow
+from core.crosscheck import FEWEST, leave_one_out
 from core.design import most_informative
 from core.measured import DECODE, TTFT, MeasuredPoint, Rows
-from core.parameters import extended, prior, ratio_names
+from core.parameters import FACTORS, PROMPT_FACTOR, extended, prior, ratio_names, same_model
 from core.population import measured, thinned
 from core.scenario import knowledge
 from core.scores import Judged
-from core.spec import Catalogue, Posterior
+from core.spec import Catalogue, Posterior, Setting
 from core.transfer import transferred
 
 Floats = NDArray[np.float64]
@@ -33,9 +34,20 @@ class Collected:
 
     parts: dict[tuple[str, str], list[Judged]] = field(default_factory=dict)
 
-    def add(self, quantity: str, method: str, row: Sequence[int], log_error: Floats, log_sd: Floats) -> None:
-        """Add predictions of some rows."""
-        part = Judged(np.asarray(row, dtype=np.intp), np.asarray(log_error), np.asarray(log_sd))
+    def add(
+        self,
+        quantity: str,
+        method: str,
+        row: Sequence[int],
+        log_error: Floats,
+        log_sd: Floats,
+        *,
+        own: Floats | None = None,
+        of: str = "",
+    ) -> None:
+        """Add predictions of some rows, with what guards their intervals."""
+        own = np.zeros(0) if own is None else own
+        part = Judged(np.asarray(row, dtype=np.intp), np.asarray(log_error), np.asarray(log_sd), own, of)
         self.parts.setdefault((quantity, method), []).append(part)
 
 
@@ -63,19 +75,39 @@ class Times:
         """Predict the times by every method but that of other modes."""
         self._judge_data_sheet(found)
         if self.rows[0].bandwidth_stated:
-            known = _extended(knowledge(self.at, self.catalogue), self.points, self.catalogue)
-            self._add(found, "shipped", np.ones(len(self.number), dtype=bool), *_predicted(self._laid(known), known))
+            self._judge_shipped(found)
+        self._judge_left_out("leave_one_model_out", self.before, found)
+        self._judge_left_out("unseen_model", _forgetting_models(self.before, self.at), found)
         for model in dict.fromkeys(self.model):
-            mine = self.model == model
-            if not mine.all() and (self.taught & ~mine).any():
-                self._add(found, "leave_one_model_out", mine, *self._fitted(self.taught & ~mine))
-            self._judge_same_model(mine, found)
+            self._judge_same_model(self.model == model, found)
         for n, kind in product(N_POINTS, (DECODE, TTFT)):
             chosen = self._chosen(n, kind)
             others = ~np.isin(self.model, self.model[chosen]) & (self.kind == kind)
             if len(chosen) == n and others.any():
                 taught = np.isin(self.owner, self.owner[chosen])
-                self._add(found, f"k{n}", others, *self._fitted(taught))
+                own = {kind: self._left_out_scores(taught, kind)} if n >= FEWEST else None
+                self._add(found, f"k{n}", others, *self._fitted(taught), own=own, of=conformal.bucket(n))
+
+    def _judge_left_out(self, method: str, before: Posterior, found: Collected) -> None:
+        """Predict each model from all others; the scores of the others, found the same way, guard its interval."""
+        log_s, log_sd = np.full((2, len(self.number)), np.nan)
+        for model in dict.fromkeys(self.model):
+            mine = self.model == model
+            if not mine.all() and (self.taught & ~mine).any():
+                of_fit = self._fitted(self.taught & ~mine, before)
+                log_s[mine], log_sd[mine] = of_fit[0][mine], of_fit[1][mine]
+        known = np.isfinite(log_sd)
+        score = np.abs(log_s - self.laid.observed.value) / log_sd
+        of = conformal.bucket(len(set(self.model[self.taught])) - 1) if known.any() else ""
+        for model in dict.fromkeys(self.model[known]):
+            mine = self.model == model
+            own = {kind: score[known & ~mine & self.taught & (self.kind == kind)] for kind in (DECODE, TTFT)}
+            self._add(found, method, mine, log_s, log_sd, own=own, of=of)
+
+    def _left_out_scores(self, taught: Mask, kind: int) -> Floats:
+        rows = self.laid.without(~taught)
+        check = leave_one_out(rows, self.before, self.before.log_mean, self.model[taught]).get(kind)
+        return np.zeros(0) if check is None else check.score
 
     def judge_other_mode(self, other: Times, found: Collected) -> None:
         """Predict what is measured here from another mode's rows of the same models."""
@@ -87,13 +119,30 @@ class Times:
         known = _taught(other.before, fit)
         known = _extended(transferred(known, other.at.mode, self.at.mode), self.points, self.catalogue)
         mine = np.isin(self.model, other.model[other.taught]) & self.inside
-        self._add(found, "other_mode", mine, *_predicted(self._laid(known), known))
+        self._add(found, "other_mode", mine, *_predicted(self._laid(known), known), of=conformal.SEEN)
+
+    def _judge_shipped(self, found: Collected) -> None:
+        """Predict by the published fit where there is one, guarded as it is shipped, else by the runtime's prior."""
+        shipped = knowledge(self.at, self.catalogue)
+        known = _extended(shipped, self.points, self.catalogue)
+        log_s, log_sd = _predicted(self._laid(known), known)
+        fitted = shipped.n_decode + shipped.n_ttft > 0
+        if fitted:
+            seen = np.array([f"model.{model}" in shipped.names for model in self.model])
+            guard = shipped.guard
+            decode, ttft = (
+                np.where(seen, a, b) for a, b in ((guard.decode, guard.decode_other), (guard.ttft, guard.ttft_other))
+            )
+            log_sd = log_sd * np.where(self.kind == DECODE, decode, ttft)
+        everything = np.ones(len(self.number), dtype=bool)
+        self._add(found, "shipped", everything, log_s, log_sd, of="" if fitted else conformal.bucket(0))
 
     def _laid(self, known: Posterior) -> Rows:
         return Rows.of(self.points, self.catalogue, known)
 
-    def _fitted(self, taught: Mask) -> tuple[Floats, Floats]:
-        return _predicted(self.laid, _taught(self.before, self.laid.without(~taught).fit(self.before)))
+    def _fitted(self, taught: Mask, before: Posterior | None = None) -> tuple[Floats, Floats]:
+        before = before or self.before
+        return _predicted(self.laid, _taught(before, self.laid.without(~taught).fit(before)))
 
     def _judge_data_sheet(self, found: Collected) -> None:
         decode = self.kind == DECODE
@@ -112,7 +161,7 @@ class Times:
         other = np.array([self.rows[i].decode != here for i in self.owner]) & mine & (self.kind == DECODE)
         if other.any():
             taught = (self.taught & ~mine) | (np.arange(len(mine)) == middle)
-            self._add(found, "same_model", other, *self._fitted(taught))
+            self._add(found, "same_model", other, *self._fitted(taught), of=conformal.SEEN)
 
     def _chosen(self, n: int, kind: int) -> list[int]:
         """Return up to `n` times of a kind, of different models, that narrow the predictions of all models most."""
@@ -132,13 +181,24 @@ class Times:
             left = [i for i in left if self.model[i] != self.model[chosen[-1]]]
         return chosen
 
-    def _add(self, found: Collected, method: str, rows: Mask, log_s: Floats, log_sd: Floats) -> None:
+    def _add(
+        self,
+        found: Collected,
+        method: str,
+        rows: Mask,
+        log_s: Floats,
+        log_sd: Floats,
+        *,
+        own: Mapping[int, Floats] | None = None,
+        of: str = "",
+    ) -> None:
         for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s")):
             if kind == TTFT and method in ("data_sheet", "shipped", "other_mode") and not self.rows[0].compute_stated:
                 continue
             mine = rows & (self.kind == kind)
             error = log_s[mine] - self.laid.observed.value[mine]
-            found.add(quantity, method, self.number[mine].tolist(), error, log_sd[mine])
+            mine_own = (own or {}).get(kind)
+            found.add(quantity, method, self.number[mine].tolist(), error, log_sd[mine], own=mine_own, of=of)
 
 
 def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
@@ -147,13 +207,26 @@ def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: 
     return posterior
 
 
+def _forgetting_models(before: Posterior, at: Setting) -> Posterior:
+    """Return a prior that knows no model from other boards."""
+    mean, cov = before.log_mean.copy(), before.log_cov.copy()
+    runtime = at.runtime
+    for i, name in enumerate(before.names):
+        if name.startswith(FACTORS):
+            of_prompt = name.startswith(PROMPT_FACTOR)
+            log_sd = (of_prompt and runtime.prompt_log_sd) or runtime.model_log_sd
+            mean[i], cov[i, i] = 0.0, log_sd**2
+    return replace(before, log_mean=mean, log_cov=cov)
+
+
 def _taught(before: Posterior, fit: robust.Fit) -> Posterior:
     decode_log_sd, ttft_log_sd = (float(scale) for scale in fit.scale * robust.NORMAL_SD_PER_SCALE)
     return replace(before, log_mean=fit.mean, log_cov=fit.cov, decode_log_sd=decode_log_sd, ttft_log_sd=ttft_log_sd)
 
 
 def _predicted(rows: Rows, known: Posterior) -> tuple[Floats, Floats]:
-    """Return the logarithms of predicted times, and the log-sd of a new measurement of each."""
+    """Return the logarithms of predicted times, and the log-sd of a new measurement as certain as each row's."""
     log_s, jacobian = rows.model(known.log_mean)
     scatter = np.array([known.decode_log_sd, known.ttft_log_sd])[rows.observed.kind]
-    return log_s, np.sqrt(np.sum(jacobian @ known.log_cov * jacobian, axis=1) + np.square(scatter))
+    variance = np.sum(jacobian @ known.log_cov * jacobian, axis=1) + np.square(scatter)
+    return log_s, np.sqrt(variance + np.square(rows.observed.noise_sd))

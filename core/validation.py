@@ -7,6 +7,7 @@ it predicts:
 ``data_sheet``         bytes over 65 % of the peak bandwidth: what a data sheet alone gives
 ``shipped``            the shipped preset of the board if there is one, else the runtime's prior
 ``leave_one_model_out``  calibrated on all rows of the board, runtime and mode but those of the row's model
+``unseen_model``       the same without what the runtime's other boards teach of the row's model, so it was seen nowhere
 ``k1``, ``k3``, ``k5``  calibrated on that many rows, of different models, chosen by the program; other models predicted
 ``same_model``         calibrated on all but the model's rows, and one of them: its other formats and contexts predicted
 ``other_mode``         calibrated in another power mode that has the model, and moved to the row's
@@ -21,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core import robust
-from core.comparable import ComparedRow, Comparison, same_model
+from core import held_out, robust
+from core.comparable import ComparedRow, Comparison
 from core.measured import MeasuredPoint, energy_fit
+from core.parameters import same_model
 from core.population import groups_of
 from core.scenario import decode_costs, knowledge
 from core.scores import Judged, Score, Summary
@@ -34,7 +36,17 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 QUANTITIES = ("decode_s", "ttft_s", "energy_j_per_token")
-METHODS = ("data_sheet", "shipped", "leave_one_model_out", "k1", "k3", "k5", "same_model", "other_mode")
+METHODS = (
+    "data_sheet",
+    "shipped",
+    "leave_one_model_out",
+    "unseen_model",
+    "k1",
+    "k3",
+    "k5",
+    "same_model",
+    "other_mode",
+)
 ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.15  # [prior], as in core.calibrate
 FEW_MODELS = 4  # groups with fewer say little about other models
 
@@ -61,6 +73,7 @@ class Report:
 
     groups: tuple[GroupReport, ...]
     judged: Mapping[tuple[str, str], Judged]
+    unguarded: held_out.Parts  # the same predictions with the model's own intervals, one record a fit
 
     def summary(self, quantity: str, method: str, fewest_models: int = 1) -> Summary | None:
         """Sum up one way to predict one quantity over the groups inside the model's range.
@@ -99,8 +112,9 @@ def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | No
         for other, theirs in by_group.items():
             if other[:3] == key[:3] and other[3] != key[3]:
                 times.judge_other_mode(Times(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found)
-    judged = {key: Judged.joined(parts) for key, parts in found.parts.items()}
-    return Report(_reports(compared, judged), judged)
+    guarded = held_out.guarded(found.parts, compared, leave_board_out=catalogue_of is not None)
+    judged = {key: Judged.joined(parts) for key, parts in guarded.items()}
+    return Report(_reports(compared, judged), judged, found.parts)
 
 
 def _reports(compared: Comparison, judged: Mapping[tuple[str, str], Judged]) -> tuple[GroupReport, ...]:

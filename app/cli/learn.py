@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 from app.cli.output import UserError, print_json, print_table
 from app.cli.published_table import compared_table
 from core import calibration_file
+from core.comparable import Comparison
+from core.held_out import scores
 from core.load import load_catalogue
-from core.population import LEARNED, MODEL_LOG_SD, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
+from core.population import LEARNED, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
 from core.published_fit import PublishedFit, fit_all
-from core.spec import Catalogue, Runtime
+from core.spec import Catalogue, HeldOut, Runtime
+from core.validation import validate
 
 OWN = "builtin"
 """The runtime whose priors no table speaks of: Trilemma's own decoder."""
@@ -32,11 +36,14 @@ def run(args: argparse.Namespace) -> int:
     """Learn, write if asked to, and report."""
     catalogue = replace(load_catalogue(), published={})
     _, compared = compared_table(args.table, catalogue)
-    population = Learner(compared.rows, compared.catalogue).learn()
+    learner = Learner(compared.rows, compared.catalogue)
+    population = learner.learn()
     runtimes = learned(compared.catalogue, population)
-    fits = fit_all(replace(compared, catalogue=replace(compared.catalogue, runtimes=runtimes)), catalogue)
+    held_out = scores(validate(compared, without_board(compared, learner)).unguarded, compared)
+    known = replace(compared.catalogue, runtimes=runtimes, held_out=held_out)
+    fits = fit_all(replace(compared, catalogue=known), catalogue)
     if args.into is not None:
-        _write(Path(args.into), runtimes, catalogue, population, fits, Path(args.table).name)
+        _write(Path(args.into), runtimes, catalogue, population, held_out, fits, Path(args.table).name)
     if args.json:
         print_json(_document(runtimes, population, fits))
     else:
@@ -49,11 +56,28 @@ def learned(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
     return {key: one if key == OWN else population.applied(one) for key, one in catalogue.runtimes.items()}
 
 
+def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Catalogue]:
+    """Return the catalogue for a board with priors that were learned without its rows; learned once a board."""
+    known = dict[str, Catalogue]()
+
+    def catalogue_of(board: str) -> Catalogue:
+        left_out = board if board in learner.boards else ""
+        if left_out not in known:
+            runtimes = learned(compared.catalogue, learner.learn(left_out))
+            # what is known of single formats was not learned without the board
+            bare = {key: replace(runtime, format_eta={}) for key, runtime in runtimes.items()}
+            known[left_out] = replace(compared.catalogue, runtimes=bare)
+        return known[left_out]
+
+    return catalogue_of
+
+
 def _write(
     folder: Path,
     runtimes: dict[str, Runtime],
     catalogue: Catalogue,
     population: Population,
+    held_out: HeldOut,
     fits: list[PublishedFit],
     table: str,
 ) -> None:
@@ -68,6 +92,7 @@ def _write(
             if key != OWN:
                 text = _toml(runtime, catalogue.runtimes[key].sources, source)
                 (folder / "runtimes" / f"{key}.toml").write_text(text, "utf-8")
+        (folder / "held_out.toml").write_text(_held_out(held_out, table), "utf-8")
         for fit in fits:
             known = fit.posterior
             name = f"{known.board}.{known.runtime}.{known.power_mode}.json"
@@ -75,6 +100,18 @@ def _write(
             (folder / calibration_file.FOLDER / name).write_text(text, "utf-8")
     except OSError as error:
         raise UserError(f"into: {error.strerror}: {error.filename}") from error
+
+
+def _held_out(held_out: HeldOut, table: str) -> str:
+    lines = [
+        f"runtimes = {json.dumps(sorted(held_out.runtimes - {OWN}))}",
+        f'source = "`trilemma learn {table}`: |ln predicted - ln measured| over the log-sd of a prediction, each '
+        'board left out of the priors; quantiles at 0.02, 0.06, ... 0.98, a model on a board counting once"',
+    ]
+    for quantity, by_bucket in held_out.scores.items():
+        lines += ["", f"[{quantity}]"]
+        lines += [f"{of} = [{', '.join(f'{x:.4g}' for x in quantiles)}]" for of, quantiles in by_bucket.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _json(document: dict[str, Any]) -> str:
@@ -101,10 +138,13 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
     lines = [
         f'name = "{runtime.name}"',
         f"knobs = [{', '.join(json.dumps(knob) for knob in runtime.knobs)}]",
-        f"model_log_sd = {MODEL_LOG_SD}",
+        f"model_log_sd = {runtime.model_log_sd:.3g}",
+        f"prompt_log_sd = {runtime.prompt_log_sd:.3g}",
         f"size_log_sd = {SIZE_LOG_SD}",
         f"repeat_log_sd = {REPEAT_LOG_SD}",
     ]
+    if runtime.prompt_chunk_tokens:
+        lines.append(f"prompt_chunk_tokens = {runtime.prompt_chunk_tokens:g}")
     for name in PRIORS:
         prior = getattr(runtime, name)
         said = source if name in LEARNED else sources[name]
@@ -113,13 +153,19 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
     for key, prior in runtime.format_eta.items():
         lines += ["", f"[format_eta.{key}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
         lines.append(f"source = {json.dumps(sources[f'format_eta.{key}'], ensure_ascii=False)}")
-    lines += [
-        "",
-        "[sources]",
-        'model_log_sd = "[prior] between models on one board, kernel coverage of an architecture"',
-        'size_log_sd = "[prior] what models of similar size share beyond the equations"',
-        'repeat_log_sd = "[prior] of a new run; tables of one board and model differ by 3 to 10 %"',
-    ]
+    factors = {"model_factor": runtime.model_factor, "prompt_factor": runtime.prompt_factor}
+    for name, of_models in factors.items():
+        lines += ["", f"[{name}]"] if of_models else []
+        lines += [f"{json.dumps(key)} = [{of.median:.4g}, {of.log_sd:.3g}]" for key, of in of_models.items()]
+    said = {
+        "model_log_sd": f"between models on one board; {source}",
+        "prompt_log_sd": f"between models' prompts on one board; {source}",
+        "size_log_sd": "[prior] what models of similar size share beyond the equations",
+        "repeat_log_sd": "[prior] of a new run; tables of one board and model differ by 3 to 10 %",
+        **{name: f"of another board of this runtime; {source}" for name, of_models in factors.items() if of_models},
+        **{name: of for name, of in sources.items() if name == "prompt_chunk_tokens"},
+    }
+    lines += ["", "[sources]", *(f"{name} = {json.dumps(of, ensure_ascii=False)}" for name, of in said.items())]
     return "\n".join(lines) + "\n"
 
 

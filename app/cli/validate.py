@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from app.cli.learn import learned
+from app.cli.learn import without_board
 from app.cli.output import print_json, print_table
 from app.cli.published_table import compared_table
 from core.comparable import Comparison
 from core.load import load_catalogue
 from core.population import Learner
 from core.published_rows import COLUMNS, PublishedTable
-from core.spec import Catalogue
 from core.validation import FEW_MODELS, METHODS, QUANTITIES, GroupReport, Report, validate
 
 EPILOG = "columns (* needed; others are kept and named, optional ones may be missing):\n" + "\n".join(
@@ -41,28 +39,13 @@ def run(args: argparse.Namespace) -> int:
     if args.leave_board_out:
         catalogue = replace(catalogue, published={})
     table, compared = compared_table(args.table, catalogue)
-    report = validate(compared, _without_board(compared) if args.leave_board_out else None)
+    learner = Learner(compared.rows, compared.catalogue) if args.leave_board_out else None
+    report = validate(compared, without_board(compared, learner) if learner else None)
     if args.json:
         print_json(document(args.table, table, compared, report, leave_board_out=args.leave_board_out))
     else:
         _print(table, compared, report, every_group=args.groups)
     return 0
-
-
-def _without_board(compared: Comparison) -> Callable[[str], Catalogue]:
-    """Return the catalogue for a board with priors that were learned without its rows; learned once a board."""
-    learner, known = Learner(compared.rows, compared.catalogue), dict[str, Catalogue]()
-
-    def catalogue_of(board: str) -> Catalogue:
-        left_out = board if board in learner.boards else ""
-        if left_out not in known:
-            runtimes = learned(compared.catalogue, learner.learn(left_out))
-            # what is known of single formats was not learned without the board
-            bare = {key: replace(runtime, format_eta={}) for key, runtime in runtimes.items()}
-            known[left_out] = replace(compared.catalogue, runtimes=bare)
-        return known[left_out]
-
-    return catalogue_of
 
 
 def document(

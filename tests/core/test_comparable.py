@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from core.comparable import compare, same_model, streamed_byte, typical_shape
+from core.comparable import compare, streamed_byte, typical_shape
 from core.load import load_catalogue
+from core.parameters import same_model
 from core.published_rows import PublishedRow
 from core.scenario import predict
 from core.traffic import kv_byte_per_token, weight_byte
@@ -132,7 +133,7 @@ def test_total_size_loses_what_a_token_does_not_read():
         ({"trust": "X", "params_b": 1e9}, "trust X"),
         ({"batch": 8.0, "params_b": 1e9}, "8 sequences"),
         ({"compute": "gpu/cpu", "params_b": 1e9}, "gpu/cpu"),
-        ({}, "parameters are not stated"),
+        ({"model": "Hal 9000"}, "parameters are not stated"),
         ({"params_b": 1e9, "quant": "secret"}, "neither the bytes"),
     ],
 )

@@ -197,7 +197,7 @@ def delta_oracle(point, n=200_000):
 
 
 def test_interval_agrees_with_sampling():
-    output = predict(LLAMA, replace(CATALOGUE, published={})).decode_s
+    output = predict(LLAMA, replace(CATALOGUE, published={}, held_out=None)).decode_s
     low, high = delta_oracle(LLAMA)
     assert output.q95 / output.q05 == pytest.approx(high / low, rel=0.12)
     assert output.q05 == pytest.approx(low, rel=0.12)

@@ -13,7 +13,7 @@ def test_errors_are_relative_and_absolute():
     assert score.median_error_frac == pytest.approx(0.1)
     assert score.mean_error_frac == pytest.approx(0.3)
     assert score.median_signed_frac == pytest.approx(0.05)
-    assert score.coverage_frac == 0.75
+    assert score.coverage_frac == pytest.approx(2 / 3)  # the two rows of one model count as one
     assert score.interval_ratio == pytest.approx(np.exp(2 * 1.6448536 * 0.1))
 
 
@@ -26,14 +26,14 @@ def test_predictions_without_intervals_have_no_coverage():
     assert Summary.of([]) is None
 
 
-def test_groups_count_once_and_coverage_by_rows():
+def test_groups_count_once_and_coverage_by_models():
     small = Score.of(JUDGED.only([3]), ["a"] * 4)
     large = Score.of(JUDGED.only([0, 1, 2]), ["a"] * 4)
     summary = Summary.of([small, large])
     assert summary.n_groups == 2
     assert summary.n_rows == 4
     assert summary.median_of_medians_frac == pytest.approx((1.0 + 0.1) / 2)
-    assert summary.coverage_frac == 0.75
+    assert summary.coverage_frac == 0.5
     assert summary.coverage_of_groups_frac == 0.5
 
 
