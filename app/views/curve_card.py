@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.views.curve_plot import CurvePlot
 
 _NOTE_FROM_PX = 200  # the height of a card that has room for a note
+_WIDE_FROM_PX = 560  # the width of a card that has room for all words on one line
 
 
 class CurveCard(Card):
@@ -35,6 +36,7 @@ class CurveCard(Card):
         self._y_range = (0.0, 1.0)
         self.plot: CurvePlot | None = None
         self.setObjectName(f"curve.{self.quantity.output}")
+        self._wide: bool | None = None  # before it is laid out
         self._number = BigNumber()
         self._number.setAccessibleName(self.quantity.title)
         self._aside, self._against = ElidedLabel("dim"), label("", "dim")
@@ -71,8 +73,7 @@ class CurveCard(Card):
         top.setStretch(2, 1)
         self.body.addLayout(top)
         line = row(self._number, self._pair, self._verdict, spacing=7)
-        line.setStretch(0, 2)
-        line.setStretch(1, 3)
+        self._line = line
         self.body.addLayout(line)
         self.body.addWidget(self.space, 1)
         if several:
@@ -80,8 +81,14 @@ class CurveCard(Card):
             self.body.addWidget(self._note)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the note out where the plot needs its line."""
+        """Leave out what there is no room for: the note, and in a narrow card what the tool tips say too."""
         super().resizeEvent(event)
+        wide = self.width() >= _WIDE_FROM_PX
+        if wide != self._wide:
+            self._wide = wide
+            self._line.setStretch(0, 2 if wide else 3)
+            self._line.setStretch(1, 3 if wide else 2)
+            self._show_texts()
         if self._note is not None:
             self._note.setVisible(self.height() >= _NOTE_FROM_PX)
 
@@ -102,7 +109,6 @@ class CurveCard(Card):
         q = self.quantity
         self.data = data = curve_data(self._store, q)
         self._y_range = held_range(self._y_range, (data.q05, data.q95, *data.dots[1:], data.ghost), q.least, q.most)
-        set_text(self._against, f"vs {data.axis.label}")
         self.space.say(data.message)
         self._show_texts()
         if self.plot is not None:
@@ -123,7 +129,9 @@ class CurveCard(Card):
             self._number.show_value("–", brief(best.reason))
         set_text(self._pair, self._pair_text(measured, predicted, like))
         self._pair.set_tip("\n".join(output.reason for output in (measured, predicted) if isinstance(output, Absent)))
-        set_text(self._aside, self._aside_text(best))
+        aside = self._aside_text(best)
+        set_text(self._aside, aside)
+        set_text(self._against, f"vs {self.data.axis.label}" if self._wide or not aside else "")
         if self._note is not None:
             set_text(self._note, accuracy_note(store))
         words, holds = q.verdict(best, limit)
@@ -140,6 +148,8 @@ class CurveCard(Card):
             value = f"{WORDS[predicted.provenance]} {text.value} {interval}"
         if isinstance(measured, Estimate):
             return value
+        if not self._wide and interval:
+            return interval
         return f"{interval}  measured – {brief(measured.reason)}".strip()
 
     def _aside_text(self, best: Output) -> str:
@@ -149,7 +159,8 @@ class CurveCard(Card):
             ttft = store.measured("ttft_s")
             first = ttft if isinstance(ttft, Estimate) else store.prediction.ttft_s
             if isinstance(first, Estimate):
-                parts.append(f"first token {quantity_text(float(first.median), 's')} {WORDS[first.provenance]}")
+                origin = f" {WORDS[first.provenance]}" if self._wide else ""
+                parts.append(f"first token {quantity_text(float(first.median), 's')}{origin}")
             return " · ".join(parts)
         if q is POWER and isinstance(store.prediction.energy_j_per_token, Estimate):
             energy = store.prediction.energy_j_per_token

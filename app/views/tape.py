@@ -198,6 +198,7 @@ class ReplayBar(QFrame):
         self._store, self._tape = store, tape
         self._play = QPushButton("Play")
         self._play.setObjectName("replay.play")
+        self._play.setAccessibleName("Play the recording")
         self._play.setMinimumWidth(72)
         self._play.setToolTip("Play or stand still (Space)")
         self._play.clicked.connect(tape.toggle)

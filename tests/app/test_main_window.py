@@ -56,6 +56,9 @@ class SilentSession:
 
     def stop(self): ...
 
+    def now_s(self):
+        return time.monotonic()
+
     def reconnect_now(self):
         self.asked.append("reconnect")
 
