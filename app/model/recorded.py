@@ -2,51 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.client.recording import Piece, Recording
 from app.model.measurements import OUTPUTS_OF
-
-
-@dataclass
-class Tally:
-    """One channel's samples added up, piece by piece; times in seconds, values in the channel's unit."""
-
-    n: int = 0
-    least: float = math.inf
-    most: float = -math.inf
-    total: float = 0.0
-    integral: float = 0.0  # over time, by trapezoids between neighbours that are both there
-    covered_s: float = 0.0  # the time that it covers
-
-    def add(self, t_s: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-        """Add samples in a row, NaN where the sensor could not be read."""
-        fine = np.isfinite(y)
-        if not fine.any():
-            return
-        self.n += int(fine.sum())
-        self.least, self.most = min(self.least, float(y[fine].min())), max(self.most, float(y[fine].max()))
-        self.total += float(y[fine].sum())
-        both = fine[1:] & fine[:-1]
-        step_s = np.diff(t_s)[both]
-        self.integral += float((step_s * (y[1:] + y[:-1])[both] / 2).sum())
-        self.covered_s += float(step_s.sum())
-
-    def bridge(self, before: tuple[float, float], after: tuple[float, float]) -> None:
-        """Add the time between two neighbours (time, value) of different pieces."""
-        if math.isfinite(before[1]) and math.isfinite(after[1]):
-            self.integral += (after[0] - before[0]) * (before[1] + after[1]) / 2
-            self.covered_s += after[0] - before[0]
-
-    @property
-    def mean(self) -> float:
-        """Mean over time, or of the one sample there is."""
-        return self.integral / self.covered_s if self.covered_s > 0 else self.total / self.n
+from app.model.tally import Tally
 
 
 def tallies(recording: Recording) -> dict[str, Tally]:

@@ -26,8 +26,8 @@ class CurvePlot(Figure):
         self._provenance = Provenance.PREDICTED
         self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
         self.band = Band(self)
-        self.ghost = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), in_pen("dim"))
-        self.curve = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), self._color_curve)
+        self.ghost = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), in_pen("dim"), "A, pinned")
+        self.curve = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), self._color_curve, "predicted")
         self.bound = self.add(rule(0), in_pen("bad", Qt.PenStyle.DashDotDotLine, 0.7))
         self.pin = self.add(rule(90), in_pen("dim", Qt.PenStyle.DashLine))
         self.here = self.add(rule(90), in_pen("text", Qt.PenStyle.DotLine))

@@ -6,8 +6,9 @@ into the past. Zoom and the crosshair work while it runs.
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,27 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 from app.model.conductor import Conductor
 from app.model.store import Store
 from app.views.format import number_text, quantity_text
+from app.views.live_card import SPAN_S as SHOWN_S
 from app.views.live_card import LiveCard
+from app.views.markers import Markers, power_between
 from app.views.quantities import LATENCY, POWER, TOP1, Quantity
 from app.views.theme import GAP, Theme
 from app.views.widgets import Card, ElidedLabel, label, row, set_text
-from core.spec import Estimate
+from core.spec import Estimate, Provenance
 
 Floats = NDArray[np.float64]
 
 FRAME_MS = 33
 SPAN_S = 60.0
 _SAME_SPAN_FRAC = 1e-6
+_NEAR_PX = 6
+_EDGE_SAMPLES_S = 2.0  # beyond the markers, so that their edges are interpolated
+_ROWS = (
+    "at the pointer, predicted",
+    "at the pointer, measured",
+    "at the pointer, by the sensor",
+    "between the markers",
+)
 
 
 class Live(QWidget):
@@ -38,13 +49,17 @@ class Live(QWidget):
         super().__init__()
         self.setObjectName("live")
         self._store, self._conductor = store, conductor
-        self._began_s = self._origin_s = time.monotonic()
+        self._origin_s = conductor.history.now_s()
         self._at: float | None = None
+        self._hello: Mapping[str, Any] = {}
         self._n_measurements, self._measured_at = -1, np.empty(0)
         self.cards = [LiveCard(store, theme, quantity) for quantity in (LATENCY, POWER, TOP1)]
+        self.markers = Markers(self.cards, lambda: self._origin_s)
+        self.markers.changed.connect(self._show_reading)
+        self.markers.zoom_wanted.connect(self._zoom)
         self._build(pause)
         for card in self.cards:
-            card.remember(self._began_s)
+            card.remember(self._origin_s)
             card.plot.pointed.connect(self._pointed)
             card.plot.moved.connect(self._moved)
             card.plot.double_clicked.connect(self.run_on)
@@ -64,7 +79,14 @@ class Live(QWidget):
         self._live.setAccessibleName("Return to the live edge")
         self._live.setToolTip("Run again at the newest values, over the last minute")
         self._live.clicked.connect(self.run_on)
-        line = row(self._state, self._pause, self._live, spacing=8)
+        self._marks = QPushButton("Markers")
+        self._marks.setObjectName("live.markers")
+        self._marks.setCheckable(True)
+        self._marks.setAccessibleName("Markers A and B")
+        self._marks.setToolTip("Two markers: time, means and energy between them (M)")
+        self._marks.clicked.connect(self.markers.toggle)
+        self.markers.changed.connect(lambda: self._marks.setChecked(self.markers.shown))
+        line = row(self._state, self.markers.bar, self._marks, self._pause, self._live, spacing=8)
         line.setStretch(0, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 6, 0, 0)
@@ -77,18 +99,22 @@ class Live(QWidget):
     def _make_table(self) -> Card:
         table, grid = Card(), QGridLayout()
         self._head = label("At the right edge", "dim")
-        self._cells: list[tuple[ElidedLabel, ElidedLabel]] = []
+        self._between = label("", "dim")
+        self._cells: list[tuple[ElidedLabel, ...]] = []
         grid.addWidget(self._head, 0, 0)
         grid.addWidget(label("predicted", "dim"), 1, 0)
         grid.addWidget(label("measured", "dim"), 2, 0)
+        self._sensor = label("sensor", "dim")
+        grid.addWidget(self._sensor, 3, 0)
+        grid.addWidget(self._between, 4, 0)
         grid.setColumnMinimumWidth(0, 90)
         for i, card in enumerate(self.cards, start=1):
-            cells = ElidedLabel("secondary"), ElidedLabel("secondary")
+            cells = tuple(ElidedLabel("secondary") for _ in _ROWS)
             head = ElidedLabel("dim")
             head.setText(card.quantity.title)
             grid.addWidget(head, 0, i)
-            for k, (cell, word) in enumerate(zip(cells, ("predicted", "measured"), strict=True), start=1):
-                cell.setAccessibleName(f"{card.quantity.title} at the pointer, {word}")
+            for k, (cell, word) in enumerate(zip(cells, _ROWS, strict=True), start=1):
+                cell.setAccessibleName(f"{card.quantity.title} {word}")
                 grid.addWidget(cell, k, i)
             grid.setColumnStretch(i, 1)
             self._cells.append(cells)
@@ -127,16 +153,40 @@ class Live(QWidget):
 
     def _on_changed(self, path: str) -> None:
         if path == "prediction":
-            now_s = time.monotonic()
-            for card in self.cards:
-                card.remember(now_s)
+            self._remember()
+        elif path == "link" and self._store.link.hello is not self._hello:
+            self._meet()
         elif path == "paused":
             self._show_state()
             self._tick()
 
+    def _remember(self) -> None:
+        """Keep what is predicted; beside a recording stands what is predicted now."""
+        recording = self._hello.get("recording")
+        since_s = self._conductor.history.now_s()
+        if recording is not None:
+            since_s = float(recording.get("t_ns", 0)) * 1e-9 - 1.0
+        for card in self.cards:
+            if recording is not None:
+                card.forget()
+            card.remember(since_s)
+
+    def _meet(self) -> None:
+        """Begin anew with another board, whose clock may be another."""
+        before, self._hello = self._hello, self._store.link.hello
+        if bool(before.get("recording")) or bool(self._hello.get("recording")):
+            self._n_measurements = -1
+            for card in self.cards:
+                card.forget()
+            self._remember()
+            self._store.set("paused", False)
+        provenance = Provenance.SIMULATED if self._hello.get("simulated") else Provenance.MEASURED
+        for card in self.cards:
+            card.plot.show_measured(provenance)
+
     def _tick(self) -> None:
         if self._following:
-            self._origin_s = time.monotonic()
+            self._origin_s = self._conductor.history.now_s()
         elif self._n_measurements == len(self._store.measurements):
             return
         self._draw()
@@ -144,22 +194,24 @@ class Live(QWidget):
     def _draw(self) -> None:
         if not self.isVisible():
             return
-        now_s = time.monotonic()
+        now_s = self._conductor.history.now_s()
         self._place_measurements(now_s)
         left, right = self.cards[0].plot.x_range
+        happened = np.array([mark.t_s for mark in self._conductor.tape.marks])
         for card in self.cards:
             trace = self._trace(left, right) if card.quantity is POWER else (np.empty(0), np.empty(0))
-            card.show_time(self._origin_s, now_s, self._rows(card.quantity), trace)
+            card.show_time(self._origin_s, now_s, self._rows(card.quantity), trace, happened)
             card.show_now()
+        self.markers.draw()
         self._show_reading()
 
     def _place_measurements(self, now_s: float) -> None:
-        """Put each measurement on this machine's monotonic clock; done anew only when one is added."""
+        """Put each measurement on the samples' clock; done anew only when one is added."""
         measurements = self._store.measurements
         if len(measurements) == self._n_measurements:
             return
         self._n_measurements = len(measurements)
-        utc = datetime.now(UTC)
+        utc = self._conductor.tape.now_utc()
         ages = [(utc - datetime.fromisoformat(m.time_utc)).total_seconds() for m in measurements]
         self._measured_at = now_s - np.array(ages, dtype=float)
         self._by_output: dict[str, Floats] = {}
@@ -175,7 +227,7 @@ class Live(QWidget):
         return self._by_output[quantity.output]
 
     def _trace(self, left: float, right: float) -> tuple[Floats, Floats]:
-        """Return the sensor's power in the view, where the board has one."""
+        """Return the sensor's power between two plotted times, where the board has one."""
         channels = self._store.link.channels
         key = next((c.key for c in channels if c.unit == "W" and not c.absent), "")
         if not key:
@@ -194,13 +246,43 @@ class Live(QWidget):
 
     def _show_reading(self) -> None:
         at = 0.0 if self._at is None else self._at
-        set_text(self._head, "Now" if self._at is None and self._following else f"{number_text(at, 1)} s")
+        head = "Now" if self._at is None and self._following else f"{number_text(at, 1)} s"
+        set_text(self._head, self._happened_at(at) or head)
         for card, cells in zip(self.cards, self._cells, strict=True):
-            for cell, text in zip(cells, card.reading(self._origin_s + at), strict=True):
+            sensed = card.sensor_reading(at) if card.quantity is POWER else ""
+            texts = (*card.reading(self._origin_s + at), sensed, self._between_text(card))
+            for cell, text in zip(cells, texts, strict=True):
                 set_text(cell, text)
+        set_text(self._between, f"A to B, {quantity_text(self.markers.delta_s, 's')}" if self.markers.shown else "")
+
+    def _between_text(self, card: LiveCard) -> str:
+        if not self.markers.shown:
+            return ""
+        low_s, high_s = sorted(self.markers.times)
+        if card.quantity is not POWER:
+            return card.between(low_s, high_s)
+        margin_s = _EDGE_SAMPLES_S
+        t, y = self._trace(low_s - margin_s - self._origin_s, high_s + margin_s - self._origin_s)
+        return power_between(t + self._origin_s, y, low_s, high_s)
+
+    def _happened_at(self, x: float) -> str:
+        """Return what happened to the link near a plotted time, where the pointer is on its line."""
+        if self._at is None:
+            return ""
+        near_s = _NEAR_PX * float(self.cards[0].plot.box.viewPixelSize()[0])
+        marks = self._conductor.tape.marks
+        found = next((mark for mark in marks if abs(mark.t_s - self._origin_s - x) <= near_s), None)
+        return "" if found is None else f"{number_text(x, 1)} s: {found.text}"
+
+    def _zoom(self, left: float, right: float) -> None:
+        """Hold the view on what lies between the markers."""
+        margin = max(0.05 * (right - left), 0.5 * (SHOWN_S[0] - (right - left)))
+        self._store.set("paused", True)
+        self._set_range(left - margin, right + margin)
+        self._draw()
 
     def _show_state(self) -> None:
-        ago = time.monotonic() - self._origin_s
+        ago = self._conductor.history.now_s() - self._origin_s
         held = f"Held {quantity_text(ago, 's', 2)} ago; recording goes on. "
         text = f"{'' if self._following else held}Time in seconds before the right edge; wheel zooms, drag pans."
         set_text(self._state, text)

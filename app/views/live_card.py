@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
@@ -11,7 +12,7 @@ from PySide6.QtGui import QMouseEvent
 
 from app.model.store import Store
 from app.views.curve_data import Floats, held_range
-from app.views.format import brief, display_unit, estimate_text, number_text
+from app.views.format import DASH, brief, display_unit, estimate_text, number_text, quantity_text
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, Marks, in_pen, line_pen, rule, show_rule
 from app.views.quantities import WORDS, Quantity
@@ -21,6 +22,7 @@ from core.spec import Absent, Estimate, Provenance
 
 SPAN_S = (5.0, 3600.0)  # the shortest and the longest time shown
 KEPT = 20_000  # predictions kept: an hour of steady dragging
+_TALL = (-1e12, 1e12)  # beyond any value shown
 _MERGE_S = 0.03  # predictions closer than this are one
 
 
@@ -55,23 +57,36 @@ class TimePlot(Figure):
 
     moved = Signal()  # by hand
     double_clicked = Signal()
+    marker_moved = Signal(int, float)  # which, and where to
 
     def __init__(self, theme: Theme, quantity: Quantity) -> None:
         super().__init__(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
-        self.provenance = Provenance.PREDICTED
+        self.provenance, self.marks_provenance = Provenance.PREDICTED, Provenance.MEASURED
         self.box.setMouseEnabled(x=True, y=False)
         self.box.setLimits(minXRange=SPAN_S[0], maxXRange=SPAN_S[1])
         self.box.sigRangeChangedManually.connect(lambda _: self.moved.emit())
         self.bottom.describe("s", 1.0)
         self.band = Band(self, step=True)
-        self.line = self.add(pg.PlotCurveItem(connect="finite", stepMode="right"), self._color_line)
-        self.trace = self.add(pg.PlotDataItem(connect="finite"), in_pen("measured"))
+        self.line = self.add(pg.PlotCurveItem(connect="finite", stepMode="right"), self._color_line, "predicted")
+        self.trace = self.add(pg.PlotDataItem(connect="finite"), self._color_trace, "sensor")
         self.trace.setDownsampling(auto=True, method="peak")  # the least and the largest sample of each column
         self.trace.setClipToView(True)
         self.bound = self.add(rule(0), in_pen("bad", Qt.PenStyle.DashDotDotLine, 0.7))
+        self.happened = self.add(pg.PlotCurveItem(connect="pairs"), in_pen("bad", Qt.PenStyle.DotLine))
         self.marks = Marks(self)
+        self.named["measured"] = self.marks.dots
         self.cross = self.add(rule(90), in_pen("dim"))
         self.cross.hide()
+        self.markers = [self._marker(name) for name in "AB"]
+
+    def _marker(self, name: str) -> Any:
+        """Make a line that can be dragged, with its letter at the foot."""
+        line = pg.InfiniteLine(angle=90, movable=True, label=name, labelOpts={"position": 0.06, "movable": False})
+        line.setHoverPen(line_pen(self.palette_, "text"))
+        line.hide()
+        i = "AB".index(name)
+        line.sigDragged.connect(lambda moved: self.marker_moved.emit(i, float(moved.value())))
+        return self.add(line, _color_marker)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Ask to run again."""
@@ -80,6 +95,16 @@ class TimePlot(Figure):
 
     def _color_line(self, item: pg.PlotCurveItem, palette: Palette) -> None:
         item.setPen(line_pen(palette, "accent", DASHES[self.provenance]))
+
+    def _color_trace(self, item: pg.PlotDataItem, palette: Palette) -> None:
+        item.setPen(line_pen(palette, "measured", DASHES[self.marks_provenance]))
+
+    def show_measured(self, provenance: Provenance) -> None:
+        """Draw what the board says by where it comes from: a simulated one is hollow and dashed."""
+        if provenance is not self.marks_provenance:
+            self.marks_provenance = provenance
+            self._color_trace(self.trace, self.palette_)
+            self.marks.show_provenance(provenance)
 
     def show_provenance(self, provenance: Provenance) -> None:
         """Draw the line of predictions by where the newest comes from."""
@@ -92,6 +117,12 @@ class TimePlot(Figure):
         """The seconds shown."""
         left, right = self.box.viewRange()[0]
         return float(left), float(right)
+
+
+def _color_marker(item: pg.InfiniteLine, palette: Palette) -> None:
+    item.setPen(line_pen(palette, "text", Qt.PenStyle.DashLine))
+    item.label.setColor(palette.color("text"))
+    item.label.fill = pg.mkBrush(palette.color("raised"))
 
 
 class LiveCard(Card):
@@ -114,6 +145,11 @@ class LiveCard(Card):
         self._predicted = np.empty((4, 0))
         self._measured = np.empty((4, 0))
         self._inside = np.empty(0, dtype=bool)
+        self._trace = (np.empty(0), np.empty(0))
+
+    def forget(self) -> None:
+        """Let the past go: another board's clock begins."""
+        self.past = Past()
 
     def remember(self, t_s: float) -> None:
         """Keep what is predicted now."""
@@ -121,8 +157,12 @@ class LiveCard(Card):
         if isinstance(output, Estimate):
             self.past.add(t_s, output)
 
-    def show_time(self, origin_s: float, now_s: float, measured: Floats, trace: tuple[Floats, Floats]) -> None:
-        """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95)."""
+    def show_time(
+        self, origin_s: float, now_s: float, measured: Floats, trace: tuple[Floats, Floats], happened: Floats
+    ) -> None:
+        """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95), `happened` are
+        the times of gaps and jumps of the clock.
+        """
         self._predicted, self._measured = self.past.arrays(now_s), measured
         plot, (left, right) = self.plot, self.plot.x_range
         t, y, low, high = self._seen(origin_s)
@@ -131,6 +171,8 @@ class LiveCard(Card):
         plot.band.set_data(t, low, high)
         plot.marks.set_data(measured[0] - origin_s, *measured[1:])
         plot.trace.setData(*trace)
+        self._trace = trace
+        plot.happened.setData(np.repeat(happened - origin_s, 2), np.tile(_TALL, happened.size))
         show_rule(plot.bound, self._store.get(self.quantity.limit))
         message = "" if len(t) or measured.size or len(trace[0]) else self._reason()
         self._space.say(message)
@@ -188,6 +230,20 @@ class LiveCard(Card):
         j = int(np.argmin(np.abs(m[0] - t_s)))
         ago = number_text(m[0, j] - t_s, 1)
         return predicted, f"{self._words(m[1:, j])} ({ago} s)"
+
+    def sensor_reading(self, x: float) -> str:
+        """Return what the sensor showed at a plotted time."""
+        t, y = self._trace
+        i = int(np.searchsorted(t, x, side="right")) - 1
+        return quantity_text(float(y[i]), self.quantity.unit) if i >= 0 and np.isfinite(y[i]) else DASH
+
+    def between(self, low_s: float, high_s: float) -> str:
+        """Return the mean of the measurements between two times of the samples' clock; DASH where there are none."""
+        t, y = self._measured[:2]
+        inside = y[(t >= min(low_s, high_s)) & (t <= max(low_s, high_s))]
+        if not inside.size:
+            return DASH
+        return f"mean of {inside.size}: {quantity_text(float(inside.mean()), self.quantity.unit)}"
 
     def _words(self, values: Floats) -> str:
         median, low, high = values.tolist()

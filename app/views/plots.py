@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPen
+from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QPainter, QPen
 
 from app.views.curve_data import Floats
 from app.views.format import display_unit, number_text, significant_decimals
@@ -45,6 +45,7 @@ class TickAxis(pg.AxisItem):  # type: ignore[misc]
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation, maxTickLength=-4)
         self._scale: tuple[object, ...] = ()
+        self.about = "position"  # what the data along it are
         self.enableAutoSIPrefix(False)
         self.setStyle(tickFont=font(HEADING_PX), maxTickLevel=0, hideOverlappingLabels=False, tickAlpha=1.0)
         if orientation == "left":
@@ -56,6 +57,7 @@ class TickAxis(pg.AxisItem):  # type: ignore[misc]
 
     def describe(self, unit: str, reference: float, ticks: Sequence[tuple[float, str]] = ()) -> None:
         """Say what the axis carries: an SI unit in the prefix of a number, or the ticks themselves where not linear."""
+        self.about = "position" if ticks else f"value [{unit}]"
         scale = (display_unit(unit, reference).factor, tuple(ticks))
         if scale != self._scale:
             self._scale = scale
@@ -97,6 +99,7 @@ class Figure(pg.PlotWidget):  # type: ignore[misc]
         super().__init__(axisItems={"left": self.left, "bottom": self.bottom}, enableMenu=False)
         self._theme = theme
         self._colored: list[tuple[Any, Colored]] = []
+        self.named: dict[str, Any] = {}
         self.box = self.plotItem.vb
         self.setObjectName(path)
         self.setAccessibleName(name)
@@ -108,12 +111,28 @@ class Figure(pg.PlotWidget):  # type: ignore[misc]
         theme.changed.connect(self._color)
         self._color()
 
-    def add(self, item: Any, colored: Colored) -> Any:
-        """Draw an item above those added before, and give it its colours now and whenever the theme changes."""
+    def add(self, item: Any, colored: Colored, name: str = "") -> Any:
+        """Draw an item above those added before, and give it its colours now and whenever the theme changes.
+
+        One with a name is data: it can be copied.
+        """
+        if name:
+            self.named[name] = item
         self.addItem(item, ignoreBounds=True)
         self._colored.append((item, colored))
         colored(item, self._theme.palette)
         return item
+
+    @property
+    def palette_(self) -> Palette:
+        """The palette in force."""
+        return self._theme.palette
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Offer its picture and its data."""
+        from app.views.picture import plot_menu
+
+        plot_menu(self).popup(event.globalPos())
 
     def _color(self) -> None:
         palette = self._theme.palette
@@ -220,6 +239,13 @@ class Marks:
         pen.setCosmetic(True)  # or it grows with the symbol
         item.setPen(pen)
         item.setBrush(color if filled else ground)
+
+    def show_provenance(self, provenance: Provenance) -> None:
+        """Draw the values by where they come from."""
+        if provenance is not self._provenance:
+            self._provenance = provenance
+            self.dots.setSymbol(SYMBOLS[provenance])
+            self._color(self.dots, self._figure.palette_)
 
     def set_data(self, x: Floats, y: Floats, low: Floats, high: Floats) -> None:
         """Show values with their 5 % and 95 % quantiles; a bound that is not finite has no bar."""

@@ -1,0 +1,152 @@
+"""Two markers over the linked plots of the live view: where they stand, and what lies between them.
+
+Floating, they keep their distance from the live edge; pinned, they stay with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from app.model.tally import Tally, between
+from app.views.field import QuantityField
+from app.views.format import DASH, exact_text, quantity_text
+from app.views.live_card import LiveCard
+from app.views.widgets import fill, label
+
+Floats = NDArray[np.float64]
+_LEAST_S = 1e-4
+
+
+class Markers(QObject):
+    """A and B in seconds of the samples' clock, drawn in every card.
+
+    Parameters
+    ----------
+    cards : the cards of the live view
+    origin_s : the time at the right edge
+    """
+
+    changed = Signal()
+    zoom_wanted = Signal(float, float)  # to these positions, in seconds before the right edge
+
+    def __init__(self, cards: Sequence[LiveCard], origin_s: Callable[[], float]) -> None:
+        super().__init__()
+        self._cards, self._origin_s = cards, origin_s
+        self._at = [0.0, 0.0]  # seconds of the samples' clock if pinned, else against the right edge
+        self._placed = False
+        self.shown = self.pinned = False
+        for card in cards:
+            card.plot.marker_moved.connect(self._moved)
+        self.bar = _Bar(self)
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """Where A and B stand, in seconds of the samples' clock."""
+        base_s = 0.0 if self.pinned else self._origin_s()
+        return self._at[0] + base_s, self._at[1] + base_s
+
+    @property
+    def delta_s(self) -> float:
+        """From A to B."""
+        return self._at[1] - self._at[0]
+
+    def toggle(self) -> None:
+        """Show them, at first at a third and two thirds of the view; or hide them."""
+        self.shown = not self.shown
+        if self.shown and not self._placed:
+            left, right = self._cards[0].plot.x_range
+            base_s = self._origin_s() if self.pinned else 0.0
+            self._at = [base_s + left + (right - left) * share for share in (1 / 3, 2 / 3)]
+            self._placed = True
+        self.draw()
+        self.changed.emit()
+
+    def pin(self, pinned: bool) -> None:
+        """Let them stay with the data, or with the live edge; they do not move by it."""
+        if pinned != self.pinned:
+            shift_s = self._origin_s() * (1 if pinned else -1)
+            self._at = [at + shift_s for at in self._at]
+            self.pinned = pinned
+            self.changed.emit()
+
+    def set_delta(self, seconds: float) -> None:
+        """Move B so far from A."""
+        self._at[1] = self._at[0] + seconds
+        self.draw()
+        self.changed.emit()
+
+    def zoom(self) -> None:
+        """Ask to see what lies between them."""
+        low, high = sorted(at - self._origin_s() for at in self.times)
+        self.zoom_wanted.emit(low, high)
+
+    def draw(self) -> None:
+        """Stand where they belong in every card."""
+        origin_s = self._origin_s()
+        for card in self._cards:
+            for line, at_s in zip(card.plot.markers, self.times, strict=True):
+                line.setVisible(self.shown)
+                if self.shown and line.value() != at_s - origin_s:
+                    line.setValue(at_s - origin_s)
+
+    def _moved(self, which: int, x: float) -> None:
+        self._at[which] = x + (self._origin_s() if self.pinned else 0.0)
+        self.draw()
+        self.changed.emit()
+
+
+class _Bar(QWidget):
+    """What can be done with the markers: pin, type the distance, zoom. There while they are shown."""
+
+    def __init__(self, markers: Markers) -> None:
+        super().__init__()
+        self._markers = markers
+        self._pin = QPushButton("Pin")
+        self._pin.setObjectName("markers.pin")
+        self._pin.setCheckable(True)
+        self._pin.setAccessibleName("Pin the markers to the data")
+        self._pin.setToolTip("Stay with the data instead of the live edge")
+        self._pin.toggled.connect(markers.pin)
+        self._delta = QuantityField("Time from A to B", "markers.delta", "s")
+        self._delta.setFixedWidth(90)
+        self._delta.entered.connect(self._entered)
+        self._zoom = QPushButton("Zoom")
+        self._zoom.setObjectName("markers.zoom")
+        self._zoom.setAccessibleName("Zoom to the markers")
+        self._zoom.setToolTip("See what lies between the markers")
+        self._zoom.clicked.connect(markers.zoom)
+        line = QHBoxLayout(self)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(6)
+        fill(line, (label("A to B", "dim"), self._delta, self._pin, self._zoom))
+        markers.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        self.setVisible(self._markers.shown)
+        if not self._delta.hasFocus():
+            self._delta.show_value(self._markers.delta_s)
+        if self._pin.isChecked() != self._markers.pinned:
+            self._pin.setChecked(self._markers.pinned)
+
+    def _entered(self, seconds: float | None) -> None:
+        if seconds is None or abs(seconds) < _LEAST_S:
+            self._delta.refuse(f"Time from A to B: expected at least {exact_text(_LEAST_S, 's')}")
+        else:
+            self._markers.set_delta(seconds)
+
+
+def power_between(t_s: Floats, y: Floats, low_s: float, high_s: float) -> str:
+    """Return mean, range and energy of a power between two times, and how much of the time it covers."""
+    tally: Tally = between(t_s, y, low_s, high_s)
+    if not tally.n:
+        return DASH
+    mean, energy = quantity_text(tally.mean, "W"), quantity_text(tally.integral, "J")
+    span_s = abs(high_s - low_s)
+    covered = "" if tally.covered_s > 0.98 * span_s else f", {quantity_text(tally.covered_s, 's')} of it covered"
+    return f"mean {mean}, energy {energy}{covered}"
