@@ -14,6 +14,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from core.names import instead
+
 Array = float | NDArray[np.float64]
 """A number, or an array that broadcasts against the others of the same call."""
 
@@ -293,7 +295,7 @@ def _named(kind: str, key: str, known: Mapping[str, _Described]) -> _Described:
     try:
         return known[key]
     except KeyError:
-        raise ValueError(f"{kind} {key!r} is unknown; there are {', '.join(sorted(known))}") from None
+        raise ValueError(f"{kind} {key!r} is unknown; {instead(kind, key, known)}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from app.cli.output import UserError, print_json, print_table
 from app.views.format import DASH, quantity_text
 from core.load import load_catalogue
+from core.names import instead
 from core.spec import Board, PowerMode
 
 _MODE_UNITS = {"bandwidth_byte_s": "byte/s", "compute_op_s": "op/s", "clock_hz": "Hz", "power_limit_w": "W"}
@@ -24,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the boards, or one of them."""
     boards = load_catalogue().boards
     if args.key is not None and args.key not in boards:
-        raise UserError(f"board: got {args.key!r}, expected one of {', '.join(boards)}")
+        raise UserError(f"board: got {args.key!r}, {instead('board', args.key, boards)}")
     chosen = boards.values() if args.key is None else [boards[args.key]]
     if args.json:
         print_json([_document(board) for board in chosen])

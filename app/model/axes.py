@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from core.names import instead
 from core.spec import (
     LAYOUTS,
     POLICIES,
@@ -183,7 +184,8 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
         if path == "point.power_mode" and value == "":
             return value
         if value not in keys:
-            raise ValueError(f"{path} is {value!r}: expected one of {', '.join(keys)}")
+            kind = path.removeprefix("point.")
+            raise ValueError(f"{path} is {value!r}: {instead(kind, str(value), keys)}")
         return value
     if path == "point.bandwidth" and value is None:
         return None
