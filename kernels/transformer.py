@@ -22,13 +22,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.attention import attend_rows
 from kernels.cache import KvCache, new_cache
 from kernels.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows
 from kernels.native import library
 from kernels.native.decoder import NativeDecoder, NativeLayer
 from kernels.native.linear import NativeLinear, from_blocks
 from kernels.paged import PagedKvCache
+from kernels.prefill import attend_prompt, fastest_variant
 from kernels.stages import StageTimes
 from kernels.variants import native, pack
 from kernels.weights import DecoderShape, ModelFile
@@ -111,6 +111,7 @@ class Decoder:
         self._q_scale = torch.ones(self.shape.n_heads + self.shape.n_kv_heads, 1)
         self._q_scale[: self.shape.n_heads] = self.shape.head_dim**-0.5
         self._zero = torch.zeros(1, self.shape.hidden_size)
+        fastest_variant(self.shape.n_heads, self.shape.n_kv_heads, self.shape.head_dim)  # measured now, not in a prompt
         types = (torch.float32, torch.bfloat16, torch.float16)
         self._normalised = {dtype: torch.empty_like(self._zero, dtype=dtype) for dtype in types}
 
@@ -234,7 +235,7 @@ class Decoder:
             queries.append(q[:, -N_OBSERVED:].clone())
             n_keys = cache.length + n
             mask = None if cache.mask is None else cache.mask[index, :, :, :n_keys]
-            attended = attend_rows(q, *cache.dequantised(index, n_keys), mask)
+            attended = attend_prompt(q, *cache.dequantised(index, n_keys), mask)
             x += apply_rows(layer.out, attended.transpose(0, 1).reshape(n, -1))
             gate, up = apply_rows(
                 layer.gate_up, F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
