@@ -323,8 +323,7 @@ def _native_linear(file: ModelFile, names: list[str], weight_format: str) -> Nat
 def _native_serves(shape: DecoderShape) -> bool:
     """Whether the C library has code for a model's sizes."""
     sizes = (shape.hidden_size, shape.intermediate_size, shape.n_heads * shape.head_dim)
-    fits = PagedKvCache.serves(shape.head_dim) and all(size % 32 == 0 for size in sizes)
-    return fits and shape.activation == "silu"
+    return PagedKvCache.serves(shape.head_dim) and all(size % 32 == 0 for size in sizes)
 
 
 def _described(shape: DecoderShape, layers: list[_Layer], norm: Tensor, head: Linear) -> NativeDecoder:

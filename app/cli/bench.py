@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from typing import Any
 
-from app.cli.output import print_json, print_table
+from app.cli.output import UserError, print_json, print_table
 
-SUBJECTS = ("engine", "start", "slider", "simulate", "agent", "beta", "alpha")
+SUBJECTS = ("engine", "start", "slider", "simulate", "agent", "beta", "alpha", "kernels", "decoder")
 HELP = (
     "engine: predictions and calibrations; start: the dashboard; slider: from a move to the painted picture; "
     "simulate: an hour of power, heat and battery; agent: what the agent costs its board and loses; "
     "beta: the same points under each instruction set; "
-    "alpha: what pruning really saves by policy and layout"
+    "alpha: what pruning really saves by policy and layout; "
+    "kernels: each beside the read bandwidth of that moment; decoder: a token of the whole model"
 )
+EXAMPLE = "example: trilemma bench kernels --quick linear"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the subject."""
+    """Declare the subject and what some of them take."""
+    parser.epilog = EXAMPLE
     parser.add_argument("subject", choices=SUBJECTS, help=HELP)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels: a subject, or a part of a case's name")
+    parser.add_argument("--quick", action="store_true", help="kernels: fewer shapes; decoder: no long context")
+    parser.add_argument("--against-llama", action="store_true", help="decoder: in turn with llama.cpp")
 
 
 def run(args: argparse.Namespace) -> int:
     """Time the subject and print what was found."""
     module = importlib.import_module(f"app.cli.bench_{args.subject}")
-    found = getattr(module, f"measure_{args.subject}")()
+    found = getattr(module, f"measure_{args.subject}")(**_options(args))
     if args.json:
         print_json(found)
         return 0
@@ -40,3 +47,14 @@ def run(args: argparse.Namespace) -> int:
             rows.append((name, ", ".join(value) or "none", "", "", ""))
     print_table(rows)
     return 0
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that the subject takes, and refuse those that it does not."""
+    given = {"names": args.names, "quick": args.quick, "against_llama": args.against_llama}
+    taken = {"kernels": ("names", "quick"), "decoder": ("quick", "against_llama")}.get(args.subject, ())
+    for name, value in given.items():
+        if value and name not in taken:
+            word = " ".join(value) if isinstance(value, list) else f"--{name.replace('_', '-')}"
+            raise UserError(f"{args.subject}: got {word}, expected no such option")
+    return {name: given[name] for name in taken}

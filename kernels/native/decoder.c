@@ -14,9 +14,11 @@ typedef struct {
     const layer_t *layers;
     const float *norm;
     linear_t head;
-    int32_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, head_dim;
+    int32_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, head_dim, activation;
     float rms_eps, q_scale;
 } decoder_t;
+
+enum { SILU, GELU }; /* activation of the gate; GELU by its hyperbolic tangent */
 
 enum { N_STAGES = 5 }; /* of a layer: qkv, rotation and cache write, attention, output projection, mlp */
 
@@ -66,15 +68,23 @@ INLINE void add_rows(const linear_t *linear, const row_t *row, int first, int la
     }
 }
 
-static void gate_rows(const linear_t *gate_up, const row_t *row, int first, int last, int n, float *inner) {
-    float *up = inner + n;
-    linear_rows(gate_up, row, first, last, inner + first);
-    linear_rows(gate_up, row, n + first, n + last, up + first);
+/* x / (1 + e^-z), z = x in SiLU; the tangent in GELU is another such quotient. */
+static void activate(float *gate, const float *up, int n, int activation) {
+    const float linear = activation == GELU ? 1.5957691216f : 1.0f, cubic = activation == GELU ? 0.0713548162726f : 0.0f;
 #pragma omp simd
-    for (int i = first; i < last; i++) {
-        const float magnitude = inner[i] < 0 ? -inner[i] : inner[i], e = exp_negative(-magnitude);
-        inner[i] = inner[i] * (inner[i] < 0 ? e : 1.0f) / (1 + e) * up[i];
+    for (int i = 0; i < n; i++) {
+        const float z = gate[i] * (linear + cubic * gate[i] * gate[i]);
+        const float e = exp_negative(z < 0 ? z : -z);
+        gate[i] = gate[i] * (z < 0 ? e : 1.0f) / (1 + e) * up[i];
     }
+}
+
+static void gate_rows(const decoder_t *m, const layer_t *layer, const row_t *row, int first, int last, float *inner) {
+    const int n = m->intermediate_size;
+    float *up = inner + n;
+    linear_rows(&layer->gate_up, row, first, last, inner + first);
+    linear_rows(&layer->gate_up, row, n + first, n + last, up + first);
+    activate(inner + first, up + first, last - first, m->activation);
 }
 
 #define SHARE(n) share_of((n), thread, n_threads), share_of((n), thread + 1, n_threads)
@@ -123,7 +133,7 @@ static void run_layer(const decoder_t *m, const layer_t *layer, const attention 
     row = ROW(normalised);
     normalise(s->x, layer->feed_forward_norm, m->hidden_size, m->rms_eps, normalised);
     round_row(&layer->gate_up, &row);
-    gate_rows(&layer->gate_up, &row, SHARE(m->intermediate_size), m->intermediate_size, s->inner);
+    gate_rows(m, layer, &row, SHARE(m->intermediate_size), s->inner);
 #pragma omp barrier
     row = ROW(s->inner);
     round_row(&layer->down, &row);

@@ -16,6 +16,9 @@ from kernels.paged import PagedKvCache
 from kernels.stages import LAYER_STAGES, StageTimes
 from kernels.weights import DecoderShape
 
+ACTIVATIONS = ("silu", "gelu")
+"""Numbers of the activations in decoder.c."""
+
 
 @dataclass(frozen=True, slots=True)
 class NativeLayer:
@@ -61,6 +64,7 @@ class NativeDecoder:
             shape.n_heads,
             shape.n_kv_heads,
             shape.head_dim,
+            ACTIVATIONS.index(shape.activation),
             shape.rms_eps,
             shape.head_dim**-0.5,
         )

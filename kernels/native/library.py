@@ -14,6 +14,9 @@ FORMATS = {"fp32": 0, "bf16": 1, "fp16": 2, "int8": 3, "int4": 4}
 """Numbers of the formats in native.h."""
 
 
+_SIZES = ("n_layers", "hidden_size", "intermediate_size", "n_heads", "n_kv_heads", "head_dim", "activation")
+
+
 class LinearStruct(ctypes.Structure):
     """`linear_t`."""
 
@@ -45,10 +48,7 @@ class DecoderStruct(ctypes.Structure):
         ("layers", ctypes.POINTER(LayerStruct)),
         ("norm", ctypes.c_void_p),
         ("head", LinearStruct),
-        *(
-            (name, ctypes.c_int32)
-            for name in ("n_layers", "hidden_size", "intermediate_size", "n_heads", "n_kv_heads", "head_dim")
-        ),
+        *((name, ctypes.c_int32) for name in _SIZES),
         ("rms_eps", ctypes.c_float),
         ("q_scale", ctypes.c_float),
     )

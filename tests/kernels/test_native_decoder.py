@@ -80,6 +80,21 @@ def test_one_call_equals_torch_alone(wide, decoders, weight_format, tolerance):
         assert relative(ours, theirs) < tolerance, i
 
 
+@pytest.mark.parametrize("architecture", ["qwen2", "phi3", "gemma"])
+def test_other_families_in_one_call_equal_operator_by_operator(tmp_path, architecture):
+    file = ModelFile(write_tiny_gguf(tmp_path / "model.gguf", architecture=architecture, sizes=WIDE_HEADS))
+    for weight_format in ("fp32", "bf16"):
+        decoder = Decoder(file, weight_format)
+        assert decoder.is_native
+        cache = filled(decoder, "fp32")
+        ours = decoder.decode(5, N_TOKENS, cache)
+        cache.length = N_TOKENS
+        x = decoder._embedded(torch.tensor([5]))
+        with torch.inference_mode():
+            theirs = decoder._decode_by_operators(x, N_TOKENS, cache, None)
+        assert relative(ours, theirs) < 1e-5
+
+
 def test_a_masked_cache_hides_the_same_tokens(decoders):
     decoder = decoders["fp32"]
     cache = filled(decoder, "fp32")

@@ -1,0 +1,67 @@
+"""``trilemma bench kernels [--quick] [NAME...]``: each kernel beside the read bandwidth of that moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.cli.output import print_table
+from app.cli.own_process import in_own_process
+from app.cli.progress import ProgressLine
+
+
+def measure_kernels(names: list[str], quick: bool) -> list[dict[str, Any]]:
+    """Check and time the kernels in a process of their own.
+
+    Parameters
+    ----------
+    names : list of str
+        Subjects such as "linear", or a part of a case's name; all when empty.
+    quick : bool
+        Fewer shapes, under 50 s in total.
+
+    Returns
+    -------
+    list of dict
+        As `kernels.bench.run` says.
+    """
+
+    def measure() -> Any:
+        from kernels import bench
+
+        with ProgressLine() as line:
+            return bench.run(names, quick, progress=line.show)
+
+    found: list[dict[str, Any]] = in_own_process(["bench", "kernels", *names, *(["--quick"] if quick else [])], measure)
+    return found
+
+
+def show_kernels(found: list[dict[str, Any]]) -> None:
+    """Print the cases, and why some have no number."""
+    rows = [("KERNEL", "VARIANT", "SHAPE", "US", "GB/S", "OF READ", "QUIET", "GOAL", "")]
+    reasons = []
+    for row in found:
+        numbers = (_number(row["us"], ".1f"), _number(row["gb_s"], ".1f"), _number(row["read_share"], ".0%"))
+        shape = "x".join(map(str, row["shape"]))
+        quiet = _number(row["quiet"], ".0%")
+        rows.append((row["name"], row["variant"], shape, *numbers, quiet, _goal(row), _verdict(row)))
+        if isinstance(row["us"], dict):
+            reasons.append(f"{row['name']}, {row['variant']}, {shape}: {row['us']['absent']}.")
+    print_table(rows)
+    if reasons:
+        print("\n" + "\n".join(reasons))
+
+
+def _number(value: Any, spec: str) -> str:
+    return "absent" if isinstance(value, dict) else format(value, spec)
+
+
+def _goal(row: dict[str, Any]) -> str:
+    if row["goal"] is None:
+        return ""
+    return f"{row['goal']:.2f}x, is {row['speedup']:.2f}x" if "speedup" in row else f"{row['goal']:.0%}"
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    if row.get("trap"):
+        return "trap"
+    return {True: "holds", False: "missed", None: ""}[row["holds"]]
