@@ -23,6 +23,7 @@ from app.agent.sensors.tools import find_tool, lower_priority
 Entry = Dict[str, Any]
 
 EVERY_S = 5.0
+FIRST_S = 1.0  # between the two looks that it takes to see what else runs
 PROCESSES_EVERY_S = 10.0
 _KIB = 1024
 _DYNAMIC_DRIVERS = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")  # their "powersave" raises the clock with load
@@ -290,9 +291,11 @@ class StateWatch:
         """Watch until stopped."""
         lower_priority()
         shown = gist(self._state.read())
-        look_s = time.monotonic() + every_s  # the first look at processes needs a start
+        look_s = time.monotonic()
         self._state.look_at_processes()
-        while not self._stopped.wait(every_s):
+        pause_s = min(FIRST_S, every_s)
+        while not self._stopped.wait(pause_s):
+            pause_s = every_s
             if time.monotonic() >= look_s:
                 self._state.look_at_processes()
                 look_s = time.monotonic() + processes_every_s

@@ -101,5 +101,3 @@ def _print(report: Mapping[str, Any]) -> None:
     bound = words(clock) if "absent" in clock else f"known within {quantity_text(clock['bound_s'], 's')}"
     rows.append(("clock", bound))
     print_table([(key.replace("_", " "), value) for key, value in rows] + channel_rows(report["channels"]))
-
-

@@ -33,10 +33,9 @@ class StateRow(NamedTuple):
 
 def state_rows(state: Mapping[str, Any]) -> list[StateRow]:
     """Return the entries that have a value, those with a warning first; entries that are new to us come last."""
-    known = [key for key in NAMES if key in state] + [key for key in state if key not in NAMES]
     rows = [
         StateRow(_name(key), entry_text(key, state[key]), str(state[key].get("warning", "")))
-        for key in known
+        for key in _ordered(state)
         if "value" in state[key]
     ]
     return sorted(rows, key=lambda row: not row.warning)
@@ -44,7 +43,7 @@ def state_rows(state: Mapping[str, Any]) -> list[StateRow]:
 
 def unknown_text(state: Mapping[str, Any]) -> tuple[str, str]:
     """Return which entries have no value, and the reasons, a line each; both "" when all have one."""
-    missing = {_name(key): str(entry["absent"]) for key, entry in state.items() if "absent" in entry}
+    missing = {_name(key): str(state[key]["absent"]) for key in _ordered(state) if "absent" in state[key]}
     if not missing:
         return "", ""
     return f"Not known: {', '.join(_uncapped(missing))}", "\n".join(
@@ -66,6 +65,10 @@ def entry_text(key: str, entry: Mapping[str, Any]) -> str:
     return str(value)
 
 
+def _ordered(state: Mapping[str, Any]) -> list[str]:
+    return [key for key in NAMES if key in state] + [key for key in state if key not in NAMES]
+
+
 def _name(key: str) -> str:
     return NAMES.get(key, key.replace("_", " ").capitalize())
 
@@ -76,7 +79,7 @@ def _uncapped(names: Mapping[str, str]) -> list[str]:
 
 
 def _governors(value: Mapping[str, str]) -> str:
-    return _grouped(value)
+    return _grouped({name: str(governor) for name, governor in value.items()})
 
 
 def _policies(value: Mapping[str, Mapping[str, Any]]) -> str:
@@ -87,7 +90,7 @@ def _grouped(texts: Mapping[str, str]) -> str:
     """Return each text with the policies that have it; one that all have stands alone."""
     groups: dict[str, list[str]] = {}
     for name, text in texts.items():
-        groups.setdefault(text, []).append(name.replace("policy", "CPU "))
+        groups.setdefault(text, []).append(name)
     if len(groups) == 1:
         return next(iter(groups))
     return "; ".join(f"{text} ({', '.join(names)})" for text, names in groups.items())

@@ -146,7 +146,7 @@ def test_it_is_served_on_the_loopback_and_to_no_other_name(root):
         assert get(server.server_port, "/")[0] == 404
         assert get(server.server_port, host="evil.example:80")[0] == 403  # a name that was made to point here
         assert get(server.server_port, host="localhost")[0] == 200
-        with pytest.raises(OSError, match="[Ii]n use"):
+        with pytest.raises(OSError, match=r"[Ii]n use"):
             serve_metrics(str(server.server_port), root)
     finally:
         close_metrics(server, meters)
