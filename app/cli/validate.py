@@ -8,6 +8,7 @@ from typing import Any
 
 from app.cli.learn import without_board
 from app.cli.output import print_json, print_table
+from app.cli.perplexity_bands import report_bands
 from app.cli.published_table import compared_table
 from core.comparable import Comparison
 from core.load import load_catalogue
@@ -30,11 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="learn the priors anew from the table without each board's own rows, and use no shipped fit",
     )
+    parser.add_argument(
+        "--perplexity",
+        action="store_true",
+        help="the table is of perplexities by weight format (model, quant, ppl, ...): count the rows in the 90 %% band "
+        "that other models give, such as trilemma validate precision_ppl.csv --perplexity",
+    )
     parser.add_argument("--groups", action="store_true", help="print every group, not only the summary")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and report."""
+    if args.perplexity:
+        return report_bands(args.table, json=args.json)
     catalogue = load_catalogue()
     if args.leave_board_out:
         catalogue = replace(catalogue, published={})
