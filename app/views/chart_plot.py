@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,42 +13,86 @@ from PySide6.QtGui import QMouseEvent, QPen
 
 from app.views.chart import Chart, Points, Rule, Series
 from app.views.marks import DASHES
-from app.views.plots import Band, Figure, line_pen, log_ticks
+from app.views.plots import Band, Figure, line_pen, log_ticks, show_curve
 from app.views.theme import HEADING_PX, Palette, Theme, font
 
 _REACH_PX = 12.0  # a click nearer than this to a dot is on it
 _ENDLESS = 1e6
 
 
+_Painter = Callable[[Palette], object]
+
+
+class _Pool:
+    """Items of one kind, kept from chart to chart: making one costs several times what changing it does."""
+
+    def __init__(self, figure: Figure, make: Callable[[], Any]) -> None:
+        self._figure, self._make = figure, make
+        self._items: list[Any] = []
+        self._painters: dict[int, _Painter] = {}
+        self._n_used = 0
+
+    def begin(self) -> None:
+        """Take all items back."""
+        self._n_used = 0
+
+    def take(self, paint: _Painter) -> Any:
+        """Return an item for this chart, coloured by `paint` now and whenever the theme changes."""
+        if self._n_used == len(self._items):
+            self._items.append(self._figure.add(self._make(), self._color))
+        item = self._items[self._n_used]
+        self._n_used += 1
+        item.setVisible(True)
+        self._painters[id(item)] = paint
+        return item
+
+    def end(self) -> None:
+        """Hide what was not taken."""
+        for item in self._items[self._n_used :]:
+            item.setVisible(False)
+
+    def _color(self, item: Any, palette: Palette) -> None:
+        if id(item) in self._painters:
+            self._painters[id(item)](palette)
+
+
 class ChartPlot(Figure):
-    """A chart. A new one of the same make reuses nothing: these are not drawn while something moves."""
+    """A chart; another one takes over its items."""
 
     picked = Signal(int)  # the key of the dot that was clicked
 
     def __init__(self, theme: Theme, path: str, name: str) -> None:
         super().__init__(theme, path, name)
         self._chart: Chart | None = None
+        self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
+        self._bands: list[Band] = []
+        self._curves = _Pool(self, lambda: pg.PlotCurveItem(antialias=True, connect="finite"))
+        self._rules = {across: _Pool(self, partial(_labelled_rule, angle)) for across, angle in (("x", 90), ("y", 0))}
+        self._dots = _Pool(self, lambda: pg.ScatterPlotItem(antialias=True))
+        self._texts = _Pool(self, _text)
         self.cross = self.add(pg.InfiniteLine(angle=90), lambda item, p: item.setPen(line_pen(p, "dim")))
         self.cross.hide()
-        self._n_kept = len(self._colored)
 
     def show_chart(self, chart: Chart) -> None:
         """Draw a chart in place of the one before."""
-        for item, _ in self._colored[self._n_kept :]:
-            self.removeItem(item)
-        del self._colored[self._n_kept :]
+        pools = (self._curves, *self._rules.values(), self._dots, self._texts)
         self._chart = chart
         self._show_axes(chart)
-        if chart.message:
-            return
-        if chart.wash_from is not None:
-            self.add(pg.LinearRegionItem((chart.wash_from, _ENDLESS), movable=False), _color_wash)
-        for line in chart.series:
+        for pool in pools:
+            pool.begin()
+        shown = not chart.message
+        self.wash.setVisible(shown and chart.wash_from is not None)
+        if shown and chart.wash_from is not None:
+            self.wash.setRegion((chart.wash_from, _ENDLESS))
+        self._draw_bands(chart.series if shown else ())
+        for line in chart.series if shown else ():
             self._draw_series(line)
-        for rule in chart.rules:
+        for rule in chart.rules if shown else ():
             self._draw_rule(rule)
-        for dots in chart.points:
+        for dots in chart.points if shown else ():
             self._draw_points(dots)
+        for pool in pools:
+            pool.end()
 
     def _show_axes(self, chart: Chart) -> None:
         for axis, (_, unit), span, log in zip(
@@ -67,54 +113,63 @@ class ChartPlot(Figure):
         log_x, log_y = self._chart.log
         return (np.log10(x) if log_x else x), (np.log10(y) if log_y else y)
 
+    def _draw_bands(self, series: Sequence[Series]) -> None:
+        banded = [line for line in series if line.low is not None and line.high is not None]
+        while len(self._bands) < len(banded):
+            self._bands.append(Band(self))
+        for band, line in zip(self._bands, banded, strict=False):
+            x, low = self._placed(line.x, line.low)
+            band.set_data(x, low, self._placed(line.x, line.high)[1])
+        for i, band in enumerate(self._bands):
+            band.item.setVisible(i < len(banded))
+
     def _draw_series(self, line: Series) -> None:
         x, y = self._placed(line.x, line.y)
-        if line.low is not None and line.high is not None:
-            band = Band(self)
-            band.set_data(x, self._placed(line.x, line.low)[1], self._placed(line.x, line.high)[1])
-
-        def color(item: Any, p: Palette) -> None:
-            item.setPen(line_pen(p, line.color, DASHES[line.provenance]))
-
-        self.add(pg.PlotCurveItem(x, y, antialias=True, connect="finite"), color)
+        item = self._curves.take(lambda p: item.setPen(line_pen(p, line.color, DASHES[line.provenance])))
+        item.setPen(line_pen(self._theme.palette, line.color, DASHES[line.provenance]))
+        show_curve(item, x, y)
         if line.name and len(x):
             self._write(line.name, float(x[-1]), float(y[-1]), line.color, (1.0, 1.0))
 
     def _write(self, text: str, x: float, y: float, color: str, anchor: tuple[float, float]) -> None:
-        made = pg.TextItem(text, anchor=anchor)
-        made.setFont(font(HEADING_PX))
+        made = self._texts.take(lambda p: made.setColor(p.color(color)))
+        made.setText(text, self._theme.palette.color(color))
+        made.setAnchor(anchor)
         made.setPos(x, y)
-        self.add(made, lambda item, p: item.setColor(p.color(color)))
 
     def _draw_rule(self, rule: Rule) -> None:
         stands = rule.across == "x"
-        at, _ = self._placed(rule.at, 1.0) if stands else (self._placed(1.0, rule.at)[1], 0)
-        line = pg.InfiniteLine(float(at), angle=90 if stands else 0)
-        if rule.name:
-            low, high = self.box.viewRange()[0 if stands else 1]
-            late = (at - low) > 0.6 * (high - low)  # the text lies on the side that has room
-            where = {"position": 0.93, "anchors": [(1, 0.5)] * 2 if late else [(0, 0.5)] * 2}
-            lying = {"position": 0.02, "anchors": [(0, 0)] * 2 if late else [(0, 1)] * 2}
-            line.label = pg.InfLineLabel(line, rule.name, **(where if stands else lying))
-            line.label.setFont(font(HEADING_PX))
+        at = float(self._placed(rule.at, 1.0)[0] if stands else self._placed(1.0, rule.at)[1])
 
-        def color(item: Any, p: Palette) -> None:
-            item.setPen(line_pen(p, rule.role, Qt.PenStyle.DotLine if rule.role != "bad" else Qt.PenStyle.SolidLine))
-            if rule.name:
-                item.label.setColor(p.color(rule.role))
+        def paint(p: Palette) -> None:
+            dash = Qt.PenStyle.SolidLine if rule.role == "bad" else Qt.PenStyle.DotLine
+            line.setPen(line_pen(p, rule.role, dash))
+            line.label.setColor(p.color(rule.role))
 
-        self.add(line, color)
+        line = self._rules[rule.across].take(paint)
+        paint(self._theme.palette)
+        low, high = self.box.viewRange()[0 if stands else 1]
+        late = (at - low) > 0.6 * (high - low)  # the text lies on the side that has room
+        line.label.anchors = [pg.Point(1, 0.5)] * 2 if late else [pg.Point(0, 0.5)] * 2
+        if not stands:
+            line.label.anchors = [pg.Point(0, 0)] * 2 if late else [pg.Point(0, 1)] * 2
+        line.label.setFormat(rule.name)
+        line.setValue(at)
+        line.label.updatePosition()
 
     def _draw_points(self, dots: Points) -> None:
         x, y = self._placed(dots.x, dots.y)
 
-        def color(item: Any, p: Palette) -> None:
+        def paint(p: Palette) -> None:
             pen = QPen(p.color(dots.color) if dots.hollow else p.color("panel"), 1)
             pen.setCosmetic(True)
             item.setPen(pen)
             item.setBrush(p.color("panel") if dots.hollow else p.color(dots.color))
 
-        self.add(pg.ScatterPlotItem(x, y, size=dots.size_px, antialias=True), color)
+        item = self._dots.take(paint)
+        paint(self._theme.palette)
+        item.setSize(dots.size_px)
+        item.setData(x, y)
         for name, a, b in zip(dots.names, np.atleast_1d(x), np.atleast_1d(y), strict=False):
             self._write(name, float(a), float(b), "dim", (-0.08, 0.5))
 
@@ -158,3 +213,16 @@ def _color_wash(item: pg.LinearRegionItem, palette: Palette) -> None:
     item.setBrush(palette.color("bad", 0.10))
     for edge in item.lines:
         edge.setPen(line_pen(palette, "bad"))
+
+
+def _labelled_rule(angle: int) -> Any:
+    line = pg.InfiniteLine(angle=angle)
+    line.label = pg.InfLineLabel(line, "", position=0.93 if angle else 0.02, anchors=[(0, 0.5), (0, 0.5)])
+    line.label.setFont(font(HEADING_PX))
+    return line
+
+
+def _text() -> Any:
+    made = pg.TextItem()
+    made.setFont(font(HEADING_PX))
+    return made

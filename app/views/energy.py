@@ -24,7 +24,7 @@ from app.views.page import CardGrid, Page
 from app.views.theme import Theme
 from app.views.widgets import Card, Choice, label, set_text
 from core.dvfs import KNEES
-from core.spec import Estimate, Provenance
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance
 
 _PACE_MS = 150  # the simulation follows a drag at this pace
 _FILE = "file"
@@ -155,17 +155,23 @@ class Energy(Page):
         store = self._store
         self._stale = False
         around = Around(**{f.name: store.get(f"energy.{f.name}") for f in fields(Around)})
-        self._work.run(partial(hold, store.point, store.catalogue, store.posterior, around), self.show_found)
+        self._work.run(partial(_answer, store.point, store.catalogue, store.posterior, around), self.show_found)
 
-    def show_found(self, found: Holding | ValueError) -> None:
-        """Show what was found out, or why nothing was."""
-        if isinstance(found, ValueError):
-            set_text(self.sentence, f"There is no answer: {found}.")
+    def show_found(self, answer: tuple[Holding, dict[str, Chart]] | ValueError) -> None:
+        """Show what was found out, or why nothing was; a chart a turn, so that no frame waits for all of them."""
+        if isinstance(answer, ValueError):
+            set_text(self.sentence, f"There is no answer: {answer}.")
             set_text(self._limit, "")
             self._bars.show_bars([])
             for path, card in self.cards.items():
                 card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message="–"))
             return
+        holding, charts = answer
+        self._show_words(holding)
+        for path, chart in charts.items():
+            QTimer.singleShot(0, self, partial(self.cards[path].show_chart, chart))
+
+    def _show_words(self, found: Holding) -> None:
         set_text(self.sentence, energy_data.sentence(found.run, found.results, found.device))
         set_text(self._limit, energy_data.limit_sentence(found))
         self._show_terms(found)
@@ -173,8 +179,6 @@ class Energy(Page):
             words = energy_data.KNEE_WORDS[key]
             set_text(part, f"{words[0].upper()}{words[1:]}: {energy_data.knee_text(found.knees[key])}")
         set_text(self._notes, "\n".join(f"· {note}" for note in found.speeds.notes))
-        for path, card in self.cards.items():
-            card.show_chart(_CHARTS[path][1](found))
 
     def _show_terms(self, found: Holding) -> None:
         total = sum(found.run.terms_w.values())
@@ -206,6 +210,14 @@ class Energy(Page):
         if term == "idle" and posterior.idle_power_w is not None:
             return Provenance.MEASURED
         return Provenance.CALIBRATED if term in ("core", "dram") else Provenance.PREDICTED
+
+
+def _answer(
+    point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, around: Around
+) -> tuple[Holding, dict[str, Chart]]:
+    """Work everything out that needs no Qt."""
+    found = hold(point, catalogue, posterior, around)
+    return found, {path: make(found) for path, (_, make) in _CHARTS.items()}
 
 
 def _titled(name: str, field: QWidget) -> QWidget:

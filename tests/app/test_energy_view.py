@@ -19,6 +19,7 @@ from core.spec import Absent, OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 PI = OperatingPoint(board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_0", kv="fp16")
+SHORT = Around(duration=300.0)
 HOT = Around(ambient=45.0, battery=56 * 3600.0, duration=1800.0, cooling="bare")
 
 
@@ -29,7 +30,9 @@ def hot():
 
 @pytest.fixture
 def store(qapp):
-    return Store(CATALOGUE, PI)
+    made = Store(CATALOGUE, PI)
+    made.set("energy.duration", SHORT.duration)
+    return made
 
 
 @pytest.fixture
@@ -112,14 +115,14 @@ def test_knees_lie_on_the_curve_and_those_at_the_edge_say_so(hot):
 
 
 def test_the_view_says_what_the_simulation_says(view, store):
-    found = hold(store.point, CATALOGUE, None, Around())
+    found = hold(store.point, CATALOGUE, None, SHORT)
     assert view.sentence.text() == energy_data.sentence(found.run, found.results, found.device)
     assert "idle" in view._bars.accessibleDescription()
     assert view.cards["energy.charge"].chart.message
 
 
 def test_terms_add_up_to_the_mean_power(view, store):
-    found = hold(store.point, CATALOGUE, None, Around())
+    found = hold(store.point, CATALOGUE, None, SHORT)
     assert sum(bar.value for bar in view._bars._bars) == pytest.approx(found.run.power_w.mean(), rel=1e-3)
 
 
