@@ -19,7 +19,8 @@ from app.agent.channel import Channel
 from app.agent.columns import Columns
 from app.agent.power import total_power
 from app.agent.sensors import arrange, discover
-from app.agent.sensors.tools import ToolSensor, lower_priority
+from app.agent.sensors.feed import lower_priority
+from app.agent.sensors.tools import ToolSensor
 from app.agent.state import BoardState
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"

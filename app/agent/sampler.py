@@ -14,7 +14,8 @@ from app.agent.energy import EnergyMeter
 from app.agent.limit import SelfLimit
 from app.agent.outbox import Outbox
 from app.agent.power import total_power
-from app.agent.sensors.tools import ToolSensor, lower_priority
+from app.agent.sensors.feed import lower_priority
+from app.agent.sensors.tools import ToolSensor
 from app.protocol import RATE_RANGE_HZ
 
 DEFAULT_RATE_HZ = 10.0

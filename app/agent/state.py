@@ -17,8 +17,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from app.agent.files import parse_int, text
 from app.agent.processes import Processes
 from app.agent.sensors.devfreq import subject
+from app.agent.sensors.feed import lower_priority
 from app.agent.sensors.pi import parse_throttled, throttle_file
-from app.agent.sensors.tools import find_tool, lower_priority
+from app.agent.sensors.tools import find_tool
 
 Entry = Dict[str, Any]
 

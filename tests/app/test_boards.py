@@ -21,7 +21,7 @@ import pytest
 from app.agent import processes
 from app.agent.power import total_power
 from app.agent.processes import Processes
-from app.agent.sensors import arrange, discover, tools
+from app.agent.sensors import arrange, discover, feed
 from app.agent.sensors.tools import ToolSensor
 from app.agent.state import BoardState, StateWatch, gist
 
@@ -284,7 +284,7 @@ class Sensed:
         self.sensors, self.absent = discover(root)
         self.tools = [sensor for sensor in self.sensors if isinstance(sensor, ToolSensor)]
         for tool in self.tools:
-            assert tool.answered.wait(PATIENCE_S)
+            assert tool.feed.answered.wait(PATIENCE_S)
             tool.refresh()
         arrange(root, self.sensors, self.absent)
 
@@ -460,14 +460,14 @@ def reasons(tool):
 
 
 def test_a_tool_that_hangs_is_given_up(board, monkeypatch):
-    monkeypatch.setattr(tools, "HANG_S", 0.2)
+    monkeypatch.setattr(feed, "HANG_S", 0.2)
     tool = tegrastats_of(board, "#!/bin/sh\nexec sleep 600\n")
     assert "printed nothing for 0.2 s" in reasons(tool)["tegrastats"]
     assert tool.channels == ()
 
 
 def test_a_tool_that_goes_silent_is_nan_not_its_last_value(board, monkeypatch):
-    monkeypatch.setattr(tools, "HANG_S", 0.3)
+    monkeypatch.setattr(feed, "HANG_S", 0.3)
     tool = tegrastats_of(board, "#!/bin/sh\necho GR3D_FREQ 5%\nexec sleep 600\n")
     assert tool.read(time.monotonic_ns())[0] == 0.05
     assert math.isnan(tool.read(time.monotonic_ns() + 10 * 10**9)[0])
@@ -476,23 +476,23 @@ def test_a_tool_that_goes_silent_is_nan_not_its_last_value(board, monkeypatch):
 
 
 def test_half_a_line_is_no_sample(board, monkeypatch):
-    monkeypatch.setattr(tools, "HANG_S", 0.3)
+    monkeypatch.setattr(feed, "HANG_S", 0.3)
     tool = tegrastats_of(board, "#!/bin/sh\necho GR3D_FREQ 5%\nprintf 'VDD_IN 1200mW/13'\nexec sleep 600\n")
     wait_until(lambda: "printed nothing" in reasons(tool).get("tegrastats", ""))
     assert [channel.key for channel in tool.channels] == ["tegrastats.gpu.busy_frac"]
 
 
 def test_a_tool_that_dies_says_so_and_is_started_again(board, monkeypatch, tmp_path):
-    monkeypatch.setattr(tools, "RETRY_S", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(feed, "RETRY_S", (0.05, 0.05, 0.05))
     tool = tegrastats_of(board, f"#!/bin/sh\necho GR3D_FREQ 5%\necho x >> {tmp_path}/starts\nexit 3\n")
     wait_until(lambda: "ended with status 3" in reasons(tool).get("tegrastats", ""))
     wait_until(lambda: (tmp_path / "starts").read_text().count("x") >= 2)
 
 
 def test_a_tool_that_cannot_work_says_its_own_words_and_is_left_alone(board, monkeypatch):
-    monkeypatch.setattr(tools, "RETRY_S", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(feed, "RETRY_S", (0.01, 0.01, 0.01))
     tool = tegrastats_of(board, "#!/bin/sh\necho 'cannot open /dev/nvhost: denied'\nexit 1\n")
-    wait_until(lambda: not tool._thread.is_alive())
+    wait_until(lambda: not tool.feed._thread.is_alive())
     assert "(cannot)" in reasons(tool)["tegrastats"] or "cannot" in reasons(tool)["tegrastats.other"]
 
 
@@ -500,7 +500,7 @@ def test_a_line_without_end_costs_no_memory(board):
     tool = tegrastats_of(board, "#!/bin/sh\necho GR3D_FREQ 5%\nexec yes xxxxxxxx | tr -d '\\n'\n")
     time.sleep(0.3)
     assert tool.read(time.monotonic_ns())[0] == 0.05
-    assert len(tool._unknown) < 16
+    assert len(tool.feed.unknown) < 16
 
 
 def test_channels_that_come_later_are_added_behind(board):
@@ -517,10 +517,34 @@ def test_channels_that_come_later_are_added_behind(board):
 
 def test_tools_end_with_their_sensor(board):
     tool = tegrastats_of(board, "#!/bin/sh\necho GR3D_FREQ 5%\nsleep 600 &\nwait\n")
-    process = tool._process
+    process = tool.feed._process
     tool.close()
     assert process.poll() is not None
     wait_until(lambda: group_is_gone(process.pid))
+
+
+def test_one_tool_serves_all_who_read_it_and_ends_with_the_last(board):
+    first = tegrastats_of(board, "#!/bin/sh\nwhile :; do echo GR3D_FREQ 5%; sleep 0.05; done\n")
+    with Sensed(board.root) as again:
+        (second,) = again.tools
+        assert second.feed is first.feed
+        assert second.channels[0] is not first.channels[0]  # each client's catalogue is its own
+    second.close()  # once more does no harm
+    process = first.feed._process
+    assert process.poll() is None
+    first.close()
+    assert process.poll() is not None
+    with Sensed(board.root) as after:
+        assert after.tools[0].feed is not first.feed
+
+
+def test_a_clock_set_back_an_hour_changes_nothing(board):
+    text = "#!/bin/sh\nh=12\nwhile :; do echo 05-17-2026 $h:00:00 GR3D_FREQ 5%; h=11; sleep 0.05; done\n"
+    tool = tegrastats_of(board, text)
+    seen_ns = tool.feed.seen_ns
+    wait_until(lambda: tool.feed.seen_ns > seen_ns)
+    assert tool.read(time.monotonic_ns()) == [0.05]
+    assert not tool.absent
 
 
 def group_is_gone(pid):

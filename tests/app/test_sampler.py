@@ -20,8 +20,9 @@ from app.agent.energy import EnergyMeter
 from app.agent.limit import MAX_CORE_FRAC, WINDOW_S, SelfLimit
 from app.agent.outbox import Outbox
 from app.agent.sampler import Sampler
+from app.agent.sensors.feed import Tool
 from app.agent.sensors.reading import Parsed
-from app.agent.sensors.tools import Tool, ToolSensor
+from app.agent.sensors.tools import ToolSensor
 from app.protocol import CONTROL, MAX_BODY_BYTE, SAMPLES, Decoder, decode_control, record_struct
 
 PATIENCE_S = 20.0
@@ -168,7 +169,6 @@ def test_channels_that_a_tool_shows_later_change_the_layout_behind_the_records_b
         return parsed
 
     tool = ToolSensor(Tool("tool", [("tool",)], lambda: parse), path)
-    tool.start()
     read_fd, write_fd = os.pipe()
     outbox = Outbox(write_fd, 10_000)
     arranged = []

@@ -31,7 +31,8 @@ from app.agent.sensors import (
     sysfs,
     tegrastats,
 )
-from app.agent.sensors.tools import Tool, ToolSensor, find_tool
+from app.agent.sensors.feed import Tool
+from app.agent.sensors.tools import ToolSensor, find_tool
 from app.agent.sensors.totals import mark
 
 TOOL_PATIENCE_S = 0.4
@@ -99,7 +100,7 @@ def discover(root: Path) -> "tuple[list[Sensor], list[Channel]]":
         absent += missing
     deadline_s = time.monotonic() + TOOL_PATIENCE_S
     for tool in tools:
-        tool.answered.wait(max(0.0, deadline_s - time.monotonic()))
+        tool.feed.answered.wait(max(0.0, deadline_s - time.monotonic()))
         tool.refresh()
     sensors += tools
     arrange(root, sensors, absent)
@@ -130,7 +131,6 @@ def _start_tools(root: Path) -> Tuple[List[ToolSensor], List[Channel]]:
             reason = f"needs root: {path} answers root only"
         elif path is not None and here:
             tools.append(ToolSensor(tool, path))
-            tools[-1].start()
         if reason:
             absent.append(Channel(tool.name, "1", " ".join(tool.argvs[0]), absent=reason))
     return tools, absent
