@@ -49,7 +49,7 @@ COMMANDS = {
     "parameters": "show, install or roll back the compensation parameters that are live on a board",
     "doctor": "say what this machine can run and measure, and what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output, or at a socket",
-    "bench": "time Trilemma itself: engine, start, simulate",
+    "bench": "time Trilemma itself: engine, start, agent",
 }
 """Every command with the line that `--help` shows, in the order it shows them."""
 
