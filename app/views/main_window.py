@@ -31,6 +31,7 @@ from app.views.legend import Legend
 from app.views.log import LogPanel
 from app.views.numbers import NumbersPanel
 from app.views.palette import ActionList
+from app.views.picture import PictureCommands
 from app.views.table import CurveTable
 from app.views.tape import RecordLight, ReplayBar, TapeCommands
 from app.views.theme import GAP, Theme
@@ -93,6 +94,7 @@ class MainWindow(QMainWindow):
         a.separate("&File")
         a.add("&File", "export.json", "Export as &JSON…", self.files.export_json, "Ctrl+E")
         a.add("&File", "export.llama", "Export for &llama-server…", self.files.export_llama_server)
+        PictureCommands(a, lambda: self.centre.front)
         a.separate("&File")
         a.add("&File", "quit", "&Quit", self.close, "Ctrl+Q")
         for key, made, keys in (
@@ -112,6 +114,7 @@ class MainWindow(QMainWindow):
         titles = {"curves": "Curves", "live": "Live", **{key: title for key, (title, *_) in VIEWS.items()}}
         for i, (key, title) in enumerate(titles.items(), start=1):
             a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i}")  # type: ignore[misc]
+        a.add("&View", "markers", "&Markers A and B", self._markers, "M", "Time, means and energy between two markers")
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the sentence")
         a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")
         a.separate("&View")
@@ -288,6 +291,10 @@ class MainWindow(QMainWindow):
             self._store.set("paused", not self._store.get("paused"))
         else:
             self._conductor.tape.toggle()
+
+    def _markers(self) -> None:
+        self.centre.show_view("live")
+        self.centre.toggle_markers()
 
     def _toggle_auto(self) -> None:
         self._store.set("auto_measure", not self._store.get("auto_measure"))
