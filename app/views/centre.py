@@ -92,6 +92,20 @@ class Centre(QWidget):
         """Bring a view to the front: "curves", "live" or one of `VIEWS`."""
         self.tabs.setCurrentWidget(self.curves if key == "curves" else self.pages[key])
 
+    @property
+    def front(self) -> QWidget:
+        """The view in front."""
+        page = self.tabs.currentWidget()
+        return page.content if isinstance(page, LazyPage) and page.content is not None else page
+
+    def toggle_markers(self) -> None:
+        """Show or hide the markers of the live view."""
+        from app.views.live import Live
+
+        live = self.pages["live"].fill()
+        assert isinstance(live, Live)
+        live.markers.toggle()
+
     def _show_tab(self, index: int) -> None:
         page = self.tabs.widget(index)
         if isinstance(page, LazyPage):

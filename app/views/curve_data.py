@@ -15,7 +15,7 @@ from app.model.axes import Axis, position
 from app.model.store import Store
 from app.views.format import estimate_text, quantity_text
 from app.views.names import short_name
-from app.views.quantities import Quantity
+from app.views.quantities import Quantity, measured_as
 from core.spec import Absent, Estimate, Provenance
 
 Floats = NDArray[np.float64]
@@ -37,6 +37,7 @@ class CurveData:
     q95: Floats
     provenance: Provenance
     dots: tuple[Floats, Floats, Floats, Floats]  # measured: position, median, q05, q95
+    measured: Provenance  # of the dots: a simulated board's are no measurements
     here: float
     limit: float | None
     wash_from: float | None  # from here on one should not go
@@ -111,6 +112,7 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
         q95=q95,
         provenance=Provenance.PREDICTED if absent else output.provenance,
         dots=(plotted(dots.x), dots.median, dots.q05, dots.q95),
+        measured=measured_as(store.link.hello),
         here=float(plotted(store.position(store.axis))),
         limit=store.get(quantity.limit) if quantity.limit else None,
         wash_from=store.r_max.alpha if axis.path == "point.alpha" else None,

@@ -34,6 +34,7 @@ class CurvePlot(Figure):
         self.cross = self.add(rule(90), in_pen("dim"))
         self.cross.hide()
         self.marks = Marks(self)
+        self.named["measured"] = self.marks.dots
 
     def _color_curve(self, item: pg.PlotCurveItem, palette: Palette) -> None:
         item.setPen(line_pen(palette, "accent", DASHES[self._provenance]))
@@ -46,6 +47,7 @@ class CurvePlot(Figure):
             self._color_curve(self.curve, self._theme.palette)
         show_curve(self.curve, data.x, data.median)
         self.band.set_data(data.x, data.q05, data.q95)
+        self.marks.show_provenance(data.measured)
         self.marks.set_data(*data.dots)
         self.ghost.setVisible(data.ghost_stands_apart)
         if data.ghost is not None:

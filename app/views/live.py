@@ -22,10 +22,10 @@ from app.views.format import number_text, quantity_text
 from app.views.live_card import SPAN_S as SHOWN_S
 from app.views.live_card import LiveCard
 from app.views.markers import Markers, power_between
-from app.views.quantities import LATENCY, POWER, TOP1, Quantity
+from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity, measured_as
 from app.views.theme import GAP, Theme
 from app.views.widgets import Card, ElidedLabel, label, row, set_text
-from core.spec import Estimate, Provenance
+from core.spec import Estimate
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +103,8 @@ class Live(QWidget):
         self._cells: list[tuple[ElidedLabel, ...]] = []
         grid.addWidget(self._head, 0, 0)
         grid.addWidget(label("predicted", "dim"), 1, 0)
-        grid.addWidget(label("measured", "dim"), 2, 0)
+        self._measured = label("measured", "dim")
+        grid.addWidget(self._measured, 2, 0)
         self._sensor = label("sensor", "dim")
         grid.addWidget(self._sensor, 3, 0)
         grid.addWidget(self._between, 4, 0)
@@ -180,7 +181,8 @@ class Live(QWidget):
                 card.forget()
             self._remember()
             self._store.set("paused", False)
-        provenance = Provenance.SIMULATED if self._hello.get("simulated") else Provenance.MEASURED
+        provenance = measured_as(self._hello)
+        set_text(self._measured, WORDS[provenance])
         for card in self.cards:
             card.plot.show_measured(provenance)
 

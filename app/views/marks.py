@@ -27,6 +27,7 @@ COLORS = {
 }
 """The colour of the palette by where a number comes from."""
 
+
 SYMBOLS = {Provenance.MEASURED: "o", Provenance.SIMULATED: "o", Provenance.PUBLISHED: "d"}
 """pyqtgraph's symbol of a single value by where it comes from; a measured one is filled, the others are hollow."""
 

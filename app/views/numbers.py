@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.model.store import Store
 from app.views.format import change_text, quantity_text
-from app.views.quantities import ALL, WORDS, Quantity
+from app.views.quantities import ALL, WORDS, Quantity, measured_as
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, label, set_text
 from core.spec import Estimate, Output
@@ -27,8 +27,9 @@ class NumbersPanel(QWidget):
         grid.setContentsMargins(PADDING, 2, PADDING, PADDING - 4)
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(3)
+        self._heads: dict[str, QLabel] = {}
         for column, name in enumerate(("", "measured", "predicted", "vs A")):
-            head = label(name, "dim")
+            head = self._heads[name] = label(name, "dim")
             head.setAlignment(Qt.AlignmentFlag.AlignRight)
             grid.addWidget(head, 0, column)
             grid.setColumnStretch(column, 0 if column == 0 else 1)
@@ -47,7 +48,7 @@ class NumbersPanel(QWidget):
         self.refresh()
 
     def _on_changed(self, path: str) -> None:
-        if path in ("prediction", "measurements", "pinned") and not self._later.isActive():
+        if path in ("prediction", "measurements", "pinned", "link") and not self._later.isActive():
             self._later.start()
         if path == "pinned":
             self._show_aside()
@@ -55,6 +56,7 @@ class NumbersPanel(QWidget):
     def refresh(self) -> None:
         """Show the current point."""
         store = self._store
+        set_text(self._heads["measured"], WORDS[measured_as(store.link.hello)])
         pinned = store.get("pinned")
         ghost = store.prediction_of(pinned) if pinned is not None else None
         for quantity, (measured, predicted, against) in self._cells.items():

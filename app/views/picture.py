@@ -13,6 +13,7 @@ from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
 
 from app.model.files import FileError, write_whole
+from app.views.actions import Actions
 
 if TYPE_CHECKING:
     from app.views.plots import Figure
@@ -27,7 +28,7 @@ def image(widget: QWidget, scale: int = 1) -> QImage:
     made.fill(widget.palette().window().color())
     painter = QPainter(made)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    widget.render(painter, QPoint())
+    QWidget.render(widget, painter, QPoint())  # of the widget: a plot's own scales its scene
     painter.end()
     return made
 
@@ -50,7 +51,7 @@ def svg(widget: QWidget) -> bytes:
     made.setResolution(DOT_PER_INCH)
     made.setTitle(widget.accessibleName())
     painter = QPainter(made)
-    widget.render(painter, QPoint())
+    QWidget.render(widget, painter, QPoint())  # of the widget: a plot's own scales its scene
     painter.end()
     return bytes(buffer.data().data())
 
@@ -94,3 +95,35 @@ def ask_save(widget: QWidget, suffix: str, content: Callable[[], bytes]) -> None
         write_whole(path, content())
     except FileError as error:
         QMessageBox.warning(widget, "The picture was not saved", str(error))
+
+
+class PictureCommands:
+    """The commands for the picture of the view in front and for the data of its plots.
+
+    Parameters
+    ----------
+    view
+        Returns the view in front.
+    """
+
+    def __init__(self, actions: Actions, view: Callable[[], QWidget]) -> None:
+        self._view = view
+        actions.separate("&File")
+        actions.add("&File", "picture.png", "Save &picture of the view as PNG…", lambda: self._save(".png"))
+        actions.add("&File", "picture.svg", "Save picture of the view as S&VG…", lambda: self._save(".svg"))
+        actions.add("&Edit", "picture.copy", "Copy picture of the &view", self._copy)
+        tip = "The series of all plots of the view, tab-separated, for a spreadsheet"
+        actions.add("&Edit", "picture.data", "Copy &data of the plots", self._copy_data, "Ctrl+Shift+C", tip)
+
+    def _save(self, suffix: str) -> None:
+        view = self._view()
+        ask_save(view, suffix, lambda: png(view, 2) if suffix == ".png" else svg(view))
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setImage(image(self._view(), 2))
+
+    def _copy_data(self) -> None:
+        from app.views.plots import Figure
+
+        figures = [figure for figure in self._view().findChildren(Figure) if figure.isVisible()]
+        QGuiApplication.clipboard().setText("\n".join(f"{f.accessibleName()}\n{tsv(f)}" for f in figures))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.views.format import EstimateText, estimate_text
 from core.spec import Estimate, Output, Provenance
@@ -16,6 +18,11 @@ WORDS = {
     Provenance.AS_PUBLISHED: "as published",
 }
 """How the screen calls where a number comes from."""
+
+
+def measured_as(hello: Mapping[str, Any]) -> Provenance:
+    """Return where what an attached board says comes from, by what its agent said of itself: measured, or simulated."""
+    return Provenance.SIMULATED if hello.get("simulated") else Provenance.MEASURED
 
 
 @dataclass(frozen=True, slots=True)
