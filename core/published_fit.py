@@ -86,9 +86,10 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
     left_out = _left_out(rows, extended)
     score = Score.of(left_out["decode_s"], [same_model(row.decode.model) for row in rows])
     posterior = replace(posterior, guard=_guard(posterior, n_models, left_out, extended))
-    error = f"; a model left out is predicted to {100 * score.median_error_frac:.0f} %" if score else ""
-    basis = f"{len(rows)} published rows of {n_models} models{error}"
+    error = f"; a model left out is predicted to {100 * score.median_error_frac:.1f} % (median)" if score else ""
     sources = tuple(sorted({row.row.extra.get("source_repo", "") for row in rows} - {""}))
+    where = f" ({', '.join(sources)})" if sources else ""
+    basis = f"{len(rows)} published rows of {n_models} models{where}{error}"
     kept = without(posterior, {name for name in posterior.names if not _in_catalogue(name, catalogue)})
     return PublishedFit(replace(kept, basis=basis), len(rows), n_models, score, sources)
 

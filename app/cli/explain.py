@@ -88,6 +88,8 @@ def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limi
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
         "evidence": _evidence(point, catalogue, known),
+        "interval": known.guard_basis
+        or {"absent": "the intervals are the model's own, or as published boards guard them"},
         "outside": list(prediction.outside),
     }
 
@@ -133,6 +135,7 @@ def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> 
         "weight_byte_source": at.model.sources.get("weight_byte_by_format", "")
         if at.weights.key in at.model.weight_byte_by_format
         else f"parameters x bits ({at.weights.source})",
+        "calibrated_on": origin or {"absent": "nothing measured on this board; the runtime's priors"},
         "parameters": {
             one.key: {
                 "value": one.median(known),
@@ -161,11 +164,21 @@ def _print(found: dict[str, Any]) -> None:
     bandwidth = evidence["bandwidth_byte_s"]
     print(f"\nBandwidth {quantity_text(bandwidth['value'], 'byte/s')}: {bandwidth['source'] or 'no source'}")
     print(f"Bytes of weights: {evidence['weight_byte_source']}")
+    origin = evidence["calibrated_on"]
+    if isinstance(origin, str):
+        print(f"Calibrated on {origin}.")
     for one in evidence["parameters"].values():
         factor = float(np.exp(Z90 * one["log_sd"]))
-        print(f"{one['meaning']}: {one['value']:.4g} {one['unit']} (x/÷ {factor:.2f}), {one['source']}")
+        print(f"{one['meaning']}: {one['value']:.4g} {one['unit']} (x/÷ {factor:.2f}), {_brief(one['source'])}")
+    if isinstance(found["interval"], str):
+        print(found["interval"])
     for sentence in found["outside"]:
         print(f"Outside its range: {sentence}.")
+
+
+def _brief(source: str) -> str:
+    """Return a parameter's source without what the line above all of them says."""
+    return "calibrated" if source.startswith("calibrated on ") else source
 
 
 def _change_row(change: dict[str, Any]) -> tuple[str, ...]:

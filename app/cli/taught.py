@@ -53,7 +53,7 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
     except FileError as error:
         raise UserError(str(error)) from error
     points = [p for p in measured_points(saved, catalogue) if _same(p.point, point, catalogue)]
-    return calibrate(points, catalogue, check=False).posterior if points else None
+    return calibrate(points, catalogue).posterior if points else None
 
 
 def _same(one: OperatingPoint, other: OperatingPoint, catalogue: Catalogue) -> bool:

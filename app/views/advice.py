@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.model.basis import rests_on
 from app.model.store import Store
 from app.views.format import change_text, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
-from core.spec import Absent, Estimate, OperatingPoint, Prediction
+from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
 
 PARTS = {
     "weights": "weights",
@@ -161,8 +162,25 @@ def sentence(store: Store) -> str:
     prediction = store.prediction
     if isinstance(prediction.decode_s, Absent):
         return f"There is no decode time to explain: {prediction.decode_s.reason}."
-    parts = [*missed(store), verdict(prediction)]
-    return _unbroken(" ".join([*parts, proposal(store)]))
+    parts = [*missed(store), verdict(prediction), proposal(store), guard(store)]
+    return _unbroken(" ".join(part for part in parts if part))
+
+
+def _rests_on(store: Store) -> Posterior:
+    return rests_on(store.point, store.catalogue, store.posterior)
+
+
+def guard(store: Store) -> str:
+    """Return why the band is wider than the model's own, as a sentence with its evidence; "" where it is not."""
+    known = _rests_on(store)
+    return known.guard_basis if known.guard.decode > 1.0 else ""
+
+
+def basis(store: Store) -> str:
+    """Return the published measurements that the prediction rests on, as a sentence; "" where there are none."""
+    known = _rests_on(store)
+    board = store.catalogue.boards[known.board].name
+    return f"Predictions of {board} rest on {known.basis}." if known.basis else ""
 
 
 def _unbroken(text: str) -> str:
@@ -247,4 +265,6 @@ def evidence(store: Store) -> str:
     points = (
         f" on {len(store.calibration.points)} points" if store.calibration and output.provenance == "calibrated" else ""
     )
+    rests_on = _rests_on(store).basis
+    points = points or (f" from {rests_on}" if rests_on else "")
     return f"{WORDS[output.provenance]}{points}, 90 % interval {text.interval or 'none'} {text.unit}"

@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.model.store import Store
+from app.views import advice
 from app.views.format import estimate_text, number_text
 from app.views.palette import plain
 from app.views.theme import PADDING
@@ -115,8 +116,11 @@ class CalibrationPanel(QWidget):
         for part in (self._coverage, self._published, self._next, self._go):
             part.setVisible(False)
         if calibration is None or self._store.not_measured_here:
-            reason = self._store.not_measured_here
-            set_text(self._error, reason or "Nothing is measured yet: predictions rest on the runtime's priors alone.")
+            reason, known = self._store.not_measured_here, advice.basis(self._store)
+            priors = "" if known else "Nothing is measured yet: predictions rest on the runtime's priors alone."
+            set_text(self._error, known or reason or priors)
+            set_text(self._coverage, f"{reason.partition(':')[0].rstrip('.')}." if known and reason else "")
+            self._coverage.setVisible(bool(known and reason))
             return
         self._show_check()
         self._show_parameters()
@@ -139,7 +143,7 @@ class CalibrationPanel(QWidget):
         set_text(
             self._coverage,
             f"The 90 % interval covers {_percent(check.coverage_frac)} of {check.n} points. "
-            f"R²\u00a0{number_text(check.r2, 4)}",
+            f"{calibration.posterior.guard_basis} R²\u00a0{number_text(check.r2, 4)}".replace("  ", " "),
         )
         self._coverage.setVisible(True)
         if published is not None:
