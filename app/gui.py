@@ -24,8 +24,8 @@ HEAVY = ("torch", "pandas", "scipy")
 
 WITHOUT_QT = (
     "numpy",
-    "app.client.session",
-    "app.client.transport",
+    "app.client.blocking",
+    "app.client.target",
     "core.load",
     "app.model.outlook",
     "app.model.measurements",
@@ -141,9 +141,9 @@ class Dashboard:
     def __init__(self, options: Options) -> None:
         from PySide6.QtWidgets import QApplication
 
-        from app.client.session import Session
-        from app.client.transport import LocalTransport
+        from app.client.target import open_target
         from app.model import settings as settings_
+        from app.model.boards import Boards, session_of
         from app.model.commands import undo_stack
         from app.model.conductor import Conductor
         from app.model.measurements import measurements_file
@@ -153,6 +153,7 @@ class Dashboard:
         from core.load import load_catalogue
 
         _take_remarks()
+        self._target = options.attach
         self.application = QApplication.instance() or QApplication(["trilemma"])
         self.application.setApplicationName("trilemma")
         self.application.setApplicationVersion(VERSION)
@@ -163,9 +164,11 @@ class Dashboard:
             self.store.set("theme", options.theme)
         self.stack = undo_stack()
         notes += self._compare_with_preset()
-        self.conductor = Conductor(self.store, lambda on_event: Session(LocalTransport, on_event), measurements_file())
+        target = open_target("this")
+        self.conductor = Conductor(self.store, session_of(target), measurements_file(), target.name)
+        self.boards = Boards(self.conductor, self.settings, options.ssh_config)
         self.theme = Theme(self.store.get("theme"), sheet=False)
-        self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings)
+        self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings, self.boards)
         self.theme.apply()
         if options.preset:
             self.window.open_preset(options.preset)
@@ -193,7 +196,21 @@ class Dashboard:
 
     def close(self) -> None:
         """Detach the board."""
+        self.boards.close()
         self.conductor.stop()
+
+    def attach(self) -> None:
+        """Attach the board that was asked for.
+
+        Raises
+        ------
+        CannotStart
+            The target names none.
+        """
+        if self._target == "this":
+            self.conductor.start()
+        elif reason := self.boards.attach(self._target):
+            raise CannotStart(reason.rstrip("."))
 
 
 def open_dashboard(options: Options) -> Dashboard:
@@ -240,14 +257,14 @@ def run(options: Options) -> int:
     dashboard.window.show()
     try:
         if options.screenshot is not None:
-            dashboard.conductor.start()
+            dashboard.attach()
             wait(dashboard, options.seconds)
             _save_picture(dashboard, options.screenshot)
             return 0
         save = _keep_settings(dashboard)
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, lambda *_: dashboard.window.close())
-        _when_painted(dashboard.window, dashboard.conductor.start)
+        _when_painted(dashboard.window, dashboard.attach)
         status = int(dashboard.application.exec())
         save()
         return status
@@ -341,6 +358,7 @@ def _keep_settings(dashboard: Dashboard) -> Callable[[], None]:
     timer.timeout.connect(save)
     dashboard.store.changed.connect(on_changed)
     dashboard.window.layout_changed.connect(timer.start)
+    dashboard.boards.changed.connect(timer.start)
     return save
 
 

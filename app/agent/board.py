@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.files import parse_int, text
+from app.agent.launch import archive_bytes
 
 ISA_FLAGS = (
     *("f16c", "fma", "avx", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"),
@@ -37,8 +39,15 @@ def describe(root: Path) -> dict[str, Any]:
         "machine": platform.machine(),
         "python": platform.python_version(),
         "virtual": "hypervisor" in _flags(cpuinfo),
+        "id": _identity(root),
     }
     return {key: value for key, value in described.items() if value not in ("", None, {})}
+
+
+def _identity(root: Path) -> str:
+    """Return what tells this board from another of its kind: a hash that says nothing else; "" where it has no id."""
+    own = text(root / "etc/machine-id") or text(root / "proc/device-tree/serial-number")
+    return hashlib.sha256(f"trilemma board {own}".encode()).hexdigest()[:12] if own else ""
 
 
 def _field(cpuinfo: str, *names: str) -> str:
@@ -132,6 +141,11 @@ def why_no_measuring() -> str:
     """Return "" when the worker's packages are here, else what is missing and how to get it. Imports none of them."""
     for package in ("torch", "numpy", "gguf", "tokenizers"):
         if importlib.util.find_spec(package) is None:
+            if archive_bytes() is not None:
+                return (
+                    f"{package} is not installed for the board's python3: Trilemma's own decoder needs torch, numpy, "
+                    "gguf and tokenizers there; its sensors and other runtimes do not"
+                )
             return f"{package} is not installed: make run installs it, or pip install '.[local]' in its folder"
     try:
         present = importlib.util.find_spec("kernels.workload") is not None

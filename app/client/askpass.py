@@ -71,6 +71,8 @@ class Desk:
             with asking, contextlib.suppress(OSError):
                 kind, _, prompt = asking.recv(MAX_BYTE).decode("utf-8", "replace").partition("\n")
                 answer = self._ask(prompt, is_secret(prompt, kind))
+                if kind == "confirm" and answer != "yes":
+                    answer = None  # ssh looks at the status only
                 asking.sendall(b"" if answer is None else b"=" + answer.encode("utf-8"))
 
 

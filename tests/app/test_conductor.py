@@ -394,9 +394,9 @@ def test_a_machine_without_the_runtime_says_how_to_get_it(board):
     words = "torch is not installed: make run installs it, or pip install '.[local]' in its folder"
     board.hear(Connected({**HELLO, "can": {"measure": {"absent": words}, "bandwidth": {"absent": words}}}))
     assert board.asked() == []
-    assert board.store.link.text == f"Attached. This machine cannot measure: {words}."
-    assert board.store.not_measurable == f"This machine cannot measure: {words}."
-    assert board.store.measured("decode_s") == Absent(f"This machine cannot measure: {words}.")
+    assert board.store.link.text == f"Attached. This board cannot measure: {words}."
+    assert board.store.not_measurable == f"This board cannot measure: {words}."
+    assert board.store.measured("decode_s") == Absent(f"This board cannot measure: {words}.")
     assert board.store.prediction.decode_s.provenance is Provenance.PREDICTED
 
 
