@@ -53,6 +53,8 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     """Return why the attached machine cannot run a point, in one sentence, or ""."""
     if hello.get("recording"):
         return recorded(hello)
+    if hello.get("simulated") and point.board in ("this", hello.get("board", {}).get("key")):
+        return ""  # of whatever the catalogue has; what does not fit, the board says
     board = catalogue.boards[point.board]
     if point.board != "this":
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
