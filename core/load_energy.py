@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from core import thermal
 from core.battery import Cell, chen_rincon_mora_cell
+from core.heatfield import Plate, steady_field_k
 from core.objectives import Scenario
 from core.throttle import PowerAllocator, Throttle, Trip, TripCaps
 from core.toml_table import Table, parse, read_columns, resource_tables
 
 Floats = NDArray[np.float64]
+_HALVINGS = 20  # of four decades, down to 1e-5
 
 
 # --- resources --------------------------------------------------------------------------------------------------------
@@ -39,6 +41,50 @@ class Cooling:
     def resistance_k_w(self) -> float:
         """Die to ambient, all of it [K/W]."""
         return math.fsum(self.ladder.resistance_k_w)
+
+
+@dataclass(frozen=True, slots=True)
+class Spreader:
+    """The plate that the chip's heat spreads in: its size, what it conducts and stores, and the side of the chip."""
+
+    key: str
+    name: str
+    width_m: float
+    height_m: float
+    thickness_m: float
+    conductivity_w_mk: float
+    volumetric_heat_j_m3k: float
+    chip_m: float
+    sources: Mapping[str, str]
+
+    def plate(self, resistance_k_w: float, n_across: int = 48) -> Plate:
+        """The plate in square cells, with the even loss over its face that makes it, seen from the chip, a resistance.
+
+        The resistance from the chip through the plate to the ambient falls with the loss; found by bisection.
+        """
+        cell = self.width_m / n_across
+        shape = max(2, round(self.height_m / cell)), n_across
+        flat = 1 / (resistance_k_w * shape[0] * shape[1] * cell**2)  # would do without spreading
+        low, high = 0.5 * flat, 1e4 * flat
+        for _ in range(_HALVINGS):
+            plate = self._plate(shape, cell, math.sqrt(low * high))
+            source = self.source_w(plate, 1.0)
+            seen = float((steady_field_k(plate, source) * source).sum())
+            low, high = (math.sqrt(low * high), high) if seen > resistance_k_w else (low, math.sqrt(low * high))
+        return plate
+
+    def _plate(self, shape: tuple[int, int], cell_m: float, loss_w_m2k: float) -> Plate:
+        return Plate(shape, cell_m, self.thickness_m, self.conductivity_w_mk, self.volumetric_heat_j_m3k, loss_w_m2k)
+
+    def source_w(self, plate: Plate, power_w: float) -> Floats:
+        """A power spread over the cells of the chip, in the middle of the plate [W per cell]."""
+        found = np.zeros(plate.shape)
+        rows, columns = (
+            slice(n // 2 - half, n // 2 + half)
+            for n, half in ((n, max(1, round(self.chip_m / plate.cell_m / 2))) for n in plate.shape)
+        )
+        found[rows, columns] = 1.0
+        return np.asarray(found * (power_w / found.sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +173,32 @@ def _cooling(key: str, table: Table) -> Cooling:
     if len(gain) != len(tau):
         table.fail("tau_s", list(tau), f"{len(gain)} time constants, one for each of resistance_k_w")
     return Cooling(key, name, thermal.ladder_from_foster(gain, tau), table.close())
+
+
+@functools.cache
+def load_spreaders() -> Mapping[str, Spreader]:
+    """What the heat spreads in, by the key of the cooling."""
+    return {key: _spreader(key, table) for key, table in _resource("thermal/spreaders.toml").tables()}
+
+
+def _spreader(key: str, table: Table) -> Spreader:
+    return Spreader(
+        key=key,
+        name=table.text("name"),
+        width_m=table.number("width_m", 1e-3, 1.0),
+        height_m=table.number("height_m", 1e-3, 1.0),
+        thickness_m=table.number("thickness_m", 1e-5, 0.1),
+        conductivity_w_mk=table.number("conductivity_w_mk", 0.1, 3000.0),
+        volumetric_heat_j_m3k=table.number("volumetric_heat_j_m3k", 1e5, 1e7),
+        chip_m=table.number("chip_m", 1e-3, 0.1),
+        sources=table.close(),
+    )
+
+
+@functools.cache
+def load_plate(cooling: str) -> Plate:
+    """The plate behind the chip of a way of cooling, by its key."""
+    return load_spreaders()[cooling].plate(load_cooling()[cooling].ladder.resistance_k_w[-1])
 
 
 @functools.cache

@@ -14,8 +14,16 @@ from core.battery import Cell, at_temperature, pack_of_energy
 from core.cosim import Device, Run, load_of_phases
 from core.dvfs import Knee, knees
 from core.endurance import Speeds, device_of, predicted_speeds, results, simulate_at_quantiles
+from core.heatfield import steady_field_k
 from core.inputs import Workload, read_workload
-from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
+from core.load_energy import (
+    load_cells,
+    load_cooling,
+    load_dvfs,
+    load_plate,
+    load_spreaders,
+    load_throttle_rules,
+)
 from core.spec import Absent, Catalogue, OperatingPoint, Output, Posterior
 
 STEP_S = 0.1
@@ -35,6 +43,16 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
+class HeatMap:
+    """The steady temperatures (ny, nx) of what the heat spreads in [deg C], at the sustained power of the die."""
+
+    temp_c: NDArray[np.float64]
+    name: str
+    power_w: float
+    cell_m: float
+
+
+@dataclass(frozen=True, slots=True)
 class Holding:
     """What was found out: the run at the median power, its results with intervals, and what they rest on."""
 
@@ -44,6 +62,7 @@ class Holding:
     results: Mapping[str, Output]
     profile: str
     knees: Mapping[str, Knee | Absent]
+    heat: HeatMap
 
     @property
     def run(self) -> Run:
@@ -86,7 +105,16 @@ def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | Non
     load = load_of_workload(workload, device, around.duration)
     runs = simulate_at_quantiles(device, speeds, load, STEP_S, around.ambient)
     said = results(runs, speeds, STEP_S * load.size)
-    return Holding(device, speeds, runs, said, workload.name, level_knees(speeds))
+    heat = heat_map(around, runs[0])
+    return Holding(device, speeds, runs, said, workload.name, level_knees(speeds), heat)
+
+
+def heat_map(around: Around, run: Run) -> HeatMap:
+    """Return where the heat of a run goes: its mean power over the last quarter, in the plate behind the die."""
+    spreader, plate = load_spreaders()[around.cooling], load_plate(around.cooling)
+    power_w = max(run.sustained_w - run.terms_w["periphery"], 0.0)
+    rise = steady_field_k(plate, spreader.source_w(plate, power_w))
+    return HeatMap(around.ambient + rise, spreader.name, power_w, plate.cell_m)
 
 
 def board_speeds(

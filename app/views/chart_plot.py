@@ -64,6 +64,7 @@ class ChartPlot(Figure):
     def __init__(self, theme: Theme, path: str, name: str) -> None:
         super().__init__(theme, path, name)
         self._chart: Chart | None = None
+        self._n_standing = 0  # named rules that stand, so far
         self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
         self._bands: list[Band] = []
         self._curves = _Pool(self, lambda: pg.PlotCurveItem(antialias=True, connect="finite"))
@@ -87,6 +88,7 @@ class ChartPlot(Figure):
         self._draw_bands(chart.series if shown else ())
         for line in chart.series if shown else ():
             self._draw_series(line)
+        self._n_standing = 0
         for rule in chart.rules if shown else ():
             self._draw_rule(rule)
         for dots in chart.points if shown else ():
@@ -153,6 +155,9 @@ class ChartPlot(Figure):
         line.label.anchors = [pg.Point(1, 0.5)] * 2 if late else [pg.Point(0, 0.5)] * 2
         if not stands:
             line.label.anchors = [pg.Point(0, 0)] * 2 if late else [pg.Point(0, 1)] * 2
+        if stands and rule.name:
+            line.label.orthoPos = 0.93 - 0.08 * (self._n_standing % 4)  # neighbours do not write over each other
+            self._n_standing += 1
         line.label.setFormat(rule.name)
         line.setValue(at)
         line.label.updatePosition()

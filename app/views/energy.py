@@ -20,6 +20,7 @@ from app.views.chart import Chart
 from app.views.chart_card import ChartCard
 from app.views.field import QuantityField
 from app.views.format import output_text, quantity_text
+from app.views.heatmap import HeatMapView
 from app.views.page import CardGrid, Page
 from app.views.theme import Theme
 from app.views.widgets import Card, Choice, label, set_text
@@ -55,11 +56,13 @@ class Energy(Page):
         self._cooling = self._choice("energy.cooling", "Cooling")
         self._profile = self._choice("energy.profile", "Workload")
         self.cards = {path: ChartCard(theme, path, title) for path, (title, _) in _CHARTS.items()}
+        self.heat = HeatMapView(theme, "energy.heatmap")
+        self._heat_words = label("", "dim", wrap=True)
         self._bars = Bars(theme, "Power by term", "energy.terms")
         self._power = label("", "dim", wrap=True)
         self._knees = {key: label("", "secondary", wrap=True) for key in KNEES[:3]}
         self._notes = label("", "dim", wrap=True)
-        super().__init__("energy", "Energy", [self._top(), CardGrid([self._terms(), *self.cards.values()])])
+        super().__init__("energy", "Energy", [self._top(), self._grid()])
         self._work = Background(self)
         self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
         self._later.timeout.connect(self._ask)
@@ -92,6 +95,13 @@ class Energy(Page):
         card.body.addWidget(self._wrong)
         self._wrong.hide()
         return card
+
+    def _grid(self) -> CardGrid:
+        heat = Card()
+        heat.body.addWidget(label("Where the heat goes", "heading"))
+        heat.body.addWidget(self.heat, 1)
+        heat.body.addWidget(self._heat_words)
+        return CardGrid([self._terms(), *self.cards.values(), heat])
 
     def _terms(self) -> Card:
         card = Card()
@@ -162,7 +172,9 @@ class Energy(Page):
         if isinstance(answer, ValueError):
             set_text(self.sentence, f"There is no answer: {answer}.")
             set_text(self._limit, "")
+            set_text(self._heat_words, "")
             self._bars.show_bars([])
+            self.heat.show_field(None)
             for path, card in self.cards.items():
                 card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message="–"))
             return
@@ -175,6 +187,10 @@ class Energy(Page):
         set_text(self.sentence, energy_data.sentence(found.run, found.results, found.device))
         set_text(self._limit, energy_data.limit_sentence(found))
         self._show_terms(found)
+        heat = found.heat
+        self.heat.show_field(heat)
+        place = f"{heat.name[0].upper()}{heat.name[1:]}"
+        set_text(self._heat_words, f"{place}, steady at {quantity_text(heat.power_w, 'W')}, below the die.")
         for key, part in self._knees.items():
             words = energy_data.KNEE_WORDS[key]
             set_text(part, f"{words[0].upper()}{words[1:]}: {energy_data.knee_text(found.knees[key])}")
@@ -196,8 +212,9 @@ class Energy(Page):
         self._bars.show_bars(bars)
         words = f"Mean over the run ({found.profile}): {quantity_text(total, 'W')}. Measured at this point: "
         if isinstance(measured, Estimate):
-            idle = self._store.measured("idle_power_w")
+            idle, prompt = self._store.measured("idle_power_w"), self._store.measured("prefill_energy_j")
             beside = f", idle {quantity_text(float(idle.median), 'W')}" if isinstance(idle, Estimate) else ""
+            beside += f", {quantity_text(float(prompt.median), 'J')} a prompt" if isinstance(prompt, Estimate) else ""
             words += f"{output_text(measured, 'W')}{beside}."
         else:
             words += f"{measured.reason.rstrip('.')}."

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QWidget
 from app.model.background import Background
 from app.model.commands import undo_stack
 from app.model.holding import Around, coolings, hold, workloads
+from app.model.measurements import Measurement
 from app.model.store import Store
 from app.views import energy_data
 from app.views.energy import Energy
@@ -102,6 +103,14 @@ def test_without_a_battery_the_card_says_so():
     assert "No battery" in chart.message
 
 
+def test_the_heat_map_is_warmest_under_the_chip_and_below_the_die(hot):
+    heat = hot.heat
+    middle = tuple(n // 2 for n in heat.temp_c.shape)
+    assert heat.temp_c.max() == pytest.approx(heat.temp_c[middle], abs=1.0)
+    assert HOT.ambient < heat.temp_c.min() < heat.temp_c.max() < hot.run.temp_c[-1]
+    assert heat.power_w == pytest.approx(hot.run.sustained_w)
+
+
 def test_knees_lie_on_the_curve_and_those_at_the_edge_say_so(hot):
     chart = energy_data.dvfs_chart(hot)
     watts = chart.series[0].x
@@ -114,16 +123,35 @@ def test_knees_lie_on_the_curve_and_those_at_the_edge_say_so(hot):
 # ---- the view
 
 
-def test_the_view_says_what_the_simulation_says(view, store):
+def test_the_view_says_what_the_simulation_says(view, store, qtbot):
     found = hold(store.point, CATALOGUE, None, SHORT)
     assert view.sentence.text() == energy_data.sentence(found.run, found.results, found.device)
     assert "idle" in view._bars.accessibleDescription()
-    assert view.cards["energy.charge"].chart.message
+    qtbot.waitUntil(lambda: view.cards["energy.charge"].chart.message.startswith("No battery"))
+    image = view.heat.grab().toImage()
+    assert len({image.pixelColor(x, image.height() // 3).name() for x in range(image.width())}) > 20
 
 
 def test_terms_add_up_to_the_mean_power(view, store):
     found = hold(store.point, CATALOGUE, None, SHORT)
     assert sum(bar.value for bar in view._bars._bars) == pytest.approx(found.run.power_w.mean(), rel=1e-3)
+
+
+def test_measured_power_stands_beside_the_terms_with_idle_and_prompt(qtbot, qapp):
+    store = Store(CATALOGUE)
+    store.set("energy.duration", SHORT.duration)
+    store.set_machine("here", [], "")
+    values = {"power_w": 12.0, "energy_j_per_token": 0.2, "idle_power_w": 3.0, "prefill_energy_j": 20.0}
+    body = {
+        name: {"median": value, "q05": value, "q95": value, "n": 1, "provenance": "measured"}
+        for name, value in values.items()
+    }
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", "here"))
+    view = Energy(store, undo_stack(), Theme("dark"))
+    qtbot.addWidget(view)
+    view.show()
+    qtbot.waitUntil(lambda: "Measured at this point" in view._power.text(), timeout=10_000)
+    assert "12.0 W measured, idle 3.00 W, 20.0 J a prompt." in view._power.text()
 
 
 def test_settings_are_controls_with_undo(view, store, qtbot):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core import load_energy as le
+from core.heatfield import steady_field_k
 from core.throttle import PowerAllocator, TripCaps
 from core.toml_table import Table, parse
 
@@ -99,3 +100,17 @@ default = "test"
 """
     with pytest.raises(ValueError, match=says):
         le._cell("x", Table("cells/x.toml", parse("cells/x.toml", text)))
+
+
+@pytest.mark.parametrize("key", ["bare", "heatsink", "fan"])
+def test_the_plate_behind_the_chip_is_the_last_resistance_of_its_cooling(key):
+    plate, spreader = le.load_plate(key), le.load_spreaders()[key]
+    source = spreader.source_w(plate, 7.0)
+    assert source.sum() == pytest.approx(7.0)
+    rise = steady_field_k(plate, source)
+    under_chip = float((rise * source).sum() / source.sum())
+    assert under_chip == pytest.approx(7.0 * le.load_cooling()[key].ladder.resistance_k_w[-1], rel=1e-4)
+    lost = float(rise.sum() * plate.cell_loss_w_k)
+    assert lost == pytest.approx(7.0, rel=1e-9)  # what comes in goes out
+    assert rise.argmax() in np.flatnonzero(source)
+    assert rise[0, 0] == pytest.approx(rise.min())
