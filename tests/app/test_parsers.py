@@ -145,6 +145,69 @@ def test_a_line_of_known_fields_gives_them_back(rails, form, temps, cores, ram):
         assert math.isnan(value) if core is None else value == core[0] / 100
 
 
+@given(st.dictionaries(st.integers(0, 15), st.integers(0, 40_000), min_size=1, max_size=8))
+def test_loads_of_any_number_of_npu_cores_come_back(loads):
+    line = "NPU load:  " + "".join(f"Core{core}: {load:2d}%, " for core, load in loads.items())
+    parsed = rknpu.parse(line + "\n")
+    assert values(parsed) == {f"rknpu.core{core}.busy_frac": min(load / 100, 1.0) for core, load in loads.items()}
+    assert len(parsed.notes) == sum(load > 100 for load in loads.values())
+
+
+micro = st.integers(0, 5_000_000).map(lambda n: n / 1e6)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["3V7_WL_SW", "VDD_CORE", "1V8_SYS", "HDMI"]), st.tuples(micro, micro), min_size=1)
+)
+def test_power_of_any_rails_of_the_pi_comes_back(rails):
+    lines = [f"  {name}_A current({i})={ampere:.8f}A" for i, (name, (ampere, _)) in enumerate(rails.items())]
+    lines += [f"  {name}_V volt({i})={volt:.8f}V" for i, (name, (_, volt)) in enumerate(rails.items())]
+    parsed = pi.parse_pmic("\n".join(lines))
+    total = sum(ampere * volt for ampere, volt in rails.values())
+    assert values(parsed)["board.power_w"] == pytest.approx(1.1451 * total + 0.5879)
+    assert parsed.notes == []
+
+
+chips = st.tuples(st.integers(0, 9999) | st.none(), st.integers(-40, 150), st.integers(0, 100), st.integers(1, 65536))
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 64), st.integers(0, 1)), chips, min_size=1, max_size=6))
+def test_a_table_of_any_npus_comes_back(table):
+    lines = []
+    for (npu, chip), (deciwatt, temp, load, total) in table.items():
+        power = "NA" if deciwatt is None else f"{deciwatt / 10:.1f}"
+        lines.append(f"| {npu:<7} 310P3                 | OK              | {power:<12} {temp:<17} 0     / 0 |")
+        lines.append(f"| {chip:<7} {chip}                     | 0000:82:00.0    | {load:<12} 7 / {total} |")
+        lines.append("+" + "=" * 60 + "+")
+    parsed = npu_smi.parse("\n".join(lines))
+    for (npu, chip), (deciwatt, temp, load, total) in table.items():
+        name = f"npu{npu}_{chip}"
+        assert values(parsed)[f"{name}.temp_c"] == temp
+        assert values(parsed)[f"{name}.busy_frac"] == load / 100
+        assert values(parsed)[f"{name}.memory.total_byte"] == total * MIB
+        if deciwatt is None:
+            assert f"{name}.power_w" in parsed.missing
+        else:
+            assert values(parsed)[f"{name}.power_w"] == pytest.approx(deciwatt / 10)
+
+
+cells = st.lists(st.sampled_from(["[N/A]", "Not Supported", "12.5 W", "300 MHz", "7 %"]), min_size=2, max_size=2)
+
+
+@given(st.permutations(["index", "power.draw.instant [W]", "utilization.gpu [%]"]), st.integers(0, 7), cells)
+def test_nvidia_columns_in_any_order(header, index, given_cells):
+    table = nvidia.Table()
+    table.parse(", ".join(header))
+    cell_of = dict(zip(("power.draw.instant [W]", "utilization.gpu [%]"), given_cells, strict=True))
+    parsed = table.parse(", ".join(str(index) if name == "index" else cell_of[name] for name in header))
+    for name, key in (("power.draw.instant [W]", "power_w"), ("utilization.gpu [%]", "busy_frac")):
+        known = {**parsed.values, **parsed.missing}
+        reading = known[f"gpu{index}.{key}"]
+        assert reading.raw == cell_of[name]
+        rightly = {"power_w": {"12.5 W": 12.5}, "busy_frac": {"7 %": 0.07}}[key].get(cell_of[name], math.nan)
+        assert reading.value == pytest.approx(rightly, nan_ok=True)  # a clock is no power
+
+
 # ---- tables
 
 
@@ -380,7 +443,7 @@ def test_64_kib_take_at_most_5_ms(name):
 
 
 def test_damaged_outputs_raise_nothing_and_invent_nothing():
-    argv = [sys.executable, str(HERE / "mutate_parsers.py"), "--n", "30000"]
+    argv = [sys.executable, str(HERE / "mutate_parsers.py"), "--n", "20000"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -33,7 +33,15 @@ _QUANTITIES = {
     "memory.total": ("memory.total_byte", "byte"),
     "temperature.gpu": ("temp_c", "degC"),
 }
-_SCALE = {"W": 1.0, "mW": 1e-3, "MHz": 1e6, "%": 0.01, "MiB": 1024.0**2, "KiB": 1024.0, "": 1.0}
+_SCALE = {
+    "W": {"W": 1.0, "mW": 1e-3},
+    "Hz": {"MHz": 1e6},
+    "frac": {"%": 0.01},
+    "byte": {"MiB": 1024.0**2, "KiB": 1024.0},
+    "degC": {"": 1.0},
+}
+"""What each unit may be written in; a value in another one is not understood."""
+
 _NOT_GIVEN = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Unknown Error]", "[GPU requires reset]", "")
 
 
@@ -71,7 +79,7 @@ class Table:
 def _take(parsed: Parsed, gpu: str, name: str, cell: str) -> None:
     quantity, unit = _QUANTITIES[name]
     raw, _, given = cell.partition(" ")
-    value = number(raw) * _SCALE.get(given, math.nan)
+    value = number(raw) * _SCALE[unit].get(given, math.nan)
     if unit == "frac" and not 0 <= value <= 1:
         value = math.nan
     if cell in _NOT_GIVEN:
