@@ -6,7 +6,7 @@
 ``tls://host[:port]``  an agent that serves there, paired before (``trilemma pair``)
 ``tcp://localhost:p``  an agent that serves on this machine, with the token in its file
 ``unix:PATH``          an agent that serves at a Unix socket of this machine
-``sim:KEY``            a simulated board
+``sim:KEY[,seed=N]``   a simulated board, with options of ``trilemma simulate-board``
 a file                 a recording
 =====================  =============================================================================
 """
@@ -28,6 +28,7 @@ from app.client.transport import LocalTransport, Transport
 
 THIS = "this"
 REACH_S = 0.8
+SIMULATION_OPTIONS = ("seed", "ambient", "cooling", "battery", "accelerate")
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,21 @@ def can_connect(host: str, port: int) -> bool:
     return True
 
 
-def _simulated(key: str) -> Target:
-    argv = (sys.executable, str(LAUNCHER), "simulate-board", key, "--stdio")
+def _simulated(text: str) -> Target:
+    """Return a simulated board: its key, then options of ``simulate-board`` as ``name=value`` behind commas."""
+    key, *options = (part.strip() for part in text.split(","))
     if not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise ValueError(f"sim:{key}: expected the key of a board, see trilemma boards")
-    return Target(f"sim:{key}", f"{key} (simulated)", lambda: LocalTransport(argv))
+    words = []
+    for option in options:
+        name, equals, value = option.partition("=")
+        if name not in SIMULATION_OPTIONS or not equals:
+            raise ValueError(
+                f"sim:{text}: {option!r}: expected {', '.join(SIMULATION_OPTIONS)} and a value, as in seed=3"
+            )
+        words.append(f"--{name}={value}")
+    argv = (sys.executable, str(LAUNCHER), "simulate-board", key, "--stdio", *words)
+    return Target(f"sim:{text}", f"{key} (simulated)", lambda: LocalTransport(argv))
 
 
 def _recording(text: str) -> Target:

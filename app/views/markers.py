@@ -38,7 +38,6 @@ class Markers(QObject):
         super().__init__()
         self._cards, self._origin_s = cards, origin_s
         self._at = [0.0, 0.0]  # seconds of the samples' clock if pinned, else against the right edge
-        self._placed = False
         self.shown = self.pinned = False
         for card in cards:
             card.plot.marker_moved.connect(self._moved)
@@ -56,13 +55,12 @@ class Markers(QObject):
         return self._at[1] - self._at[0]
 
     def toggle(self) -> None:
-        """Show them, at first at a third and two thirds of the view; or hide them."""
+        """Show them, at a third and two thirds of the view where they are not in it; or hide them."""
         self.shown = not self.shown
-        if self.shown and not self._placed:
-            left, right = self._cards[0].plot.x_range
+        left, right = self._cards[0].plot.x_range
+        if self.shown and not any(left < at_s - self._origin_s() < right for at_s in self.times):
             base_s = self._origin_s() if self.pinned else 0.0
             self._at = [base_s + left + (right - left) * share for share in (1 / 3, 2 / 3)]
-            self._placed = True
         self.draw()
         self.changed.emit()
 

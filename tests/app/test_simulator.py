@@ -15,12 +15,15 @@ from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, P
 from app.client.session import Session
 from app.client.target import open_target
 from app.client.transport import LocalTransport
+from app.model.machine import why_not_measurable
 from app.simulator.board import SimulatedBoard
 from app.simulator.heat import DRAIN_S, STEP_S, Charge, Heat
 from app.simulator.runs import bandwidth, measure
 from core.cosim import simulate
 from core.discharge import discharge
 from core.load import load_catalogue
+from core.scenario import predict
+from core.spec import OperatingPoint
 
 PATIENCE_S = 60.0
 KEY = "raspberry_pi_5"
@@ -110,8 +113,6 @@ def test_the_same_seed_is_the_same_board_and_another_is_another():
 def test_boards_of_many_seeds_lie_where_the_prior_says():
     board = SimulatedBoard("rk3588")
     point = {**POINT, "runtime": "rkllm_npu", "weights": "int8"}
-    from core.scenario import predict
-
     asked = board._point(point)
     predicted = predict(asked, board.catalogue).decode_s
     times = []
@@ -306,6 +307,22 @@ def test_its_time_is_ours_unless_accelerated():
         assert attached.clock().bound_s < 0.1
     assert took_s == pytest.approx(1.5, abs=0.7)
     assert "conditions" in body
+
+
+def test_a_target_carries_options_and_refuses_others():
+    with AttachedBoard(open_target(f"sim:{KEY}, seed=7,accelerate=50")) as attached:
+        assert attached.hello["board"]["cpu"].endswith("seed 7")
+        assert "50 times as fast" in attached.hello["board"]["name"]
+    for text in (f"sim:{KEY},colour=red", f"sim:{KEY},seed"):
+        with pytest.raises(ValueError, match="expected seed, ambient, cooling, battery, accelerate and a value"):
+            open_target(text)
+
+
+def test_an_attached_simulated_board_can_run_any_model_of_the_catalogue():
+    catalogue, hello = load_catalogue(), {"simulated": True, "board": {"key": KEY}, "can": {"measure": True}}
+    for board, model in (("this", "llama-3.2-1b"), (KEY, "smollm2-135m")):
+        assert why_not_measurable(OperatingPoint(board=board, model=model), catalogue, hello) == ""
+    assert "not attached" in why_not_measurable(OperatingPoint(board="rk3588"), catalogue, hello)
 
 
 def test_an_empty_battery_switches_it_off():
