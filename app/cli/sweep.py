@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from app.cli.target import add_target_options, target_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import point_record
 from app.views.format import parse_quantity
-from core.spec import Absent, Catalogue, OperatingPoint
+from core.spec import Absent, Catalogue, OperatingPoint, Posterior
 from core.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
 
 AXES = {
@@ -73,8 +75,13 @@ def run(args: argparse.Namespace) -> int:
     if args.measured:
         return _measure(args, point, axes, catalogue)
     names = [name.strip() for name in args.pareto.split(",")] if args.pareto else []
+
+    @functools.cache
+    def known(board: str, runtime: str, mode: str) -> Posterior | None:
+        return posterior_for(replace(point, board=board, runtime=runtime, power_mode=mode), catalogue)
+
     try:
-        found = sweep(point, axes, catalogue, lambda one: posterior_for(one, catalogue))
+        found = sweep(point, axes, catalogue, lambda one: known(one.board, one.runtime, one.power_mode))
         kept = np.flatnonzero(front(found, names)) if names else np.arange(found.n)
         about = _trade(found, names)
     except ValueError as error:

@@ -170,3 +170,40 @@ def test_typical_shapes_grow_with_their_parameters():
     assert np.all(np.diff([shape.n_layers for shape in shapes]) > 0)
     stated = typical_shape("m", "m", 7e9, 131072.0)
     assert kv_byte_per_token(stated, CATALOGUE.kv_formats["fp16"]) == pytest.approx(131072.0, rel=0.02)
+
+
+def test_a_compiled_graph_reads_its_whole_context():
+    qnn = {"runtime": "Genie/QNN", "quant": "w4a16", "model_key": "llama-3-8b", "board_key": "snapdragon_8_elite"}
+    timed, _ = one(**qnn, ttft_ms=0.1, ttft_full_context_ms=1.6, context_limit_tokens=4096.0)
+    assert timed.decode.context_tokens == 16 * 128  # what its times show, not what the table states
+    stated, _ = one(**qnn, context_limit_tokens=4096.0)
+    assert stated.decode.context_tokens == 4096.0
+    assert stated.decode.kv == "int8"
+    bare, _ = one(**qnn)
+    assert bare.decode.context_tokens == 128.0
+    other, _ = one(model_key="qwen2.5-1.5b", context_limit_tokens=4096.0)
+    assert other.decode.context_tokens == 128.0
+    assert other.decode.kv == "bf16"
+
+
+def test_a_prompt_of_unknown_length_is_left_out():
+    qnn = {"runtime": "Genie/QNN", "quant": "w4a16", "model_key": "llama-2-7b", "ttft_ms": 1.44}
+    unknown, _ = one(**qnn, ttft_full_context_ms=1.44)
+    assert unknown.row.ttft_s is None
+    assert unknown.row.decode_s is not None
+    limited, _ = one(**qnn, ttft_full_context_ms=1.44, context_limit_tokens=1024.0)
+    assert limited.row.ttft_s == pytest.approx(1.44)
+    assert limited.prompt.context_tokens == 1024.0
+
+
+@pytest.mark.parametrize("name", ["Qwen2.5-1.5B-Instruct", "qwen2.5 1.5B", "Qwen2.5-1.5B (chat)"])
+def test_models_are_known_by_name(name):
+    assert one(model=name)[0].decode.model == "qwen2.5-1.5b"
+
+
+def test_estimates_by_nominal_bits_give_way_to_the_shape():
+    estimate = {"model_key": "qwen2.5-1.5b", "weight_stream_bytes": 1e9, "params_streamed_b": 1.55e9}
+    assert streamed_byte(row(**estimate), CATALOGUE.models["qwen2.5-1.5b"]) == 1e9
+    named = row(**estimate, weight_basis="estimate (name parameters x bits)")
+    assert streamed_byte(named, CATALOGUE.models["qwen2.5-1.5b"]) is None
+    assert streamed_byte(named) == 1e9

@@ -6,8 +6,8 @@ import pytest
 from core import scenario
 from core.load import load_catalogue
 from core.parameters import extended, prior
-from core.scenario import IDLE_FRAC, knowledge, predict
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prior, Provenance
+from core.scenario import IDLE_FRAC, knowledge, predict, prefill_costs
+from core.spec import Absent, Catalogue, Estimate, Guard, OperatingPoint, Prior, Provenance
 from core.traffic import weight_byte
 
 CATALOGUE = load_catalogue()
@@ -225,7 +225,10 @@ def test_without_measurements_the_prior_is_the_posterior():
         ({"context_tokens": 9000.0}, r"context_tokens = 9000 is outside \[1, 8192\]"),
         ({"beta": 0.0}, "beta = 0 is outside"),
         ({"bandwidth_byte_s": -1.0}, "bandwidth_byte_s = -1 is outside"),
-        ({"board": "raspbery_pi"}, "board 'raspbery_pi' is unknown; expected one of .* raspberry_pi_.*see trilemma boards"),
+        (
+            {"board": "raspbery_pi"},
+            "board 'raspbery_pi' is unknown; expected one of .* raspberry_pi_.*see trilemma boards",
+        ),
         ({"model": "smollm2"}, "model 'smollm2' is unknown; expected one of .*smollm2-135m.*see trilemma models"),
         ({"power_mode": "ludicrous"}, "power mode of this 'ludicrous' is unknown"),
         ({"policy": "coin_toss", "alpha": 0.5}, "policy = 'coin_toss'"),
@@ -253,3 +256,28 @@ def test_every_board_and_model_can_be_predicted():
     for model in CATALOGUE.models:
         prediction = predict(replace(LLAMA, model=model), CATALOGUE)
         assert 0 < prediction.decode_s.median < 60
+
+
+def test_a_guard_widens_intervals_and_moves_no_median():
+    known = prior(CATALOGUE.setting(HERE))
+    wide = replace(known, guard=Guard(decode=1.0, ttft=1.0, decode_other=2.0, ttft_other=3.0))
+    plain, guarded = predict(HERE, CATALOGUE, known), predict(HERE, CATALOGUE, wide)
+    for name, times in (("decode_s", 2.0), ("ttft_s", 3.0)):
+        before, after = getattr(plain, name), getattr(guarded, name)
+        assert after.median == before.median
+        assert np.log(after.q95 / after.q05) == pytest.approx(times * np.log(before.q95 / before.q05))
+    seen = extended(wide, {f"model.{HERE.model}": 0.1})
+    assert predict(HERE, CATALOGUE, seen).decode_s.q95 < guarded.decode_s.q95  # of a model that was measured
+
+
+def test_a_prompt_in_chunks_goes_through_the_layers_once_a_chunk():
+    point = replace(LLAMA, context_tokens=np.array([128.0, 129.0, 1024.0]))
+    at = CATALOGUE.setting(LLAMA)
+    chunked = replace(at, runtime=replace(at.runtime, prompt_chunk_tokens=128.0))
+    whole, parts = (
+        prefill_costs(point, replace(one, runtime=one.runtime), 1e11)
+        for one in (replace(at, runtime=replace(at.runtime, prompt_chunk_tokens=0.0)), chunked)
+    )
+    np.testing.assert_array_equal(parts.n_layers, whole.n_layers * np.array([1.0, 2.0, 8.0]))
+    np.testing.assert_array_equal(parts.weight_byte, whole.weight_byte * np.array([1.0, 2.0, 8.0]))
+    np.testing.assert_array_equal(parts.flop, whole.flop)
