@@ -10,6 +10,7 @@ import threading
 import time
 import types
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from app import LAUNCHER
 from app.client import recorder as recorder_
 from app.client.buffer import save_buffer
-from app.client.events import Catalogue, ClockRead, Connected, Samples
+from app.client.events import Catalogue, ClockRead, Connected, Disconnected, Samples
 from app.client.recorder import Recorder, RecordingError
 from app.client.recording import Recording
 from app.client.session import Session
@@ -25,6 +26,8 @@ from app.client.transport import LocalTransport
 from app.protocol import SAMPLES, Frame, encode_control, encode_frame, record_struct
 
 PATIENCE_S = 60.0
+SEED = os.environ.get("TRILEMMA_KILL_SEED", "5")
+"""Of the times of kills. TRILEMMA_KILLS is their number; docs/recording.md has the command for two hundred."""
 RECORD = record_struct(2)
 BODY = {"decode_s": {"median": 0.02, "q05": 0.019, "q95": 0.021, "n": 9, "provenance": "measured"}}
 REQUEST = {"op": "measure", "id": 1, "point": {"context_tokens": 512}, "what": ["decode"]}
@@ -311,40 +314,48 @@ class Attached:
         return event
 
 
-def test_one_recording_over_a_killed_agent_with_its_gap_and_clock(tmp_path, monkeypatch):
+def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    dice = random.Random(SEED)
     board = Attached()
     board.wait(Catalogue)
-    board.session.subscribe(100.0)
+    board.session.subscribe(1000.0)
     made = Recorder(tmp_path / "x.trilemma")
     board.session.recorder = made
-    for _ in range(20):
+    killed_s, back_s = [], []
+    for _ in range(int(os.environ.get("TRILEMMA_KILLS", "1"))):
+        board.wait(ClockRead)
         board.wait(Samples)
+        time.sleep(dice.uniform(0.0, 0.7))
+        killed_s.append(time.monotonic())
+        os.kill(board.pid, signal.SIGKILL)
+        board.wait(Disconnected)
+        board.session.reconnect_now()
+        board.wait(Connected)
+        back_s.append(time.monotonic())
     board.wait(ClockRead)
-    killed_s = time.monotonic()
-    os.kill(board.pid, signal.SIGKILL)
-    board.wait(Connected)
-    back_s = time.monotonic()
-    for _ in range(20):
-        board.wait(Samples)
+    board.wait(Samples)
     board.session.recorder = None
     board.session.stop()
     made.close()
     recording = opened(made.path)
     assert not recording.warnings
-    assert len(recording.notes["hello"]) == 2
-    (gap,) = recording.notes["gap"]
-    assert gap.message["reason"] == "the agent ended"
-    before, after = list(recording.pieces())
-    assert not after.joined
-    assert before.t_ns[-1] * 1e-9 <= killed_s + 0.05
-    assert after.t_ns[0] * 1e-9 >= killed_s
-    assert after.t_ns[0] * 1e-9 <= back_s + 5
-    assert killed_s - before.t_ns[-1] * 1e-9 < 1.0  # what the kill cost
+    assert len(recording.notes["hello"]) == 1 + len(killed_s)
+    assert [note.message["reason"] for note in recording.notes["gap"]] == ["the agent ended"] * len(killed_s)
+    pieces = list(recording.pieces())
+    assert [piece.joined for piece in pieces if not piece.joined] == [False] * len(killed_s)
+    lasts = [int(p.t_ns[-1]) for p, after in pairwise(pieces) if not after.joined]
+    firsts = [int(piece.t_ns[0]) for piece in pieces[1:] if not piece.joined]
+    lost_s = [killed - last * 1e-9 for killed, last in zip(killed_s, lasts, strict=True)]
+    print(f"agent killed {len(lost_s)} times: {1e3 * max(lost_s):.1f} ms lost at most")
+    assert max(lost_s) < 1.0
+    assert min(lost_s) > -0.1  # no sample of after its death
+    for killed, first, back in zip(killed_s, firsts, back_s, strict=True):
+        assert killed - 0.1 <= first * 1e-9 <= back + 5
     assert recording.n_lost == 0
     bounds = [note.message["bound_s"] for note in recording.notes["clock"] if "bound_s" in note.message]
     assert min(bounds) < 0.1
-    assert all(np.all(np.diff(piece.t_ns) >= 0) for piece in (before, after))
+    assert all(np.all(np.diff(piece.t_ns) > -1e8) for piece in pieces)
 
 
 def test_a_full_disk_leaves_the_session_alive(tmp_path, monkeypatch):
@@ -401,7 +412,7 @@ def killed_program(path, after_s):
 
 def test_a_killed_program_loses_less_than_a_second_and_the_file_opens(tmp_path, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    dice = random.Random(os.environ.get("TRILEMMA_KILL_SEED", "5"))
+    dice = random.Random(SEED)
     for i in range(int(os.environ.get("TRILEMMA_KILLS", "2"))):
         path = tmp_path / f"{i}.trilemma"
         killed_ns = killed_program(path, dice.uniform(0.3, 1.0))
