@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 
 from app.model.conductor import Conductor
 from app.model.store import Store
-from app.views.format import brief, quantity_text
+from app.views.format import brief, number_text, quantity_text
 from app.views.names import channel_name, channel_text
 from app.views.palette import plain
 from app.views.state_text import state_rows, unknown_text
@@ -22,7 +23,7 @@ from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, se
 _PACE_MS = 500
 _RATE_SPAN_S = 5.0
 _STATE_ROLES = {"attached": "ok", "lost": "bad", "connecting": "dim", "detached": "dim"}
-_FACTS = ("State", "Board", "Memory", "Bandwidth", "Samples")
+_FACTS = ("State", "Board", "Memory", "Bandwidth", "Samples", "Clock")
 
 
 class BoardPanel(QWidget):
@@ -181,6 +182,7 @@ class BoardPanel(QWidget):
             latest = self._conductor.history.latest(link.channels, key)
             set_text(value, "–" if latest is None else quantity_text(latest, units[key]))
         set_text(self._facts["Samples"], self._samples_text())
+        set_text(self._facts["Clock"], self._clock_text())
 
     def _samples_text(self) -> str:
         link = self._store.link
@@ -189,6 +191,13 @@ class BoardPanel(QWidget):
         t_s, _ = self._conductor.history.series(link.channels, next(iter(self._values)), _RATE_SPAN_S)
         lost = "none lost" if link.n_lost == 0 else f"{link.n_lost} lost"
         return f"{len(t_s) / _RATE_SPAN_S:.0f} Hz · {len(self._values)} channels · {lost}"
+
+    def _clock_text(self) -> str:
+        """Return how well the board's clock is known: bound of its offset, and its drift."""
+        read = self._conductor.tape.clock
+        if read is None or not math.isfinite(read.bound_s):
+            return "not compared yet"
+        return f"±{quantity_text(read.bound_s, 's', 2)} · drift {number_text(read.drift * 1e6, 1)} ppm"
 
     def follow(self, dock: Dock) -> None:
         """Show the state in the dock's title."""
