@@ -161,8 +161,20 @@ class Reader:
         request = self._session.finish(message["id"])
         if request is not None:
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            self._note({"op": "measured", "request": request, "body": message["body"], "time_utc": time_utc})
-            self._emit(Result(message["id"], message["body"]))
+            body = self._in_our_clock(message["body"])
+            self._note({"op": "measured", "request": request, "body": body, "time_utc": time_utc})
+            self._emit(Result(message["id"], body))
+
+    def _in_our_clock(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a result whose spans lie in the clock of the samples, as those of the board are put there."""
+        spans = body.get("spans")
+        if not isinstance(spans, list):
+            return body
+        try:
+            moved = [{**span, **{k: span[k] - self._offset_s for k in ("start_s", "end_s")}} for span in spans]
+        except (KeyError, TypeError):
+            return {**body, "spans": []}
+        return {**body, "spans": moved}
 
     def _failed(self, message: dict[str, Any]) -> None:
         if self._session.finish(message["id"]) is not None:

@@ -9,7 +9,7 @@ import pytest
 from app.client.clock import MAX_DRIFT, Clock
 
 RUNS = int(os.environ.get("TRILEMMA_CLOCK_RUNS", "500"))
-"""Simulated runs; CONTRIBUTING.md has the command for ten thousand."""
+"""Simulated runs; docs/recording.md has the command for ten thousand."""
 ROUNDING_S = 2e-9  # the simulation's own: nanoseconds in whole numbers, and doubles
 
 

@@ -4,7 +4,6 @@ import contextlib
 import math
 import os
 import queue
-import random
 import threading
 import time
 
@@ -286,6 +285,19 @@ def test_answers_to_unknown_or_finished_requests_are_dropped():
         script.put({"op": "log", "level": "info", "text": "end"})
         assert board.wait((Result, Log)) == Result(request_id, {})
         assert board.wait((Result, Log)) == Log("info", "end")
+
+
+def test_spans_of_a_run_lie_in_the_clock_of_the_samples():
+    script = ScriptedTransport(hello(t_ns=time.monotonic_ns() + 5_000_000_000))
+    with attached(lambda: script) as board:
+        board.wait(Connected)
+        first, second = board.session.bandwidth(), board.session.bandwidth()
+        script.put({"op": "result", "id": first, "body": {"spans": [{"stage": "x", "start_s": 105.0, "end_s": 106.5}]}})
+        script.put({"op": "result", "id": second, "body": {"spans": [{"stage": "x"}]}})
+        (span,) = board.wait(Result).body["spans"]
+        assert span == {"stage": "x", "start_s": pytest.approx(100, abs=0.5), "end_s": pytest.approx(101.5, abs=0.5)}
+        assert span["end_s"] - span["start_s"] == pytest.approx(1.5)
+        assert board.wait(Result).body["spans"] == []
 
 
 def test_requests_carry_what_was_asked_and_the_rate_is_kept_across_links():
