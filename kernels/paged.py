@@ -62,6 +62,8 @@ class PagedKvCache:
         self._buffers = [self._allocate() for _ in range(n_layers)]
         self.layers = (LayerStruct * n_layers)(*(self._as_layer(buffers) for buffers in self._buffers))
         self._calls = (AttentionStruct * n_layers)()
+        self._numbers = (0, 0, 0)  # what `_calls` describe
+        self._described_mask: Tensor | None = None
         self._scratch: tuple[Tensor, Tensor] | None = None
 
     @staticmethod
@@ -138,19 +140,23 @@ class PagedKvCache:
         """
         if n_keys < 1:
             raise ValueError("k: got 0 keys, expected at least 1")
-        calls, before = self._calls, (n_keys - 1) // PAGE_TOKENS
-        if calls[0].n_groups != n_groups:
-            for layer, call in enumerate(calls):
-                call.kv, call.n_groups = ctypes.addressof(self.layers[layer]), n_groups
+        numbers = (n_keys, n_groups, torch.get_num_threads())
+        if numbers != self._numbers or self.mask is not self._described_mask:
+            self._describe(*numbers)
+            self._numbers, self._described_mask = numbers, self.mask
+        return self._calls
+
+    def _describe(self, n_keys: int, n_groups: int, n_threads: int) -> None:
+        before = (n_keys - 1) // PAGE_TOKENS
         n_pages, n_last = before + 1 - self._n_left_out, n_keys - before * PAGE_TOKENS
-        n_threads = max(1, min(torch.get_num_threads(), self._shape[0] * n_pages // 2))
-        for layer, call in enumerate(calls):
+        n_threads = max(1, min(n_threads, self._shape[0] * n_pages // 2))
+        for layer, call in enumerate(self._calls):
+            call.kv, call.n_groups = ctypes.addressof(self.layers[layer]), n_groups
             call.n_pages, call.n_last, call.n_threads = n_pages, n_last, n_threads
             if self._pages is not None:
                 call.pages, call.page_stride = self._pages[layer].data_ptr(), self._pages.stride(1)
             if self.mask is not None:
                 call.mask, call.mask_stride = self.mask[layer].data_ptr(), self.mask.stride(1)
-        return calls
 
     def read_only(self, pages: Tensor, n_tokens: int) -> None:
         """Attend from now on to these pages only, and to all from that of the last of the `n_tokens` tokens on.
@@ -170,6 +176,34 @@ class PagedKvCache:
         rest = torch.arange(behind, self._shape[1]).expand(*pages.shape[:2], -1)
         self._pages = torch.cat([pages, rest], -1).to(torch.int32)
         self._n_left_out = behind - pages.shape[2]
+        self._numbers = (0, 0, 0)  # to be described anew
+
+    def take_pages(self, source: PagedKvCache, layer: int, pages: Tensor) -> None:
+        """Copy whole pages of a layer of another cache of this format over the first pages, as they are.
+
+        Parameters
+        ----------
+        source : PagedKvCache
+            Of the same format and shape but for the capacity.
+        layer : int
+            Which layer.
+        pages : Tensor
+            [n_kv_heads, n] int64, full ones: not the one that is being filled.
+        """
+        if source.kv_format != self.kv_format or source._shape[::2] != self._shape[::2]:
+            raise ValueError(f"source: got {source.kv_format} {source._shape}, expected {self.kv_format} {self._shape}")
+        n_heads, n = pages.shape
+        if n > self._shape[1]:
+            raise ValueError(f"pages: got {n}, expected at most {self._shape[1]}")
+        for target, other in zip(self._buffers[layer][:4], source._buffers[layer][:4], strict=True):
+            if target is not None and other is not None:
+                for head, chosen in enumerate(pages):
+                    torch.index_select(
+                        other.view(n_heads, source._shape[1], -1)[head],
+                        0,
+                        chosen,
+                        out=target.view(n_heads, self._shape[1], -1)[head, :n],
+                    )
 
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim].

@@ -49,13 +49,15 @@ INLINE void prefetch(const uint8_t *p, int64_t byte) {
 /* Pairs of vectors worked on together: enough independent sums to hide the latency of a product. */
 #define PAIRS(G) ((G) == 1 ? 4 : (G) == 2 ? 2 : 1)
 
-/* scores[g][t] = base[g] + sum_d q[g][d] k[d][t] of one page */
-INLINE void score_page(const float *q, const float *base, const uint8_t *k, const uint8_t *next, int format, int G, int dim, float *scores) {
+/* scores[g][t] = base[g] + sum_d q[g][d] k[d][t] of a page's first n tokens; those of the others are not set */
+INLINE void score_page(const float *q, const float *base, const uint8_t *k, const uint8_t *next, int format, int G,
+                       int dim, int n, float *scores) {
     const int width = PAIRS(G), share = row_byte(format) * width / 4;
-    for (int first = 0; first < 4; first += width) {
+    for (int first = 0; first < 4 && first * 2 * LANES < n; first += width) {
         vf sum[4][8];
         for (int g = 0; g < G; g++)
             for (int i = 0; i < 2 * width; i++) sum[g][i] = splat(0);
+#pragma GCC unroll 2
         for (int d = 0; d < dim; d++) {
             if (next) prefetch(next + (first / width * dim + d) * share, share);
             for (int j = 0; j < width; j++) {
@@ -73,15 +75,17 @@ INLINE void score_page(const float *q, const float *base, const uint8_t *k, cons
     }
 }
 
-/* acc[g][d] += base[g] + sum_t p[g][t] v[t][d] of one page */
-INLINE void add_values(const float *p, const float *base, const uint8_t *v, const uint8_t *next, int format, int G, int dim, float *acc, int stride) {
+/* acc[g][d] += base[g] + sum_t p[g][t] v[t][d] of a page's first n tokens */
+INLINE void add_values(const float *p, const float *base, const uint8_t *v, const uint8_t *next, int format, int G,
+                       int dim, int n, float *acc, int stride) {
     const int width = PAIRS(G), share = row_byte(format) * width / 4, pitch = dim / 64 * row_byte(format);
     for (int block = 0; block < dim / 64; block++)
         for (int first = 0; first < 4; first += width) {
             vf sum[4][8];
             for (int g = 0; g < G; g++)
                 for (int i = 0; i < 2 * width; i++) sum[g][i] = splat(0);
-            for (int t = 0; t < PAGE; t++) {
+#pragma GCC unroll 2
+            for (int t = 0; t < n; t++) {
                 if (next) prefetch(next + ((block * 4 + first) / width * PAGE + t) * share, share);
                 for (int j = 0; j < width; j++) {
                     vf x, y;
@@ -163,16 +167,17 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
     const float *q = a->q + row * dim;
     float scores[4 * PAGE], folded[4 * MAX_DIM], base[4] = {0};
 
+    if (last) memset(scores, 0, sizeof scores);
     /* a listed page may lie anywhere: no hardware guesses it */
     const int64_t ahead = ((int64_t)h * kv->capacity + (last ? page : pages ? pages[i + 1] : i + 1)) * page_byte;
     const uint8_t *next_k = last ? 0 : kv->k + ahead, *next_v = last ? 0 : kv->v + ahead;
     if (format != INT4)
-        score_page(q, base, k, next_k, format, G, dim, scores);
+        score_page(q, base, k, next_k, format, G, dim, n, scores);
     else if (last)
-        score_page(q, base, (const uint8_t *)(kv->open + (int64_t)h * dim * PAGE), 0, BF16, G, dim, scores);
+        score_page(q, base, (const uint8_t *)(kv->open + (int64_t)h * dim * PAGE), 0, BF16, G, dim, n, scores);
     else {
         fold(q, G, dim, (const uint16_t *)kv->k_scale + at * 2 * dim, folded, base);
-        score_page(folded, base, k, next_k, format, G, dim, scores);
+        score_page(folded, base, k, next_k, format, G, dim, n, scores);
     }
     if (format == INT8) scale_rows(scores, G, (const float *)kv->k_scale + at * PAGE);
     if (a->mask || last) hide(a, G, h, page, n, scores);
@@ -183,7 +188,7 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
     if (format == INT8) scale_rows(scores, G, (const float *)kv->v_scale + at * PAGE);
     memset(base, 0, sizeof base);
     if (format == INT4) fold(scores, G, PAGE, (const uint16_t *)kv->v_scale + at * 2 * PAGE, scores, base);
-    add_values(scores, base, v, next_v, format, G, dim, acc, stride);
+    add_values(scores, base, v, next_v, format, G, dim, n, acc, stride);
 }
 
 /* One copy of the loop for each format and number of rows, so that accumulators stay in registers. */

@@ -115,6 +115,23 @@ def test_listed_pages_equal_attending_to_their_tokens_only(kv_format):
     assert torch.allclose(out.double(), dense(q[0], k_read, v_read), atol=5e-6)
 
 
+@pytest.mark.parametrize("kv_format", FORMATS)
+def test_copied_pages_are_the_same_pages(kv_format):
+    source, _ = filled(kv_format, 330)
+    pages = torch.tensor([[0, 3], [1, 4]])
+    target = PagedKvCache(1, 2, 192, 64, kv_format)
+    target.take_pages(source, 0, pages)
+    target.length = 128
+    target.write(0, torch.zeros(2, 1, 2, 1, 64))  # opens the third page
+    index = (pages[:, :, None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)).flatten(1)
+    for a, b in zip(target.dequantised(0, 128), source.dequantised_at(0, index), strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(ValueError, match="pages: got 4, expected at most 3"):
+        target.take_pages(source, 0, torch.zeros(2, 4, dtype=torch.int64))
+    with pytest.raises(ValueError, match="source: got"):
+        target.take_pages(PagedKvCache(1, 2, 64, 128, kv_format), 0, pages)
+
+
 def test_mask_equals_leaving_the_tokens_out():
     cache, kv = filled("fp32", 200, capacity=260)
     keep = torch.rand(2, 200, generator=torch.Generator().manual_seed(1)).topk(80).indices.sort(-1).values
