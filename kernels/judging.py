@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from kernels import pruning
+from kernels.attention_stats import attention_statistics
 from kernels.memo import Memo
 from kernels.point import Point
 from kernels.prompts import Prompts, Step
@@ -16,6 +18,8 @@ from kernels.retrieval import N_NEEDLES, QUESTION_TOKENS, Answered, Haystack, as
 N_SCORED = 256
 """Tokens behind the context that accuracy is measured on, in each window."""
 MAX_WINDOWS = 32
+KEEP_SHARES = tuple(share / 20 for share in range(1, 21))
+"""Shares of the tokens kept at which the attention mass that they hold is told."""
 _REFERENCE_BYTE = 1 << 30
 _SCORED_CHUNK = 128
 
@@ -35,6 +39,7 @@ class Judge:
         self._prompts = prompts
         self._references: Memo[tuple[int, int], Scored] = Memo(_REFERENCE_BYTE, lambda scored: scored.log_probs.nbytes)
         self._haystacks: dict[tuple[int, int], Haystack] = {}
+        self._masses: dict[tuple[int, int], list[float]] = {}  # mean over KV heads, by start and length of the context
 
     def quality(self, point: Point, n_windows: int, step: Step) -> Values:
         """Measure perplexity, its ratio, divergence and top-1 agreement over windows spread evenly over the text."""
@@ -58,7 +63,26 @@ class Judge:
             "quality_windows": n_windows,
             "quality_context_tokens": n_context,
         }
-        return dict(pooled(windows)), conditions, [note]
+        return {**pooled(windows), "attention": self._retained(starts, n_context)}, conditions, [note]
+
+    def attention(self, point: Point, step: Step) -> Values:
+        """Measure where the model attends to at the end of the point's context, unpruned, head by head."""
+        decoder = self._prompts.decoder(point.weights, step)
+        n_context = min(point.context_tokens, len(self._prompts.text))
+        prefilled = self._prompts.processed(decoder, point.kv, "text 0", self._prompts.text[:n_context], step)
+        record = attention_statistics(prefilled).as_record()
+        return {"attention_by_head": _rounded(record)}, {"attention_context_tokens": n_context}, []
+
+    def _retained(self, starts: Sequence[int], n_context: int) -> dict[str, Any]:
+        """Return the attention mass that the heaviest tokens hold, mean over heads and windows, by the share kept."""
+        masses = torch.tensor([self._masses[start, n_context] for start in starts])
+        return {
+            "n_tokens": n_context,
+            "keep_shares": list(KEEP_SHARES),
+            "retained_mass": masses.mean(0).tolist(),
+            "n_windows": len(starts),
+            "provenance": "measured",
+        }
 
     def retrieval(self, point: Point, n_haystacks: int, step: Step) -> Values:
         """Measure how many needles are found, `N_NEEDLES` in each haystack, the cache pruned before the question."""
@@ -94,6 +118,12 @@ class Judge:
             point = Point("fp32", "fp32", n_context, 0.0, "sinks_recent", "compacted")
             reference = self._scored(point, start, n_context, step)
             self._references.put((start, n_context), reference)
+            text = self._prompts.text[start : start + n_context]
+            prefilled = self._prompts.processed(
+                self._prompts.decoder("fp32", step), "fp32", f"text {start}", text, step
+            )
+            retained = attention_statistics(prefilled, KEEP_SHARES).retained_mass_kv
+            self._masses[start, n_context] = torch.tensor(retained).mean((0, 1)).tolist()
         return reference
 
     def _scored(self, point: Point, start: int, n_context: int, step: Step) -> Scored:
@@ -138,6 +168,15 @@ class Judge:
             room=QUESTION_TOKENS,
         )
         return ask(decoder, hidden, cache, lambda done: step(0.7 + 0.3 * done, "asking for what the text hides"))
+
+
+def _rounded(value: Any) -> Any:
+    """Return a record with its numbers to four digits: what is exact to a per cent need not fill the wire."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _part(step: Step, first: float, share: float) -> Step:

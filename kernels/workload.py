@@ -22,7 +22,7 @@ from kernels.quality import read_text
 from kernels.timing import Stopwatch, record
 from kernels.weights import ModelFile
 
-WHAT = ("quality", "retrieval", "ttft", "decode", "stages")
+WHAT = ("quality", "retrieval", "attention", "ttft", "decode", "stages")
 """What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
 TIMED = ("ttft", "decode", "stages")
 """What is measured with the point's threads or bandwidth; accuracy does not depend on them."""
@@ -31,6 +31,7 @@ GROUPS = {
     "ttft": ("ttft_s",),
     "quality": ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement"),
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
+    "attention": ("attention_by_head",),
     "stages": ("stages_s", "layer_s", "request_stages_s"),
 }
 """The quantities of each."""
@@ -125,6 +126,7 @@ class Workload:
             "ttft": self._measure_ttft,
             "quality": lambda at, step: self._judge.quality(at, chosen["n_windows"], step),
             "retrieval": lambda at, step: self._judge.retrieval(at, chosen["n_haystacks"], step),
+            "attention": self._judge.attention,
             "stages": self._measure_stages,
         }
         steps = {

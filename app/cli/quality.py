@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from app.cli.measured_grid import (
     Outcome,
     Work,
@@ -19,12 +21,16 @@ from app.cli.measured_grid import (
     point_text,
     stopped,
 )
-from app.cli.model_file import add_model_file_argument, with_model_file
+from app.cli.model_file import add_model_file_argument, check_measurable, with_model_file
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
+from app.cli.progress import ProgressLine
 from app.cli.sweep import axes_from
 from app.cli.target import add_target_options, target_from
+from app.client.blocking import AttachedBoard, LinkError
+from app.client.target import Target
 from app.model.axes import BUILTIN_FORMATS, canonical
+from app.model.files import FileError, write_whole
 from app.model.measurements import Measurement
 from app.model.records import point_record
 from app.views.format import estimate_text
@@ -64,6 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--haystacks", type=int, default=4, metavar="N", help="texts with ten needles each, 0 for none (4)"
     )
+    parser.add_argument(
+        "--attention", type=Path, metavar="FILE", help="write where the model attends to, head by head, to a JSON file"
+    )
     parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text (Python's own documentation)")
     add_model_file_argument(parser)
     add_journal_arguments(parser)
@@ -76,6 +85,9 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
     points = grid(point, axes_from(args.over), catalogue) if args.over else star(point, catalogue)
+    target = target_from(args.attach, args.ssh_config)
+    if args.attention is not None:
+        _write_attention(args, point, target, catalogue)
     work = Work(
         points=tuple(points),
         what=("quality", "retrieval") if args.haystacks else ("quality",),
@@ -83,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         model_file=args.model_file,
         keep=args.text is None,
     )
-    outcome = measure_all(work, catalogue, target_from(args.attach, args.ssh_config), args.journal, fresh=args.fresh)
+    outcome = measure_all(work, catalogue, target, args.journal, fresh=args.fresh)
     if not outcome.complete:
         print(f"trilemma quality: {stopped(outcome, work)}", file=sys.stderr)
         return 130
@@ -103,6 +115,24 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
             raise UserError(f"text: got {args.text}, expected a UTF-8 text file")
         options["text_file"] = str(args.text.resolve())
     return options
+
+
+def _write_attention(args: argparse.Namespace, point: OperatingPoint, target: Target, catalogue: Catalogue) -> None:
+    """Measure the statistics of the point's attention, unpruned, and write them."""
+    if not args.attention.parent.is_dir():
+        raise UserError(f"attention: got {args.attention}, expected a file in a folder that is there")
+    plain = replace(point, alpha=0.0)
+    text = {key: value for key, value in _options(args).items() if key == "text_file"}
+    try:
+        with AttachedBoard(target) as board, ProgressLine() as line:
+            check_measurable(plain, catalogue, board.hello, args.model_file)
+            path = None if args.model_file is None else str(args.model_file.resolve())
+            asked = point_record(plain)
+            body = board.measure(asked, ("attention",), line.show, model_file=path, options=text)
+        document = {"point": asked, **body["attention_by_head"], "conditions": body.get("conditions", {})}
+        write_whole(args.attention, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    except (LinkError, FileError) as error:
+        raise UserError(str(error)) from error
 
 
 def star(point: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
@@ -128,12 +158,13 @@ def document(point: OperatingPoint, work: Work, outcome: Outcome) -> dict[str, A
 
 
 def _row(measurement: Measurement) -> dict[str, Any]:
-    outputs = {name: measurement.body[name] for name in (*COLUMNS, "perplexity") if name in measurement.body}
+    body = measurement.body
+    outputs = {name: body[name] for name in (*COLUMNS, "perplexity", "attention") if name in body}
     return {
         "point": point_record(measurement.point),
         **outputs,
-        "conditions": measurement.body.get("conditions", {}),
-        "notes": measurement.body.get("notes", []),
+        "conditions": body.get("conditions", {}),
+        "notes": body.get("notes", []),
         "time_utc": measurement.time_utc,
     }
 

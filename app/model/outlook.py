@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from app.model.attention import RetainedMass
 from app.model.axes import NUMERIC, Axis, axis_of, moved, position
 from core.pruning import r_max_zipf
 from core.scenario import predict
@@ -53,15 +54,29 @@ class Mark:
     text: str
 
 
-def r_max(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, top1_limit: float | None) -> Mark:
+def r_max(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    posterior: Posterior | None,
+    top1_limit: float | None,
+    measured: RetainedMass | None = None,
+) -> Mark:
     """Return the largest KV prune rate that keeps the quality budget.
 
     With an accuracy limit: the last rate on the axis whose predicted top-1 agreement holds it. Without one: the rate at
-    which the tokens kept still hold `1 - DROPPED_MASS` of the attention mass, falling as a power of its rank.
+    which the tokens kept still hold `1 - DROPPED_MASS` of the attention mass: as it was measured of this model, else
+    falling as a power of its rank.
     """
+    if top1_limit is None and measured is not None:
+        return Mark(
+            measured.r_max(DROPPED_MASS),
+            f"r_max, measured on this model at {measured.n_tokens} tokens: beyond it the tokens kept hold under "
+            f"{1 - DROPPED_MASS:.0%} of the attention mass",
+        )
     if top1_limit is None:
         alpha = r_max_zipf(int(float(point.context_tokens)), DROPPED_MASS)
-        return Mark(alpha, f"r_max: beyond it the tokens kept hold under {1 - DROPPED_MASS:.0%} of the attention mass")
+        share = f"{1 - DROPPED_MASS:.0%} of the attention mass"
+        return Mark(alpha, f"r_max, assumed until accuracy is measured: beyond it the tokens kept hold under {share}")
     x, prediction = curve(axis_of("point.alpha", point, catalogue), point, catalogue, posterior, n=381)
     held = prediction.top1_agreement
     if isinstance(held, Absent):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.model import axes, outlook
+from app.model import attention, axes, outlook
 from app.model.axes import Axis
 from app.model.machine import why_not_measurable
 from app.model.measured import Measured
@@ -352,7 +352,14 @@ class Store(QObject):
         """The largest KV prune rate that keeps the quality budget: the accuracy limit, or else the attention mass."""
         limit = self._limits.top1_agreement
         result: Mark = self._cached(
-            ("r_max", limit), lambda: outlook.r_max(self._point, self._catalogue, self.posterior, limit)
+            ("r_max", limit, len(self._measured.all)),
+            lambda: outlook.r_max(
+                self._point,
+                self._catalogue,
+                self.posterior,
+                limit,
+                attention.nearest(self._measured.all, self._point) if self._point.board == "this" else None,
+            ),
         )
         return result
 

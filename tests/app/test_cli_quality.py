@@ -73,6 +73,25 @@ def test_accuracy_over_policies_is_measured_and_kept_in_the_journal(capsys, tmp_
 
 
 @needs_local
+def test_attention_is_written_head_by_head_and_its_mass_comes_with_accuracy(capsys, tmp_path, model_file):
+    file = tmp_path / "attention.json"
+    words = ["quality", "--json", "--model-file", model_file, "--context", "200", "--over", "alpha=0"]
+    assert main([*words, "--windows", "2", "--haystacks", "0", "--attention", str(file)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    record = found["rows"][0]["attention"]
+    assert record["provenance"] == "measured"
+    assert record["n_windows"] == 2
+    assert record["retained_mass"] == sorted(record["retained_mass"])
+    assert record["retained_mass"][-1] == pytest.approx(1)
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert len(written["entropy_nat"]) == 2  # layers
+    assert len(written["entropy_nat"][0]) == 4  # heads
+    assert written["n_tokens"] == 200
+    assert main([*words, "--attention", str(tmp_path / "none" / "attention.json")]) == 2
+    assert "attention.json" in capsys.readouterr().err
+
+
+@needs_local
 def test_a_measured_sweep_is_a_table_of_published_measurements(capsys, tmp_path, model_file):
     words = ["sweep", "--measured", "--model-file", model_file, "--over", "alpha=0,0.5", "--over", "weights=int8,int4"]
     assert main([*words, "--context", "128", "--rounds", "2"]) == 0
