@@ -20,6 +20,9 @@ from core.units import Z90
 Floats = NDArray[np.float64]
 FEWEST = 3  # measurements that a check needs
 
+LEAST_LOG_SD = 1e-6
+"""Where all measurements are the same, a prediction of them is still not certain."""
+
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
@@ -95,7 +98,7 @@ def published_shape(rows: Rows) -> CrossCheck | None:
         residual = (measured - shape)[~out]
         constant = np.median(residual)
         predicted[out] = constant + shape[out]
-        log_sd[out] = np.quantile(np.abs(residual - constant), 0.9) / Z90
+        log_sd[out] = max(np.quantile(np.abs(residual - constant), 0.9) / Z90, LEAST_LOG_SD)
     return _summed_up(measured, predicted, log_sd)
 
 

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
+from app.cli.model_file import check_measurable
 from app.cli.output import UserError, print_json, print_table
 from app.cli.progress import ProgressLine
 from app.cli.target import add_target_options, target_from
 from app.client.blocking import AttachedBoard, LinkError
 from app.model.axes import canonical
 from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
-from app.model.calibration import candidates, measured_points
+from app.model.calibration import candidates, kin, measured_points, plan
 from app.model.files import FileError
 from app.model.machine import cannot, machine_key
 from app.model.measurements import (
@@ -24,10 +25,11 @@ from app.model.measurements import (
     append_measurement,
     load_measurements,
     measurements_file,
+    ran,
 )
 from app.model.records import point_record
 from app.views.format import estimate_text, quantity_text
-from core.calibrate import Calibration, calibrate, calibration_plan
+from core.calibrate import Calibration, calibrate
 from core.crosscheck import CrossCheck
 from core.explore import next_measurement
 from core.load import load_catalogue
@@ -49,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--grid", action="store_true", help=GRID_HELP)
     what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
     add_target_options(parser)
+    parser.add_argument("--runtime", help="another runtime that is configured on the board (trilemma runtimes)")
+    for name in ("model", "weights", "kv"):
+        parser.add_argument(f"--{name}", help=f"the {name} it runs, with --runtime")
     parser.add_argument("--fresh", action="store_true", help="fit only what is measured now, not what was before")
 
 
@@ -56,16 +61,17 @@ def run(args: argparse.Namespace) -> int:
     """Measure, fit and report."""
     if args.fresh and args.fit_only:
         raise UserError("--fresh fits what is measured now: expected it without --fit-only")
+    at = _point(args)
     try:
         with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
             machine = machine_key(board.hello)
-            new = [] if args.fit_only else _measure(board, machine, grid=args.grid)
+            new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
         catalogue = measured_here(load_catalogue(), machine)
         saved = new if args.fresh else load_measurements(measurements_file(), machine)[0]
-        calibration = _fit(saved, catalogue)
+        calibration = _fit(saved, catalogue, at)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
-    proposal = next_measurement(calibration, candidates(), catalogue)
+    proposal = next_measurement(calibration, candidates(at), catalogue)
     if args.json:
         print_json(document(calibration, proposal))
     else:
@@ -73,28 +79,46 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(board: AttachedBoard, machine: str, *, grid: bool) -> list[Measurement]:
+def _point(args: argparse.Namespace) -> OperatingPoint:
+    """Return the point whose runtime is calibrated."""
+    given = {name: getattr(args, name) for name in ("runtime", "model", "weights", "kv") if getattr(args, name)}
+    if given and "runtime" not in given:
+        own = "Trilemma's own decoder is calibrated in all its formats"
+        raise UserError(f"--{next(iter(given))} belongs to --runtime: {own}")
+    if given and args.grid:
+        raise UserError("--grid is for Trilemma's own decoder: expected it without --runtime")
+    at = replace(OperatingPoint(), **given)
+    try:
+        load_catalogue().setting(at)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    return at
+
+
+def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool) -> list[Measurement]:
     """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there."""
-    for ability in ("bandwidth", "measure"):
-        if reason := cannot(board.hello, ability):
-            raise UserError(reason.rstrip("."))
+    check_measurable(at, load_catalogue(), board.hello, None)
+    own = at.runtime == OperatingPoint().runtime
+    if own and (reason := cannot(board.hello, "bandwidth")):
+        raise UserError(reason.rstrip("."))
     with ProgressLine() as line:
-        record = board.bandwidth(line.show).get("read_byte_s", {})
-        if "median" in record:
-            save_bandwidth(bandwidth_file(), machine, record)
+        if own or not cannot(board.hello, "bandwidth"):
+            record = board.bandwidth(line.show).get("read_byte_s", {})
+            if "median" in record:
+                save_bandwidth(bandwidth_file(), machine, record)
         catalogue = measured_here(load_catalogue(), machine)
-        plan = GRID_ROUNDS * _grid() if grid else calibration_plan(catalogue)
-        what = ("decode",) if grid else ("decode", "ttft", "quality")
+        points = GRID_ROUNDS * _grid() if grid else plan(at, catalogue)
+        what = ("decode",) if grid else ("decode", "ttft", "quality") if own else ("decode", "ttft")
         done = []
-        for number, point in enumerate(plan, 1):
+        for number, point in enumerate(points, 1):
 
             def show(done_frac: float, text: str, number: int = number) -> None:
-                line.show((number - 1 + done_frac) / len(plan), f"point {number} of {len(plan)}: {text}")
+                line.show((number - 1 + done_frac) / len(points), f"point {number} of {len(points)}: {text}")
 
             asked = canonical(point, catalogue)
             body = answers(board.measure(point_record(asked), what, show), what)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            done.append(Measurement(asked, body, time_utc, machine))
+            done.append(Measurement(ran(asked, body, catalogue), body, time_utc, machine))
             append_measurement(measurements_file(), done[-1])
     return done
 
@@ -104,10 +128,8 @@ def _grid() -> list[OperatingPoint]:
     return [replace(plain, weights=w, context_tokens=n, alpha=alpha) for w, n, alpha in product(*GRID)]
 
 
-def _fit(measurements: list[Measurement], catalogue: Catalogue) -> Calibration:
-    points = [
-        p for p in measured_points(measurements, catalogue) if p.point.board == "this" and p.point.runtime == "builtin"
-    ]
+def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration:
+    points = measured_points([m for m in measurements if kin(m.point, at)], catalogue)
     if not points:
         raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
     return calibrate(points, catalogue)

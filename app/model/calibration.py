@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from app.model import axes
 from app.model.measurements import Measurement
-from core.calibrate import PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate
+from core.calibrate import PLAN_CONTEXT_TOKENS, PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate, calibration_plan
 from core.explore import next_measurement
 from core.measured import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, OperatingPoint
 
 NEWEST = 400
 """Of more measurements, the newest are fitted: older ones say less of the machine as it is, and the fit stays quick."""
+DECODER = OperatingPoint().runtime
 CANDIDATE_ALPHA = (0.0, 0.3, 0.6, 0.9)
 CANDIDATE_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
 
@@ -27,19 +28,19 @@ class Fit:
     proposal: tuple[OperatingPoint, str] | None
 
 
-def fit(measurements: Sequence[Measurement], catalogue: Catalogue) -> Fit | None:
-    """Fit the model to the measurements; None where none of them has a decode time.
+def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Fit | None:
+    """Fit the model to the measurements of a point's board, runtime and power mode; None where none has a decode time.
 
     Raises
     ------
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    points = measured_points(measurements, catalogue)
+    points = measured_points([m for m in measurements if kin(m.point, at)], catalogue)
     if all(point.decode_s is None for point in points):
         return None
     calibration = calibrate(points, catalogue)
-    return Fit(calibration, next_measurement(calibration, candidates(), catalogue))
+    return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
@@ -50,7 +51,29 @@ def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -
     return pooled(told)
 
 
-def candidates() -> list[OperatingPoint]:
-    """Return the points among which the next measurement is chosen."""
+def plan(at: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
+    """Return the handful of points that calibrate a point's runtime.
+
+    Trilemma's own decoder runs what teaches most, whatever the point. Another runtime runs its own file in its own
+    formats: there the context is what can be varied.
+    """
+    if at.runtime == DECODER:
+        return [axes.canonical(point, catalogue) for point in calibration_plan(catalogue)]
+    most = catalogue.models[at.model].max_context_tokens
+    plain = replace(at, alpha=0.0, beta=1.0, bandwidth_byte_s=None)
+    contexts = [float(n) for n in PLAN_CONTEXT_TOKENS if n <= most] or [float(most)]
+    return [axes.canonical(replace(plain, context_tokens=n), catalogue) for n in contexts]
+
+
+def candidates(at: OperatingPoint) -> list[OperatingPoint]:
+    """Return the points among which the next measurement of a point's runtime is chosen."""
+    if at.runtime != DECODER:
+        plain = replace(at, alpha=0.0, beta=1.0, bandwidth_byte_s=None)
+        return [replace(plain, context_tokens=tokens) for tokens in CANDIDATE_CONTEXT_TOKENS]
     grid = product(PLAN_WEIGHTS, PLAN_KV, CANDIDATE_CONTEXT_TOKENS, CANDIDATE_ALPHA)
     return [OperatingPoint(weights=w, kv=g, context_tokens=tokens, alpha=alpha) for w, g, tokens, alpha in grid]
+
+
+def kin(point: OperatingPoint, at: OperatingPoint) -> bool:
+    """Whether one calibration holds for two points."""
+    return (point.board, point.runtime, point.power_mode) == (at.board, at.runtime, at.power_mode)

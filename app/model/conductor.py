@@ -10,7 +10,6 @@ the calibration. A point where the sliders rest is measured by itself, ahead of 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from app.model import axes
 from app.model.attachment import Attachment, MakeSession
 from app.model.bandwidth import learned, save_bandwidth
 from app.model.files import FileError
+from app.model.fitting import Calibrated, Fitting
 from app.model.history import History
 from app.model.machine import cannot, machine_key, recorded
 from app.model.measurements import (
@@ -45,7 +45,6 @@ from core.spec import OperatingPoint
 
 if TYPE_CHECKING:
     from app.client.session import Session
-    from app.model.calibration import Fit
 
 FRAME_MS = 16
 UNDISTURBED_MS = 200
@@ -53,6 +52,8 @@ UNDISTURBED_MS = 200
 REST_MS = 250
 """A slider that has not moved for this long is at rest, and its point is measured."""
 MAX_EVENTS_A_FRAME = 256
+FITTED_FOR = ("point.board", "point.runtime", "point.power_mode")
+"""What a calibration is of."""
 THIS_MACHINE = "this machine"
 SPEED, ACCURACY = ("decode",), ("ttft", "quality")
 
@@ -65,14 +66,6 @@ class _Request:
     point: OperatingPoint | None = None
     what: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Calibrated:
-    """What the calibration thread hands back."""
-
-    fit: Fit | None
-    reason: str = ""
 
 
 class Conductor(QObject):
@@ -95,7 +88,7 @@ class Conductor(QObject):
         super().__init__()
         self._store, self._saved = store, Saved(store, measurements_file)
         self._bandwidth_of = ""  # the machine whose bandwidth is known
-        self._queue: deque[events.Event | _Calibrated] = deque()
+        self._queue: deque[events.Event | Calibrated] = deque()
         self._make_session, self._name = make_session, name
         self._attachment = Attachment(self._queue.append, make_session)
         self.history = History(self._session)
@@ -103,9 +96,9 @@ class Conductor(QObject):
         self._pending: dict[int, _Request] = {}
         self._data_sheet = store.catalogue  # from it the plan is the same every time, whatever was measured since
         self._rounds: deque[tuple[tuple[str, ...], bool]] = deque()  # of the plan, yet to come: what, even if known
+        self._planned = OperatingPoint()  # whose runtime the plan calibrates
         self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
-        self._calibrating = self._calibrate_again = False
-        self._fitting: threading.Thread | None = None
+        self.fitting = Fitting(store, self._queue.append)
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.Connected: self._on_connected,
             events.Disconnected: self._on_disconnected,
@@ -115,8 +108,8 @@ class Conductor(QObject):
             events.Progress: self._on_progress,
             events.Result: self._on_result,
             events.Failed: self._on_failed,
-            events.Measured: lambda event: self._recalibrate(),
-            _Calibrated: self._on_calibrated,
+            events.Measured: lambda event: self.fitting.start(),
+            Calibrated: self.fitting.take,
         }
         self._frame = QTimer(self, interval=FRAME_MS)
         self._frame.timeout.connect(self._drain)
@@ -138,8 +131,7 @@ class Conductor(QObject):
         self._rest.stop()
         self.tape.stop()
         self._attachment.stop()
-        if self._fitting is not None:
-            self._fitting.join()
+        self.fitting.join()
 
     def attach(self, make_session: MakeSession, name: str) -> None:
         """Attach another board in place of the one that is attached."""
@@ -161,7 +153,7 @@ class Conductor(QObject):
         self._round = set()
         self._pending.clear()
         self._attachment.replace(make_session)
-        kept = [event for event in self._queue if isinstance(event, _Calibrated)]
+        kept = [event for event in self._queue if isinstance(event, Calibrated)]
         self._queue.clear()
         self._queue.extend(kept)
         self.history = History(self._session)
@@ -187,13 +179,21 @@ class Conductor(QObject):
             self._measure(self._store.point, SPEED, ACCURACY)
         return reason
 
+    def measure_stages(self) -> str:
+        """Time the stages of a token and of a request at the current point. Return why not, or ""."""
+        reason = self._store.not_measurable
+        if not reason:
+            self._measure(self._store.point, ("stages",))
+        return reason
+
     def calibrate_now(self) -> str:
         """Measure the bandwidth and the whole plan anew. Return why not, in one sentence, or ""."""
         reason = self._store.not_measured_here or recorded(self._store.link.hello)
         if not reason:
             self.cancel()
-            self._measure_bandwidth()
-            self._start_plan(again=True)
+            if not cannot(self._store.link.hello, "bandwidth"):
+                self._measure_bandwidth()
+            self._start_plan(self._store.point, again=True)
         return reason
 
     def cancel(self) -> None:
@@ -221,8 +221,8 @@ class Conductor(QObject):
         timed = any(request.kind == "bandwidth" or request.what == SPEED for request in self._pending.values())
         self._frame.setInterval(UNDISTURBED_MS if timed else FRAME_MS)
 
-    def _handle(self, event: events.Event | _Calibrated) -> None:
-        if not isinstance(event, _Calibrated):
+    def _handle(self, event: events.Event | Calibrated) -> None:
+        if not isinstance(event, Calibrated):
             self.tape.take(event)
         handler = self._handlers.get(type(event))
         if handler is not None:
@@ -251,12 +251,12 @@ class Conductor(QObject):
             self._bandwidth_of = machine if bandwidth is not None else ""
             if bandwidth is not None:
                 self._store.set_board(learned(self._store.catalogue.boards["this"], bandwidth))
-            self._recalibrate()
+            self.fitting.start()
         if not_here or not self._store.get("auto_measure"):
             return
         if self._bandwidth_of != machine:
             self._measure_bandwidth()
-        self._start_plan(again=False)
+        self._start_plan(OperatingPoint(), again=False)
 
     def _on_state(self, event: events.BoardState) -> None:
         self._store.set_link(hello={**self._store.link.hello, "state": event.state})
@@ -287,7 +287,7 @@ class Conductor(QObject):
                 self._measure(request.point, request.then)
             elif request.kind == "measure" and "decode_s" in event.body and request.what == SPEED:
                 self._rested()
-        self._recalibrate()
+        self.fitting.start()
         self._ended(event.request_id, "Measured.")
 
     def _on_failed(self, event: events.Failed) -> None:
@@ -298,20 +298,13 @@ class Conductor(QObject):
             self._store.say("error", event.reason)  # once, where a lost link ends all that waited
         self._ended(event.request_id, event.reason)
 
-    def _on_calibrated(self, event: _Calibrated) -> None:
-        self._calibrating = False
-        if self._calibrate_again:  # measurements arrived meanwhile: this result is of an older set
-            self._recalibrate()
-        elif event.fit is not None:
-            self._store.set_calibration(event.fit.calibration, event.fit.proposal)
-        elif event.reason:
-            self._store.say("warning", event.reason)
-
     # ---- measuring
 
     def _on_changed(self, path: str) -> None:
         if path in axes.FIELDS or path == "auto_measure":
             self._rest.start()
+        if path in FITTED_FOR:
+            self.fitting.start()
 
     def _rested(self) -> None:
         """Measure what is not known of the current point; its accuracy waits for the speed of the plan."""
@@ -337,15 +330,16 @@ class Conductor(QObject):
         self._pending[self._session.bandwidth()] = request
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
-    def _start_plan(self, *, again: bool) -> None:
-        """Queue the calibration plan; `again` measures the speed of points anew that are known."""
+    def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
+        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
+        self._planned = at
         self._rounds = deque([(SPEED, again), (ACCURACY, False)])
         self._next_round()
 
     def _next_round(self) -> None:
-        from core.calibrate import calibration_plan
+        from app.model.calibration import plan as plan_of
 
-        plan = [axes.canonical(point, self._data_sheet) for point in calibration_plan(self._data_sheet)]
+        plan = plan_of(self._planned, self._data_sheet)
         self._round = set()
         while self._rounds and not self._round:
             what, again = self._rounds.popleft()
@@ -384,30 +378,6 @@ class Conductor(QObject):
             save_bandwidth(self._saved.bandwidth_file, self._store.machine, record)
         except FileError as error:
             self._store.say("error", str(error))
-
-    # ---- calibration
-
-    def _recalibrate(self) -> None:
-        """Fit the model to all measurements in a thread; a call while it runs makes it run once more."""
-        if self._calibrating:
-            self._calibrate_again = True
-            return
-        self._calibrating, self._calibrate_again = True, False
-        measurements, catalogue = list(self._store.measurements), self._store.catalogue
-
-        def work() -> None:
-            from app.model.calibration import fit
-
-            done = _Calibrated(None, "Not calibrated: the fit failed, its last words are on standard error.")
-            try:
-                done = _Calibrated(fit(measurements, catalogue))
-            except ValueError as error:
-                done = _Calibrated(None, f"Not calibrated: {error}.")
-            finally:
-                self._queue.append(done)
-
-        self._fitting = threading.Thread(target=work, name="calibrate", daemon=True)
-        self._fitting.start()
 
     # ---- what is shown of it
 

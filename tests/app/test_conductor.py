@@ -114,8 +114,8 @@ class Board:
     def drain(self):
         conductor = self.conductor
         conductor._drain()
-        while conductor._fitting is not None and conductor._calibrating:
-            conductor._fitting.join()
+        while conductor.fitting.running:
+            conductor.fitting.join()
             conductor._drain()
 
     def answer_all(self):
@@ -170,7 +170,7 @@ def test_the_first_minute_calibrates_and_then_measures_the_point_on_the_screen(b
     assert store.measured("decode_s").median == pytest.approx(store.prediction.decode_s.median, rel=0.1)
     assert store.measured("top1_agreement").median == 0.95
     point, sentence = store.proposal
-    assert point in candidates()
+    assert point in candidates(store.point)
     assert sentence
 
 
@@ -468,13 +468,13 @@ def test_the_result_of_an_older_calibration_is_thrown_away(board):
     for request_id in range(2, 5):
         board.session.answer(request_id)
     board.conductor._drain()  # three results at once: one fit runs, one more is due
-    assert board.conductor._calibrate_again
+    assert board.conductor.fitting.again
     board.drain()
     assert len(board.store.calibration.points) == 3
 
 
 def test_without_a_decode_time_there_is_no_fit():
-    assert fit([], CATALOGUE) is None
+    assert fit([], CATALOGUE, OperatingPoint()) is None
 
 
 def test_the_real_agent_attaches_and_the_program_survives_its_death(qapp, path, qtbot, monkeypatch):

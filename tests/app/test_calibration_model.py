@@ -1,0 +1,43 @@
+"""What is fitted to which measurements, and what each runtime's plan measures."""
+
+from dataclasses import replace
+
+from app.model.calibration import candidates, fit, plan
+from app.model.measurements import Measurement
+from core.load import load_catalogue
+from core.spec import OperatingPoint
+
+CATALOGUE = load_catalogue()
+DRIVEN = OperatingPoint(runtime="llamacpp_cpu", weights="q4_1", kv="fp16", alpha=0.5)
+
+
+def measured(point, decode_s):
+    record = {"median": decode_s, "q05": decode_s, "q95": decode_s, "n": 40, "provenance": "measured"}
+    return Measurement(point, {"decode_s": record}, "2026-01-01T00:00:00+00:00", "m")
+
+
+def test_runtimes_are_fitted_apart():
+    own = [measured(OperatingPoint(context_tokens=n), 0.01) for n in (256.0, 2048.0)]
+    other = [measured(replace(DRIVEN, alpha=0.0, context_tokens=n), 0.02) for n in (256.0, 1024.0, 2048.0)]
+    for at, n in ((OperatingPoint(), 2), (DRIVEN, 3)):
+        found = fit(own + other, CATALOGUE, at).calibration
+        assert len(found.points) == n
+        assert found.posterior.runtime == at.runtime
+    assert fit(own, CATALOGUE, DRIVEN) is None
+
+
+def test_the_plan_of_a_runtime_varies_what_it_can_vary():
+    points = plan(DRIVEN, CATALOGUE)
+    assert [p.context_tokens for p in points] == [256, 1024, 2048]
+    assert {(p.runtime, p.weights, p.kv, p.alpha) for p in points} == {("llamacpp_cpu", "q4_1", "fp16", 0.0)}
+    assert {p.context_tokens for p in candidates(DRIVEN)} > {256, 1024}
+    assert {p.weights for p in plan(OperatingPoint(), CATALOGUE)} > {"int4"}
+
+
+def test_what_a_runtime_measured_predicts_its_other_contexts():
+    other = [measured(replace(DRIVEN, alpha=0.0, context_tokens=n), 0.008 + n * 2e-6) for n in (256.0, 1024.0, 2048.0)]
+    found = fit(other, CATALOGUE, DRIVEN)
+    point, sentence = found.proposal
+    assert point.runtime == "llamacpp_cpu"
+    assert sentence
+    assert found.calibration.check.median_error_frac < 0.05
