@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from app.model.axes import canonical
+from app.model.store import Store
 from core.scenario import decode_costs, knowledge, prefill_costs
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Prediction
+from core.stages import stages_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,23 @@ class Roofline:
     def ridge_op_per_byte(self) -> float | None:
         """Operations per byte from which on computing is the limit."""
         return None if self.compute_op_s is None else self.compute_op_s / self.bandwidth_byte_s
+
+
+def told_here(store: Store, name: str) -> Any:
+    """Return what the board told last under a name at exactly the current point, as it told it; None if never."""
+    if store.not_measured_here:
+        return None
+    here = canonical(store.point, store.catalogue)
+    for measurement in reversed(store.measurements):
+        if name in measurement.body and canonical(measurement.point, store.catalogue) == here:
+            return measurement.body[name]
+    return None
+
+
+def token_stages_s(point: OperatingPoint, catalogue: Catalogue, prediction: Prediction) -> dict[str, float]:
+    """Return the predicted seconds of each stage of a token, by the names that a measurement gives them."""
+    at = catalogue.setting(point)
+    return {f"{name}_s": float(value) for name, value in stages_s(prediction.parts_s, at.model, at.weights).items()}
 
 
 def roofline(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtWidgets import QWidget
 
-from app.model.breakdown import Roofline, roofline
+from app.model.breakdown import Roofline, roofline, token_stages_s, told_here
 from app.model.store import Store
 from app.views import advice
 from app.views.bars import Bar, Bars
@@ -34,6 +35,19 @@ _STAGES = {
 """The seven stages of a request, by the name that a measured span carries (`core.pipeline`)."""
 
 
+_TOKEN_STAGES = {
+    "embedding_s": "embedding",
+    "qkv_s": "query, key, value",
+    "rope_and_write_s": "rotation, cache write",
+    "attention_s": "attention",
+    "out_s": "output projection",
+    "mlp_s": "feed-forward",
+    "head_s": "head",
+    "rest_s": "the rest",
+}
+"""Stages of a token, all layers together, by the name a measurement gives them (`core.stages`)."""
+
+
 class Breakdown(Page):
     """Parts of a token, stages of a request, the roofline."""
 
@@ -44,23 +58,29 @@ class Breakdown(Page):
         self.sentence.setAccessibleName("What limits this point, by its parts")
         self.parts = Bars(theme, "Parts of a token's time", "breakdown.parts")
         self.stages = Bars(theme, "Stages of a request", "breakdown.stages")
-        self._stage_words = label("", "dim", wrap=True)
+        self.token = Bars(theme, "Stages of a token", "breakdown.token")
+        self._stage_words, self._token_words = label("", "dim", wrap=True), label("", "dim", wrap=True)
         self.roofs = ChartCard(theme, "breakdown.roofline", "Roofline")
         self.roofs.setMinimumHeight(280)
         top = Card()
         top.body.addWidget(self.sentence)
-        grid = CardGrid([self._card("A token's time", self.parts), self._card("Stages of a request", self.stages)])
+        cards = [
+            self._card("A token's time by cost", self.parts),
+            self._card("Stages of a request", self.stages, self._stage_words),
+            self._card("Stages of a token", self.token, self._token_words),
+        ]
+        grid = CardGrid(cards)
         super().__init__("breakdown", "Breakdown", [top, grid, self.roofs])
         self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
         self._later.timeout.connect(self.refresh)
         store.changed.connect(self._on_changed)
 
-    def _card(self, title: str, bars: Bars) -> Card:
+    def _card(self, title: str, bars: Bars, words: QWidget | None = None) -> Card:
         card = Card()
         card.body.addWidget(label(title, "heading"))
         card.body.addWidget(bars)
-        if bars is self.stages:
-            card.body.addWidget(self._stage_words)
+        if words is not None:
+            card.body.addWidget(words)
         card.body.addStretch(1)
         return card
 
@@ -101,29 +121,60 @@ class Breakdown(Page):
     def _show_stages(self) -> None:
         """Show the stages of the last measured request, else the two that are predicted."""
         store = self._store
-        measured = store.measurement
-        spans = [] if measured is None else list(measured.body.get("spans", []))
+        spans, request = told_here(store, "spans"), told_here(store, "request_stages_s")
         said = "KV build and first token are one forward pass and are not added twice."
         if spans:
             bars = stage_bars(spans)
-            told = {span["stage"] for span in spans}
-            total = sum(bar.value for bar in bars)
-            said += f" Together {quantity_text(total, 's')}, end to end."
+            missing = [words for name, words in _STAGES.items() if name not in {span["stage"] for span in spans}]
+            said += f" Together {quantity_text(sum(bar.value for bar in bars), 's')}, end to end."
+        elif isinstance(request, Mapping):
+            known = {name: value for name, value in request.items() if "median" in value}
+            bars = [_measured_bar(_STAGES.get(name, name), value) for name, value in known.items()]
+            missing = [words for name, words in _STAGES.items() if name not in known]
         else:
-            told = {"first_token_s", "kv_build_s", "decode_s"}
-            pairs = (("KV build and first token", "ttft_s"), ("streaming, a token", "decode_s"))
-            found = [(words, store.measured(name), getattr(store.prediction, name)) for words, name in pairs]
-            best = [(words, a if isinstance(a, Estimate) else b) for words, a, b in found]
-            bars = [
-                Bar(words, float(output.median), quantity_text(float(output.median), "s"), output.provenance)
-                for words, output in best
-                if isinstance(output, Estimate)
-            ]
-        missing = [words for name, words in _STAGES.items() if name not in told]
+            bars = self._predicted_stages()
+            missing = [w for name, w in _STAGES.items() if name not in ("first_token_s", "kv_build_s", "decode_s")]
         if missing:
             said += f" Not measured at this point: {', '.join(missing)}."
         self.stages.show_bars(bars)
         set_text(self._stage_words, said)
+        self._show_token_stages()
+
+    def _predicted_stages(self) -> list[Bar]:
+        store = self._store
+        pairs = (("KV build and first token", "ttft_s"), ("streaming, a token", "decode_s"))
+        found = [(words, store.measured(name), getattr(store.prediction, name)) for words, name in pairs]
+        best = [(words, a if isinstance(a, Estimate) else b) for words, a, b in found]
+        return [
+            Bar(words, float(output.median), quantity_text(float(output.median), "s"), output.provenance)
+            for words, output in best
+            if isinstance(output, Estimate)
+        ]
+
+    def _show_token_stages(self) -> None:
+        """Show the stages of a token: as measured where they were, each with its prediction."""
+        store, prediction = self._store, self._store.prediction
+        measured = told_here(store, "stages_s")
+        measured = measured if isinstance(measured, Mapping) and "absent" not in measured else {}
+        predicted = token_stages_s(store.point, store.catalogue, prediction)
+        origin = prediction.decode_s.provenance if isinstance(prediction.decode_s, Estimate) else Provenance.PREDICTED
+        bars = []
+        for name, seconds in predicted.items():
+            words = _TOKEN_STAGES.get(name, name)
+            beside = f"predicted {quantity_text(seconds, 's')}"
+            if name in measured:
+                bars.append(_measured_bar(words, measured[name], beside))
+            else:
+                bars.append(Bar(words, seconds, beside, origin))
+        self.token.show_bars(bars)
+        words = "" if measured else "Not measured at this point: the Board menu has a command for it."
+        set_text(self._token_words, words)
+
+
+def _measured_bar(words: str, value: Mapping[str, Any], beside: str = "") -> Bar:
+    median = float(value["median"])
+    text = quantity_text(median, "s")
+    return Bar(words, median, f"{text} · {beside}" if beside else text, Provenance.MEASURED)
 
 
 def stage_bars(spans: Sequence[Mapping[str, Any]]) -> list[Bar]:

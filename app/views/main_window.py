@@ -100,7 +100,7 @@ class MainWindow(QMainWindow):
     # ---- made once
 
     def _make_actions(self) -> None:
-        a, store, conductor = self.actions_, self._store, self._conductor
+        a, store = self.actions_, self._store
         a.add("&File", "open", "&Open preset…", self.files.ask_open, "Ctrl+O")
         a.add("&File", "save", "&Save preset", self.files.save, "Ctrl+S")
         a.add("&File", "save_as", "Save preset &as…", self.files.ask_save, "Ctrl+Shift+S")
@@ -134,9 +134,17 @@ class MainWindow(QMainWindow):
         a.add_themes("&View", store.get("theme"), lambda choice: store.set("theme", choice))
         a.separate("&View")
         a.add("&View", "reset_layout", "&Reset layout", self.reset_layout)
+        self._make_board_actions()
+        a.add("&Help", "palette", "Command &palette…", lambda: self._list(runnable=True), "Ctrl+Shift+P")
+        a.add("&Help", "shortcuts", "Keyboard &shortcuts", lambda: self._list(runnable=False), "?; F1")
+        a.add("&Help", "about", "&About Trilemma", self._about)
+
+    def _make_board_actions(self) -> None:
+        a, store, conductor = self.actions_, self._store, self._conductor
         self.board_commands = BoardCommands(a, self.boards, store, self)
         self.attach_wanted.connect(self.board_commands.attach)
         a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
+        a.add("&Board", "stages", "Measure its &stages", lambda: self._do(conductor.measure_stages()))
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
         a.add("&Board", "cancel", "C&ancel what runs", conductor.cancel, "Ctrl+.")
         a.add("&Board", "reconnect", "&Reconnect now", conductor.reconnect_now, "Ctrl+R")
@@ -144,9 +152,6 @@ class MainWindow(QMainWindow):
         auto.setCheckable(True)
         auto.setChecked(store.get("auto_measure"))
         TapeCommands(a, conductor.tape, self, self._do, lambda path: self.attach_wanted.emit(str(path)))
-        a.add("&Help", "palette", "Command &palette…", lambda: self._list(runnable=True), "Ctrl+Shift+P")
-        a.add("&Help", "shortcuts", "Keyboard &shortcuts", lambda: self._list(runnable=False), "?; F1")
-        a.add("&Help", "about", "&About Trilemma", self._about)
 
     def _make_docks(self) -> dict[str, Dock]:
         a, store = self.actions_, self._store
@@ -352,6 +357,7 @@ class MainWindow(QMainWindow):
         a, store = self.actions_, self._store
         attached = store.link.state == "attached"
         a["measure"].setEnabled(attached and not store.not_measurable)
+        a["stages"].setEnabled(a["measure"].isEnabled())
         a["measure"].setToolTip(store.not_measurable or "Run this point on the board and measure it")
         played = self._conductor.tape.position is not None
         a["calibrate"].setEnabled(attached and not played and not store.not_measured_here)

@@ -144,6 +144,35 @@ def test_parts_add_up_and_stages_say_what_is_missing(qtbot, store):
     assert "Together 1.00 s" in view._stage_words.text()
 
 
+def test_measured_stages_stand_beside_their_predictions(qtbot, store):
+    store.set_machine("here", [], "")
+    view = shown(qtbot, Breakdown(store, undo_stack(), Theme("dark")))
+    assert "Board menu" in view._token_words.text()
+    predicted = {bar.name: bar.value for bar in view.token._bars}
+    assert sum(predicted.values()) == pytest.approx(store.prediction.decode_s.median, rel=1e-6)
+
+    def value(seconds):
+        return {"median": seconds, "q05": seconds, "q95": seconds, "n": 9, "provenance": "measured"}
+
+    body = {
+        "stages_s": {"attention_s": value(0.004), "head_s": value(0.001)},
+        "request_stages_s": {"prompt_load_s": value(0.01), "protocol_s": {"absent": "nobody is told"}},
+    }
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", "here"))
+    store.add_measurement(Measurement(store.point, {"top1_agreement": value(0.9)}, "2026-01-01T00:00:01+00:00", "here"))
+    view.refresh()
+    bars = {bar.name: bar for bar in view.token._bars}
+    assert bars["attention"].provenance is Provenance.MEASURED
+    assert bars["attention"].value == 0.004
+    assert f"predicted {1e3 * predicted['attention']:.2f} ms"[:14] in bars["attention"].text
+    assert bars["query, key, value"].provenance is Provenance.PREDICTED
+    assert [bar.name for bar in view.stages._bars] == ["prompt load"]
+    assert "protocol" in view._stage_words.text()
+    store.set("point.alpha", 0.5)
+    view.refresh()
+    assert all(bar.provenance is Provenance.PREDICTED for bar in view.token._bars)
+
+
 def test_spans_of_one_stage_are_added():
     bars = stage_bars([{"stage": "protocol_s", "start_s": i, "end_s": i + 0.25} for i in range(4)])
     assert [(bar.name, bar.value) for bar in bars] == [("protocol", 1.0)]
