@@ -35,6 +35,8 @@ def describe(root: Path) -> dict[str, Any]:
         "isa": [flag for flag in ISA_FLAGS if flag in _flags(cpuinfo)],
         "governor": text(root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
         "os": _os_name(root),
+        "release": _jetson_release(root),
+        "soc": text(root / "sys/devices/soc0/soc_id") or text(root / "sys/class/socinfo/som_name"),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "python": platform.python_version(),
@@ -135,6 +137,12 @@ def _dmi_name(root: Path) -> str:
 def _os_name(root: Path) -> str:
     match = re.search(r'^PRETTY_NAME="?([^"\n]+)"?$', text(root / "etc/os-release"), re.M)
     return match.group(1) if match else platform.system()
+
+
+def _jetson_release(root: Path) -> str:
+    """Return NVIDIA's release, ``L4T 36.4.3``: power modes, rails and tools differ by it."""
+    match = re.search(r"R(\d{1,3}) \(release\), REVISION: ([\d.]{1,10})", text(root / "etc/nv_tegra_release"))
+    return f"L4T {match.group(1)}.{match.group(2)}" if match else ""
 
 
 def why_no_measuring() -> str:

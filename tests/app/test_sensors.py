@@ -461,6 +461,15 @@ def test_device_tree_names_the_board(tmp_path):
     assert board["isa"] == ["asimd", "asimddp"]
 
 
+def test_release_and_chip_are_named_where_the_board_tells_them(tmp_path):
+    line = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64\n"
+    tree(tmp_path, {"etc/nv_tegra_release": line, "sys/devices/soc0/soc_id": "QCS8550\n"})
+    board = describe(tmp_path)
+    assert board["release"] == "L4T 36.4.3"
+    assert board["soc"] == "QCS8550"
+    assert "release" not in describe(tmp_path / "nothing")
+
+
 def cores(capacities, siblings=lambda n: str(n)):
     return {
         name: value
