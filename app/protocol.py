@@ -22,7 +22,8 @@ Client to agent:
 
 - ``subscribe`` sets the rate of the sensor samples, 0.1 to 1000 Hz; they flow at 10 Hz until then.
 - ``measure`` runs an operating point. A newer request supersedes an unfinished older one, unless either was sent with
-  ``queue``: those wait for their turn (`MAX_QUEUED`), are never superseded, and let the newer one go first.
+  ``queue``: those wait for their turn (`MAX_QUEUED`), are never superseded, and let the newer one go first; one of
+  them that runs begins anew after it.
   ``options`` say how much is measured, such as how many windows of text accuracy is taken over.
 - ``bandwidth`` measures the memory bandwidth; always queued.
 - ``parameters`` does one ``step`` with the parameters of the board's compensation, at once (`app.agent.parameters`).

@@ -1,5 +1,7 @@
 """The wheel puts our folders into one private place and runs from anywhere."""
 
+import hashlib
+import io
 import json
 import os
 import subprocess
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.client.agent_file import EMBEDDED, build_agent
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -16,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def wheel(tmp_path_factory):
     """The wheel of a copy of the tracked files, built without a network."""
     out = tmp_path_factory.mktemp("wheel")
-    code = f"from poetry.core.masonry.api import build_wheel; print(build_wheel({str(out)!r}))"
+    code = f"import sys; sys.path.insert(0, 'packaging'); import backend; print(backend.build_wheel({str(out)!r}))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
@@ -49,3 +53,23 @@ def test_wheel_runs_from_another_folder(wheel, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "this" in {board["key"] for board in json.loads(done.stdout)}
+
+
+def test_wheel_holds_the_agent_that_a_checkout_builds(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        embedded = archive.read("trilemma_lib/resources/trilemma-agent.pyz")
+    assert not EMBEDDED.exists()  # only while the wheel is built
+    inside = zipfile.ZipFile(io.BytesIO(embedded))
+    built = zipfile.ZipFile(io.BytesIO(build_agent()))
+    assert inside.namelist() == built.namelist()
+    assert "app/agent/main.py" in inside.namelist()
+
+
+def test_an_installed_program_sends_the_agent_of_its_wheel(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    embedded = tmp_path / "trilemma_lib" / "resources" / "trilemma-agent.pyz"
+    argv = [sys.executable, "-m", "trilemma", "agent", "--save", str(tmp_path / "saved.pyz"), "--json"]
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert (tmp_path / "saved.pyz").read_bytes() == embedded.read_bytes()
+    assert json.loads(done.stdout)["sha256"] == hashlib.sha256(embedded.read_bytes()).hexdigest()

@@ -197,13 +197,20 @@ class Runs:
             self._fail(request, "superseded", reason)
         if self._running is not None and not _queued(self._running):
             self._stop_running("superseded", reason)
+        elif self._running is not None and self._running["op"] == "measure" and not self._answered:
+            self._waiting.appendleft(self._running)  # it begins anew after the newer one
+            self._answered = True  # what comes of this attempt is no answer
+            self._cancel_running(self._running)
 
     def _stop_running(self, kind: str, reason: str) -> None:
-        request, worker = self._running, self._worker
-        if request is None or self._answered:
+        if self._running is None or self._answered:
             return
         self._answered = True
-        self._fail(request, kind, reason)
+        self._fail(self._running, kind, reason)
+        self._cancel_running(self._running)
+
+    def _cancel_running(self, request: Message) -> None:
+        worker = self._worker
         if _driven(request):
             self._drivers.send({"op": "cancel", "id": request["id"]})
             return
@@ -261,6 +268,9 @@ class Runs:
         with self._lock:
             if self._running is None or message["id"] != self._running["id"]:
                 return
+            if op == "result" and any(request is self._running for request in self._waiting):
+                self._waiting.remove(self._running)  # it was to begin anew, and was quicker than that
+                self._answered = False
             if not self._answered:
                 self._send(message)
             if op != "progress":

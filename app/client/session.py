@@ -10,12 +10,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from app.client.clock import Clock
-from app.client.events import Channel, Connected, Disconnected, Event, Failed, Position
+from app.client.events import Channel, Connected, Disconnected, Event, Failed, Log, Position
 from app.client.link import Link
 from app.client.reader import Reader
 from app.client.rings import Rings
 from app.client.transport import Ended, OpenError, Transport
-from app.protocol import Decoder, ProtocolError, encode_control
+from app.protocol import MINOR, VERSION, Decoder, ProtocolError, encode_control
 
 if TYPE_CHECKING:
     from app.client.recorder import Recorder
@@ -273,6 +273,10 @@ class Session:
                 self._link.outgoing.put({"op": "subscribe", "rate_hz": self._rate_hz})
         self.clock, self.position = Clock(), None
         self._on_event(Connected(hello))
+        if hello.get("minor", MINOR) != MINOR:
+            theirs = f"{hello['protocol']}.{hello['minor']}"
+            words = f"The board's agent speaks protocol {theirs}, this program {VERSION}.{MINOR}"
+            self._on_event(Log("info", f"{words}: what only one of them knows is left out."))
         self._fail_refused()
 
     def _fail_refused(self) -> None:

@@ -300,6 +300,10 @@ STAND_IN = """
             cancelled.wait()
             cancelled.clear()
             send(op="failed", id=request["id"], kind="cancelled", reason="cancelled")
+        if how == "stubborn":  # takes the cancellation too late
+            cancelled.wait()
+            cancelled.clear()
+            how = "finish"
         if how == "deaf":
             time.sleep(3600)
         if how == "finish":
@@ -386,6 +390,26 @@ def test_queued_requests_keep_their_order_and_are_not_superseded(bench):
     bench.measure(4)  # goes first, supersedes none of them
     bench.runs.cancel(1)
     assert bench.ends(4) == [(1, "cancelled"), (4, "result"), (2, "result"), (3, "result")]
+
+
+def test_a_queued_run_makes_way_for_a_newer_request_and_begins_anew(bench):
+    bench.measure(1, "wait", queue=True)
+    assert bench.next()["op"] == "progress"
+    bench.measure(2)
+    assert bench.ends(1) == [(2, "result")]
+    assert bench.next() == {"op": "progress", "id": 1, "done_frac": 0.5, "text": "wait"}
+    bench.measure(3, queue=True)
+    bench.runs.cancel(1)
+    assert bench.ends(2) == [(1, "cancelled"), (3, "result")]
+
+
+def test_a_run_that_ends_before_it_can_make_way_is_not_run_twice(bench):
+    bench.measure(1, "stubborn", queue=True)
+    bench.next("progress")
+    bench.measure(2)
+    assert bench.ends(2) == [(1, "result"), (2, "result")]
+    bench.measure(3)
+    assert bench.ends(1) == [(3, "result")]
 
 
 def test_the_queue_is_bounded(bench):

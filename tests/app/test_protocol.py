@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.client.agent_file import SOURCES
 from app.protocol import (
     CONTROL,
     MAGIC,
@@ -153,6 +154,21 @@ def test_another_version_is_named():
         decode(bytes(frame) * MAX_REJECTED)
 
 
+def test_a_whole_frame_of_another_version_ends_in_one_sentence_that_names_both():
+    head = struct.pack("<3sBBIQ", MAGIC, VERSION + 8, 9, 2, 0) + b"{}"
+    frame = head + struct.pack("<I", zlib.crc32(head))
+    with pytest.raises(ProtocolError, match=rf"speaks version {VERSION + 8} .* this one speaks {VERSION}:"):
+        decode(b"Welcome\n" + frame)
+
+
+def test_whole_frames_of_an_unknown_kind_are_left_out():
+    head = struct.pack("<3sBBIQ", MAGIC, VERSION, 77, 5, 0) + b"later"
+    frame = head + struct.pack("<I", zlib.crc32(head))
+    got, decoder = decode(encode_frame(CONTROL, 1, b"{}") + frame + encode_frame(CONTROL, 2, b"{}"), 7)
+    assert [f.seq for f in got] == [1, 2]
+    assert (decoder.n_rejected, decoder.n_skipped_byte) == (0, 0)
+
+
 def test_frames_before_the_break_are_delivered():
     decoder = Decoder()
     got = []
@@ -273,8 +289,10 @@ def test_a_million_mutations_of_a_real_stream():
 
 
 def test_agent_and_protocol_run_on_python_3_8():
-    files = [ROOT / "app" / "__init__.py", ROOT / "app" / "protocol.py"]
-    files += [path for path in (ROOT / "app" / "agent").glob("*.py") if path.name != "worker.py"]
+    """All that travels to a board; the process that measures needs torch and what that needs."""
+    files = [path for pattern in SOURCES if "kernels" not in pattern for path in ROOT.glob(pattern)]
+    files = [path for path in files if path.name != "worker.py"]
+    assert len(files) > 10
     done = subprocess.run(
         [sys.executable, "-c", VERMIN, "-t=3.8-", "--violations", "--no-tips", *map(str, files)],
         capture_output=True,

@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -18,7 +19,17 @@ from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, P
 from app.client.rings import Rings
 from app.client.session import BACKOFF_S, DETACHED, LOST, Session
 from app.client.transport import LocalTransport
-from app.protocol import SAMPLES, Decoder, ProtocolError, decode_control, encode_control, encode_frame, record_struct
+from app.protocol import (
+    MINOR,
+    SAMPLES,
+    VERSION,
+    Decoder,
+    ProtocolError,
+    decode_control,
+    encode_control,
+    encode_frame,
+    record_struct,
+)
 
 PATIENCE_S = 60.0
 POINT = {
@@ -272,6 +283,21 @@ def test_a_newer_agent_is_understood_and_a_wrong_message_is_a_line_in_the_log():
         assert "do not fit the catalogue" in texts[3]
         assert texts[4] == "hot"
         assert [c.key for c in board.wait(Catalogue).channels] == ["a", "b", "c"]
+
+
+def test_another_minor_version_is_said_and_another_major_one_ends_the_link():
+    with attached(lambda: ScriptedTransport(hello(minor=99))) as board:
+        board.wait(Connected)
+        assert board.wait(Log).text.startswith(
+            f"The board's agent speaks protocol 1.99, this program {VERSION}.{MINOR}: "
+        )
+    head = b"\xfeTL" + bytes([VERSION + 1, 1]) + (2).to_bytes(4, "little") + bytes(8) + b"{}"
+    frame = head + zlib.crc32(head).to_bytes(4, "little")
+    with attached(lambda: ScriptedTransport(frame)) as board:
+        assert (
+            f"speaks version {VERSION + 1} of the protocol, this one speaks {VERSION}"
+            in board.wait(Disconnected).reason
+        )
 
 
 def test_answers_to_unknown_or_finished_requests_are_dropped():
