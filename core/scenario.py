@@ -169,22 +169,24 @@ class _Known:
     parameters: latency.LatencyParameters
     model_factor: float
     prompt_factor: float
-    decode_guard: float
-    ttft_guard: float
+    decode_log_var: float  # of a new measurement beyond the parameters; it and the covariances are guarded
+    ttft_log_var: float
     decode_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on decode times, in logarithms
     ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
 
     @classmethod
     def of(cls, posterior: Posterior, point: OperatingPoint, at: Setting) -> _Known:
         seen, guard = f"model.{same_model(at.model.key)}" in posterior.names, posterior.guard
-        guards = (guard.decode, guard.ttft) if seen else (guard.decode_other, guard.ttft_other)
+        decode, ttft = (guard.decode, guard.ttft) if seen else (guard.decode_other, guard.ttft_other)
         posterior = extended(posterior, ratio_names(at) | accuracy.ratios(point, at))
         rows = loadings(posterior.names, point, at)
         *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
         cov = rows @ posterior.log_cov @ rows.T
         apart = [*range(len(medians)), len(medians) + 1]
         parameters = latency.LatencyParameters(*medians)
-        return cls(posterior, parameters, of_model, of_prompt, *guards, cov[:-1, :-1], cov[np.ix_(apart, apart)])
+        scatter = (decode * posterior.decode_log_sd) ** 2, (ttft * posterior.ttft_log_sd) ** 2
+        covs = decode**2 * cov[:-1, :-1], ttft**2 * cov[np.ix_(apart, apart)]
+        return cls(posterior, parameters, of_model, of_prompt, *scatter, *covs)
 
 
 def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
@@ -201,7 +203,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     costs = decode_costs(point, at, bandwidth)
     parts = latency.decode_parts(costs, known.parameters)
     variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
-    log_sd = known.decode_guard * np.sqrt(variance + known.posterior.decode_log_sd**2)
+    log_sd = np.sqrt(variance + known.decode_log_var)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, log_sd)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
@@ -282,8 +284,8 @@ def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}, and none was measured")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    var = quadratic((*latency.prefill_log_gradient(parts), 1.0), known.ttft_log_cov) + known.posterior.ttft_log_sd**2
-    log_sd = known.ttft_guard * np.sqrt(var)
+    var = quadratic((*latency.prefill_log_gradient(parts), 1.0), known.ttft_log_cov) + known.ttft_log_var
+    log_sd = np.sqrt(var)
     return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
 
 
