@@ -103,7 +103,7 @@ def run(
     Parameters
     ----------
     names : sequence of str
-        Subjects, or words that the names of the cases wanted contain; all cases when empty.
+        Subjects, or SUBJECT/WORD for those of its cases whose name holds the word; all subjects when empty.
     quick : bool
         Fewer shapes.
     device : str
@@ -121,23 +121,23 @@ def run(
     Raises
     ------
     ValueError
-        When a name fits no case, or a kernel computes something else than its reference.
+        When names fit no case, or a kernel computes something else than its reference.
     """
+    known = subjects()
+    wanted = [name.partition("/") for name in names or known]
+    for subject, _, _ in wanted:
+        if subject not in known:
+            raise ValueError(f"names: got {subject}, expected some of {', '.join(known)}, or SUBJECT/WORD")
     probe, clock = ReadProbe(device), clock_of(device)
-    modules = subjects()
-    wanted = [module for module in modules if not names or module in names] or modules
-    words = [name for name in names if name not in modules]
     rows: list[dict[str, Any]] = []
     with torch.inference_mode():
-        for index, module in enumerate(wanted if not words else modules):
-            for case in importlib.import_module(f"kernels.{_PREFIX}{module}").cases(quick, device):
-                if words and module not in names and not any(word in case.name for word in words):
-                    continue
-                progress(index / len(modules), f"{case.name}, {case.variant}, {'x'.join(map(str, case.shape))}")
-                rows.append(_row(case, probe, clock))
+        for index, (subject, _, word) in enumerate(wanted):
+            for case in importlib.import_module(f"kernels.{_PREFIX}{subject}").cases(quick, device):
+                if word in case.name:
+                    progress(index / len(wanted), f"{case.name}, {case.variant}, {'x'.join(map(str, case.shape))}")
+                    rows.append(_row(case, probe, clock))
     if not rows:
-        known = ", ".join(modules)
-        raise ValueError(f"names: got {', '.join(names)}, expected some of {known}, or a part of a case's name")
+        raise ValueError(f"names: got {', '.join(names)}, expected words that the names of some cases hold")
     return rows
 
 

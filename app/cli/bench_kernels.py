@@ -15,7 +15,7 @@ def measure_kernels(names: list[str], quick: bool) -> list[dict[str, Any]]:
     Parameters
     ----------
     names : list of str
-        Subjects such as "linear", or a part of a case's name; all when empty.
+        Subjects such as "linear", or SUBJECT/WORD; all when empty.
     quick : bool
         Fewer shapes, under 50 s in total.
 
