@@ -112,7 +112,8 @@ class Tape(QObject):
         return ""
 
     def _new_path(self) -> Path:
-        board = str(self._store.link.hello.get("board", {}).get("name", "board"))
+        facts = self._store.link.hello.get("board", {})
+        board = str(facts.get("key") or facts.get("name", "board"))
         word = re.sub(r"[^\w.-]+", "-", board).strip("-.")[:40] or "board"
         return recordings_dir() / f"{datetime.now().astimezone():%Y-%m-%d_%H-%M-%S}_{word}{SUFFIX}"
 

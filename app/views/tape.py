@@ -106,7 +106,7 @@ class RecordLight(ElidedLabel):
         super().__init__("bad", Qt.AlignmentFlag.AlignRight)
         self.setObjectName("record.light")
         self.setAccessibleName("Recording")
-        self.setMinimumWidth(240)
+        self.setMinimumWidth(380)
         self._tape = tape
         self._tick = QTimer(self, interval=_LIGHT_MS)
         self._tick.timeout.connect(self._show)
