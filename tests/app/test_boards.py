@@ -18,12 +18,15 @@ from pathlib import Path
 
 import pytest
 
+from app import LAUNCHER
 from app.agent import processes
 from app.agent.power import total_power
 from app.agent.processes import Processes
 from app.agent.sensors import arrange, discover, feed
 from app.agent.sensors.tools import ToolSensor
 from app.agent.state import BoardState, StateWatch, gist
+from app.client.blocking import AttachedBoard
+from app.client.transport import LocalTransport
 
 HERE = Path(__file__).resolve().parent
 EXPECTED = HERE.parent / "data" / "boards"
@@ -707,3 +710,27 @@ def test_numbers_alone_make_no_new_state():
     assert gist({"a": {"value": 1, "warning": "1.2 cores"}}) == gist({"a": {"value": 2, "warning": "3 cores"}})
     assert gist({"a": {"value": "x"}}) != gist({"a": {"value": "y"}})
     assert gist({"a": {"value": 1}}) != gist({"a": {"value": 1, "warning": "w"}})
+
+
+# ---- the whole way
+
+
+def test_a_client_sees_the_board_as_its_own_agent_tells_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path / "data"))
+    root = build(tmp_path / "board", {key: str(v) if isinstance(v, Denied) else v for key, v in ORIN_NX.items()})
+    argv = [sys.executable, str(LAUNCHER), "agent", "--root", str(root)]
+    with AttachedBoard(lambda: LocalTransport(argv)) as attached:
+        hello = attached.hello
+        channels = {channel.key: channel for channel in attached.channels}
+        deadline_s = time.monotonic() + PATIENCE_S
+        while "tegrastats.vdd_in.power_w" not in channels:  # a tool that was slow to start comes in a later catalogue
+            assert time.monotonic() < deadline_s
+            attached.wait_for_periods()
+            channels = {channel.key: channel for channel in attached.channels}
+    assert hello["board"]["release"] == "L4T 36.4.3"
+    assert hello["state"]["power_mode"] == {"value": "nvpmodel 25W"}
+    total = channels["ina3221.vdd_in.power_w"]
+    assert (total.total, total.covers) == ("input", "the whole board (rail VDD_IN)")
+    assert total.error == pytest.approx(5.008 * 0.008 + 2.84 * 0.008)
+    assert channels["tegrastats.vdd_in.power_w"].part_of == total.key
+    assert channels["ina3221.vdd_soc.power_w"].part_of == total.key

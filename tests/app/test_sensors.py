@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from app.agent import files
 from app.agent.board import describe, n_big_cores
 from app.agent.channel import Channel
+from app.agent.columns import ChangeCounter
 from app.agent.files import KernelFile, parse_int, text
 from app.agent.power import total_power
-from app.agent.columns import ChangeCounter
 from app.agent.sensors import discover
 from app.agent.sensors.proc import CpuTimes, Load, MemoryAvailable
 from app.agent.sensors.rapl import EnergyCounter
