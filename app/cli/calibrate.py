@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
             machine = machine_key(board.hello)
             new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
         catalogue = measured_here(load_catalogue(), machine)
-        saved = new if args.fresh else load_measurements(measurements_file(), machine)[0]
+        saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
+        saved = list({(m.time_utc, m.point): m for m in saved}.values())
         calibration = _fit(saved, catalogue, at)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
@@ -101,11 +103,12 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
     own = at.runtime == OperatingPoint().runtime
     if own and (reason := cannot(board.hello, "bandwidth")):
         raise UserError(reason.rstrip("."))
+    unsaved = ""
     with ProgressLine() as line:
         if own or not cannot(board.hello, "bandwidth"):
             record = board.bandwidth(line.show).get("read_byte_s", {})
             if "median" in record:
-                save_bandwidth(bandwidth_file(), machine, record)
+                unsaved = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
         catalogue = measured_here(load_catalogue(), machine)
         points = GRID_ROUNDS * _grid() if grid else plan(at, catalogue)
         what = ("decode",) if grid else ("decode", "ttft", "quality") if own else ("decode", "ttft")
@@ -119,8 +122,19 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
             body = answers(board.measure(point_record(asked), what, show), what)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             done.append(Measurement(ran(asked, body, catalogue), body, time_utc, machine))
-            append_measurement(measurements_file(), done[-1])
+            unsaved = unsaved or _kept(lambda: append_measurement(measurements_file(), done[-1]))
+    if unsaved:
+        print(f"trilemma calibrate: {unsaved}; what was measured since is in this fit only", file=sys.stderr)
     return done
+
+
+def _kept(save: Callable[[], None]) -> str:
+    """Save, and return why that failed: a run of minutes is not given up for a file."""
+    try:
+        save()
+    except FileError as error:
+        return str(error)
+    return ""
 
 
 def _grid() -> list[OperatingPoint]:

@@ -160,3 +160,21 @@ def test_a_lost_link_is_one_sentence_and_keeps_what_was_measured(capsys, monkeyp
     assert capsys.readouterr().err.endswith("the link to the board was lost before this was finished\n")
     monkeypatch.setattr(command, "AttachedBoard", Board)
     assert len(calibrated(capsys, "--fit-only")["points"]) == 2
+
+
+def test_a_full_disk_does_not_lose_what_was_measured(capsys, monkeypatch):
+    kept, real = [], command.append_measurement
+
+    def once(path, measurement):
+        if kept:
+            raise command.FileError("measurements.jsonl: cannot be written: no space left on device")
+        kept.append(measurement)
+        real(path, measurement)
+
+    monkeypatch.setattr(command, "append_measurement", once)
+    assert main(["calibrate", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert len(found["points"]) == 8  # seven of them in memory only
+    assert len(load_measurements(measurements_file(), None)[0]) == 1
+    assert "no space left on device; what was measured since is in this fit only" in err
