@@ -5,7 +5,7 @@ The published formula's shape is checked on the same points, so that both errors
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,8 @@ class CrossCheck:
     coverage_frac: float  # share of the points inside their 90 % interval, as the other points guard it
     r2: float  # says little: reported last
     score: Floats  # error in logarithms over the log-sd of its prediction, see `core.conformal`
+    measured_s: Floats
+    inside: NDArray[np.bool_]  # whether each point is in its interval
 
 
 def leave_one_out(
@@ -81,6 +83,17 @@ def leave_one_out(
     }
 
 
+def merged(checks: Sequence[CrossCheck]) -> CrossCheck | None:
+    """Put checks of separate fits together, as of the power modes of one board; None where there are none."""
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    measured, error, score, inside = (
+        np.concatenate([getattr(check, name) for check in checks])
+        for name in ("measured_s", "error_frac", "score", "inside")
+    )
+    return _of(measured, error, score, inside)
+
+
 def published_shape(rows: Rows) -> CrossCheck | None:
     """Check the published formula's shape, ``C / BW (1 - alpha) beta``, its constant C refitted without each point.
 
@@ -105,15 +118,21 @@ def published_shape(rows: Rows) -> CrossCheck | None:
 def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats, published: Floats | None = None) -> CrossCheck:
     """Compare predictions of left-out measurements with them; all in logarithms."""
     score = np.abs(predicted - measured) / log_sd
-    error, seconds = np.expm1(predicted - measured), np.exp(measured)
-    lost = np.sum(np.square(np.exp(predicted) - seconds))
-    spread = np.sum(np.square(seconds - seconds.mean()))
+    inside = conformal.inside_others(np.array(conformal.NOMINAL) if published is None else published, score)
+    return _of(np.exp(measured), np.expm1(predicted - measured), score, inside)
+
+
+def _of(measured_s: Floats, error: Floats, score: Floats, inside: NDArray[np.bool_]) -> CrossCheck:
+    lost = np.sum(np.square(error * measured_s))
+    spread = np.sum(np.square(measured_s - measured_s.mean()))
     return CrossCheck(
-        len(measured),
+        len(measured_s),
         error,
         float(np.median(np.abs(error))),
         float(np.quantile(np.abs(error), 0.9)),
-        float(np.mean(conformal.inside_others(np.array(conformal.NOMINAL) if published is None else published, score))),
+        float(np.mean(inside)),
         float(1.0 - lost / spread) if spread > 0 else float("nan"),
         score,
+        measured_s,
+        np.asarray(inside, dtype=bool),
     )

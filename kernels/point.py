@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,9 @@ class Point:
 
 def _machine(point: Mapping[str, Any]) -> dict[str, Any]:
     """Check what the point asks of the machine."""
-    bandwidth, threads = point.get("bandwidth_byte_s"), point.get("threads")
+    bandwidth, mode = point.get("bandwidth_byte_s"), str(point.get("power_mode") or "")
+    named = re.fullmatch(r"(\d+) threads?", mode)
+    threads = int(named[1]) if named else point.get("threads")
     if bandwidth is not None and _number(bandwidth, "bandwidth_byte_s") <= 0:
         raise ValueError(f"bandwidth_byte_s: got {bandwidth:g}, expected above 0, or none")
     if threads is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -31,7 +31,7 @@ from app.model.measurements import (
 from app.model.records import point_record
 from app.views.format import estimate_text, quantity_text
 from core.calibrate import Calibration, calibrate
-from core.crosscheck import CrossCheck
+from core.crosscheck import CrossCheck, merged
 from core.explore import next_measurement
 from core.load import load_catalogue
 from core.spec import Catalogue, Estimate, OperatingPoint
@@ -39,11 +39,19 @@ from core.spec import Catalogue, Estimate, OperatingPoint
 GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0, 0.3, 0.6, 0.9))
 """Weight formats, contexts and prune rates of ``--grid``."""
 
+GRID_KV = ("bf16", "int8", "int4", "fp32")
+GRID_POLICIES = ("attention_mass", "sinks_recent")
+GRID_MODES = ("", "1 thread")
+"""KV formats, policies and threads that the points of the grid take in turn."""
+
 GRID_ROUNDS = 3
 """How often ``--grid`` goes through its points: a shared machine is slower for minutes, which a later round escapes."""
 
 
-GRID_HELP = "measure the decode time of 64 points (formats x contexts x alpha) in three rounds, about five minutes"
+GRID_HELP = (
+    "measure the decode time of 64 points (weight formats x contexts x alpha, with KV formats, policies and threads in "
+    "turn) in three rounds, about five minutes"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,13 +79,14 @@ def run(args: argparse.Namespace) -> int:
         saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
         saved = list({(m.time_utc, m.point): m for m in saved}.values())
         calibration = _fit(saved, catalogue, at)
+        others = _other_modes(saved, catalogue, at)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     proposal = next_measurement(calibration, candidates(at), catalogue)
     if args.json:
-        print_json(document(calibration, proposal))
+        print_json(document(calibration, proposal, others))
     else:
-        _print(calibration, proposal)
+        _print(calibration, proposal, others)
     return 0
 
 
@@ -138,8 +147,21 @@ def _kept(save: Callable[[], None]) -> str:
 
 
 def _grid() -> list[OperatingPoint]:
-    plain = OperatingPoint()
-    return [replace(plain, weights=w, context_tokens=n, alpha=alpha) for w, n, alpha in product(*GRID)]
+    """Return the points, each KV format, policy and number of threads as often as the others with each of the rest."""
+    plain, points = OperatingPoint(), []
+    for w, n, a in product(*(range(len(values)) for values in GRID)):
+        points.append(
+            replace(
+                plain,
+                weights=GRID[0][w],
+                context_tokens=GRID[1][n],
+                alpha=GRID[2][a],
+                kv=GRID_KV[(w + n + a) % len(GRID_KV)],
+                policy=GRID_POLICIES[(w + a // 2) % 2],
+                power_mode=GRID_MODES[(w + n + a // 2) % 2],
+            )
+        )
+    return sorted(points, key=lambda point: point.weights)
 
 
 def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration:
@@ -149,10 +171,31 @@ def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoi
     return calibrate(points, catalogue)
 
 
+def _other_modes(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> dict[str, Calibration]:
+    """Return a calibration for each other power mode that decode times were measured in."""
+    found = {}
+    for mode in catalogue.boards[at.board].power_modes:
+        there = replace(at, power_mode=mode)
+        mine = [m for m in measurements if m.point.power_mode == mode and kin(m.point, there)]
+        points = measured_points(mine, catalogue)
+        if mode != at.power_mode and any(point.decode_s is not None for point in points):
+            found[mode] = calibrate(points, catalogue)
+    return found
+
+
+def _all_modes(calibration: Calibration, others: Mapping[str, Calibration]) -> CrossCheck | None:
+    """Return how well decode times are predicted over all power modes."""
+    return merged([one.check for one in (calibration, *others.values()) if one.check is not None])
+
+
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-def document(calibration: Calibration, proposal: tuple[OperatingPoint, str] | None) -> dict[str, Any]:
+def document(
+    calibration: Calibration,
+    proposal: tuple[OperatingPoint, str] | None,
+    others: Mapping[str, Calibration] | None = None,
+) -> dict[str, Any]:
     """Return a calibration as JSON values."""
     points = [
         {
@@ -174,6 +217,8 @@ def document(calibration: Calibration, proposal: tuple[OperatingPoint, str] | No
         },
         "condition_number": calibration.condition_number,
         "leave_one_out": _check(calibration.check),
+        "leave_one_out_all_modes": _check(_all_modes(calibration, others or {})),
+        "modes": {mode: document(one, None) for mode, one in (others or {}).items()},
         "leave_one_out_ttft": _check(calibration.ttft_check),
         "published_formula_fitted": _check(calibration.published_check),
         "next": None if proposal is None else {"point": point_record(proposal[0]), "why": proposal[1]},
@@ -198,7 +243,9 @@ def _check(check: CrossCheck | None) -> dict[str, Any]:
     }
 
 
-def _print(calibration: Calibration, proposal: tuple[OperatingPoint, str] | None) -> None:
+def _print(
+    calibration: Calibration, proposal: tuple[OperatingPoint, str] | None, others: Mapping[str, Calibration]
+) -> None:
     n_flagged = int(calibration.outlier.sum())
     print(
         f"{len(calibration.points)} measured points, {n_flagged} flagged as outliers; "
@@ -212,6 +259,8 @@ def _print(calibration: Calibration, proposal: tuple[OperatingPoint, str] | None
         [
             ("", "MEDIAN ERROR", "90 % UNDER", "IN 90 % INTERVAL", "POINTS", "R2"),
             *_check_rows("decode time", calibration.check),
+            *(row for mode, one in others.items() for row in _check_rows(f"decode time, {mode}", one.check)),
+            *(_check_rows("decode time, all together", _all_modes(calibration, others)) if others else ()),
             *_check_rows("time to first token", calibration.ttft_check),
             *_check_rows("published formula, its constant fitted", calibration.published_check),
         ]

@@ -29,12 +29,14 @@ def bandwidth_file() -> Path:
 
 def learned(board: Board, record: Mapping[str, Any]) -> Board:
     """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior."""
-    key, mode = next(iter(board.power_modes.items()))
+    measured = float(record["median"])
+    modes = {key: replace(mode, bandwidth_byte_s=measured) for key, mode in board.power_modes.items()}
+    said = "measured: read bandwidth of this machine, all threads"
     return replace(
         board,
-        power_modes={**board.power_modes, key: replace(mode, bandwidth_byte_s=float(record["median"]))},
+        power_modes=modes,
         bandwidth_log_sd=math.log(record["q95"] / record["q05"]) / (2.0 * Z90),
-        sources={**board.sources, f"{key}.bandwidth_byte_s": "measured: read bandwidth of this machine, all threads"},
+        sources={**board.sources, **{f"{key}.bandwidth_byte_s": said for key in modes}},
     )
 
 

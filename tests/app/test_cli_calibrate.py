@@ -90,10 +90,11 @@ def test_measurements_are_kept_and_used_again(capsys):
 
 def test_grid_shows_the_published_formula_beside(capsys):
     found = calibrated(capsys, "--grid", "--fresh")
-    assert len(found["points"]) == 64
-    assert found["leave_one_out"]["median_error_frac"] < 0.03
-    assert found["leave_one_out"]["p90_error_frac"] < 0.08
-    assert found["published_formula_fitted"]["n"] == 64
+    assert len(found["points"]) == len(found["modes"]["1 thread"]["points"]) == 32
+    assert found["leave_one_out_all_modes"]["n"] == 64
+    assert found["leave_one_out_all_modes"]["median_error_frac"] < 0.03
+    assert found["leave_one_out_all_modes"]["p90_error_frac"] < 0.08
+    assert found["published_formula_fitted"]["n"] == 32
     assert found["published_formula_fitted"]["median_error_frac"] > 0.3
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.calibrate import calibrate, calibration_plan
+from core.crosscheck import _of, merged
 from core.load import load_catalogue
 from core.measured import MeasuredPoint, measured_point, pooled
 from core.parameters import extended, prior, ratio_names
@@ -311,3 +312,21 @@ def test_energy_of_a_board_that_states_none():
     said = predict(BASE, catalogue, posterior)
     assert said.energy_j_per_token.median == pytest.approx(0.05, rel=0.15)
     assert said.energy_j_per_token.provenance is Provenance.CALIBRATED
+
+
+def test_checks_of_separate_fits_are_put_together_point_by_point():
+    fast, slow = (
+        _of(np.array(seconds), np.array(error), np.abs(error), np.array(inside))
+        for seconds, error, inside in (
+            ([0.010, 0.012, 0.014], [0.01, -0.02, 0.03], [True, True, False]),
+            ([0.10, 0.12], [0.0, 0.05], [True, True]),
+        )
+    )
+    both = merged([fast, slow])
+    assert both is not None
+    assert both.n == 5
+    assert both.median_error_frac == pytest.approx(0.02)
+    assert both.coverage_frac == pytest.approx(0.8)
+    assert both.r2 > max(fast.r2, slow.r2)  # a wider range of times
+    assert merged([fast]) is fast
+    assert merged([]) is None

@@ -171,3 +171,11 @@ def test_threads_are_a_part_of_the_point(tiny_file):
         measure(workload, ["decode"], threads=own + 1)
     with pytest.raises(ValueError, match="threads, bandwidth_byte_s: got both"):
         measure(workload, ["decode"], threads=1, bandwidth_byte_s=1e9)
+
+
+def test_a_power_mode_that_names_threads_limits_the_run_to_them(tiny_file):
+    workload = Workload(tiny_file)
+    assert measure(workload, ["decode"], power_mode="1 thread")["conditions"]["threads"] == 1
+    assert measure(workload, ["decode"], power_mode="default")["conditions"]["threads"] == torch.get_num_threads()
+    with pytest.raises(ValueError, match="threads: got 4096, expected a whole number from 1 to"):
+        measure(workload, ["decode"], power_mode="4096 threads")
