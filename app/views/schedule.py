@@ -129,7 +129,7 @@ class ScheduleView(Page):
             shown = Told(Timeline((), (), "s", message="–"), f"It cannot be shown: {found}.")
         else:
             shown = told(found)
-        set_text(self.sentence, shown.sentence)
+        set_text(self.sentence, shown.sentence[0].upper() + shown.sentence[1:])
         set_role(self.sentence, "bad" if shown.holds is False else "")
         set_text(self._facts, "\n".join(shown.facts))
         self.timeline.show_timeline(shown.timeline)

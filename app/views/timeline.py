@@ -66,15 +66,26 @@ class TimelineView(QWidget):
             text = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(left - _GAP_PX))
             painter.drawText(QRectF(0, i * _ROW_PX, left - _GAP_PX, _ROW_PX), Qt.AlignmentFlag.AlignVCenter, text)
         for bar in shown.bars:
+            self._draw_slack(painter, bar)
+        for bar in shown.bars:
             self._draw_bar(painter, bar)
         bottom = len(shown.rows) * _ROW_PX
         for at, name, role in shown.marks:
             x = left + at * self._scale[1]
             painter.setPen(QPen(p.color(role), 1))
             painter.drawLine(QLineF(x, 0, x, bottom))
-            place = QRectF(x - 204, bottom - _ROW_PX / 2 - 8, 200, 16)
+            width = painter.fontMetrics().horizontalAdvance(name) + 6
+            place = QRectF(x - width - 2, bottom - _ROW_PX / 2 - 8, width, 16)
+            painter.fillRect(place, p.color("panel"))
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
         self._draw_axis(painter, left, right, bottom)
+
+    def _draw_slack(self, painter: QPainter, bar: Bar) -> None:
+        if bar.slack_end is not None and bar.slack_end > bar.end:
+            left, per_unit = self._scale
+            painter.setPen(QPen(self._theme.palette.color("dim"), 1, Qt.PenStyle.DotLine))
+            middle = (bar.row + 0.5) * _ROW_PX
+            painter.drawLine(QLineF(left + bar.end * per_unit, middle, left + bar.slack_end * per_unit, middle))
 
     def _draw_bar(self, painter: QPainter, bar: Bar) -> None:
         p, (left, per_unit) = self._theme.palette, self._scale
@@ -84,11 +95,10 @@ class TimelineView(QWidget):
             painter.setPen(QPen(p.color(bar.role), 2))
             painter.drawLine(QLineF(x0, top - 3, x0, top + _BAR_PX + 3))
             return
-        if bar.slack_end is not None and bar.slack_end > bar.end:
-            painter.setPen(QPen(p.color("dim"), 1, Qt.PenStyle.DotLine))
-            middle = top + _BAR_PX / 2
-            painter.drawLine(QLineF(x1, middle, left + bar.slack_end * per_unit, middle))
         room = QRectF(x0, top, max(x1 - x0, 1.0), _BAR_PX).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(p.color("panel"))  # over the slack of others
+        painter.drawRoundedRect(room, 3, 3)
         painter.setPen(QPen(p.color(bar.role), 1, Qt.PenStyle.DashDotLine if bar.hollow else Qt.PenStyle.SolidLine))
         painter.setBrush(p.color(bar.role, 0.08 if bar.hollow else 0.32))
         painter.drawRoundedRect(room, 3, 3)
