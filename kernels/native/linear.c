@@ -76,10 +76,9 @@ INLINE float scale_int4(const int32_t *pairs_fp16, const row_t *row, int n_group
 #define NIBBLE(v, k) ((i16x16)((v) >> 4 * (k) & 15))
 #define INPUTS(x, k) LOAD(i16x16, (x) + 16 * (k))
 
-/* 64 products of 4 bits with 8, as words that each hold the sum of four. */
-#define UNIT(v, x)                                                 \
-    ((NIBBLE(v, 0) * INPUTS(x, 0) + NIBBLE(v, 1) * INPUTS(x, 1)) + \
-     (NIBBLE(v, 2) * INPUTS(x, 2) + NIBBLE(v, 3) * INPUTS(x, 3)))
+/* 32 or 64 products of 4 bits with 8, as words that each hold the sum of two or four. */
+#define HALF(v, h, x) (NIBBLE(v, 2 * (h)) * INPUTS(x, 2 * (h)) + NIBBLE(v, 2 * (h) + 1) * INPUTS(x, 2 * (h) + 1))
+#define UNIT(v, x) (HALF(v, 0, x) + HALF(v, 1, x))
 
 INLINE float int4_row(const linear_t *linear, const row_t *row, int r, const int group) {
     const int step = group < 64 ? 1 : group / 64; /* units of 64 inputs that share a scale */
@@ -88,14 +87,23 @@ INLINE float int4_row(const linear_t *linear, const row_t *row, int r, const int
     const int16_t *x = row->q;
     float scale[n_groups + 8];
     const float minima = scale_int4((const int32_t *)linear->scale + (size_t)r * n_groups, row, n_groups, scale);
-    f32x8 sum = {0};
-    for (int u = 0; u < n_units; u += step, w += 32 * step, x += 64 * step) {
+    f32x8 sum = {0}, more = {0};
+    int u = 0;
+    if (group == 32) /* two units, a cache line, at a time, into two sums */
+        for (; u + 2 <= n_units; u += 2, w += 64, x += 128) {
+            u16x16 v = LOAD(u16x16, w), next = LOAD(u16x16, w + 32);
+            __builtin_prefetch(w + AHEAD);
+            sum += scale[2 * u] * small_pairs(HALF(v, 0, x));
+            more += scale[2 * u + 1] * small_pairs(HALF(v, 1, x));
+            sum += scale[2 * u + 2] * small_pairs(HALF(next, 0, x + 64));
+            more += scale[2 * u + 3] * small_pairs(HALF(next, 1, x + 64));
+        }
+    for (; u < n_units; u += step, w += 32 * step, x += 64 * step) {
         u16x16 v = LOAD(u16x16, w);
         __builtin_prefetch(w + AHEAD);
         if (group == 32) {
-            i16x16 low = NIBBLE(v, 0) * INPUTS(x, 0) + NIBBLE(v, 1) * INPUTS(x, 1);
-            i16x16 high = NIBBLE(v, 2) * INPUTS(x, 2) + NIBBLE(v, 3) * INPUTS(x, 3);
-            sum += scale[2 * u] * small_pairs(low) + scale[2 * u + 1] * small_pairs(high);
+            sum += scale[2 * u] * small_pairs(HALF(v, 0, x));
+            more += scale[2 * u + 1] * small_pairs(HALF(v, 1, x));
         } else if (group == 64) {
             sum += scale[u] * small_pairs(UNIT(v, x));
         } else {
@@ -103,7 +111,7 @@ INLINE float int4_row(const linear_t *linear, const row_t *row, int r, const int
             sum += scale[u / 2] * small_pairs(UNIT(v, x) + UNIT(next, x + 64));
         }
     }
-    return (sum8(sum) + minima) * CORRECTION;
+    return (sum8(sum + more) + minima) * CORRECTION;
 }
 
 INLINE float int8_row(const linear_t *linear, const row_t *row, int r) {
