@@ -129,3 +129,15 @@ def test_learn_writes_what_the_catalogue_reads(tmp_path, rows, capsys):
     blocked.write_text("")
     assert main(["learn", written(tmp_path, mine), "--into", str(blocked)]) == 2
     assert "into:" in capsys.readouterr().err
+
+
+def test_perplexities_are_counted_in_their_bands(capsys):
+    table = str(files("resources").joinpath("measurements", "precision_ppl.csv"))
+    assert main(["validate", table, "--perplexity", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["coverage_frac"] >= 0.85
+    assert len(found["outside"]) == round((1 - found["coverage_frac"]) * found["n_rows"])
+    assert main(["validate", table, "--perplexity"]) == 0
+    assert "lie in the 90 % band" in capsys.readouterr().out
+    assert main(["validate", "absent.csv", "--perplexity"]) != 0
+    assert "absent.csv: no such file" in capsys.readouterr().err
