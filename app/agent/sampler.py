@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 import threading
@@ -16,7 +17,7 @@ from app.agent.outbox import Outbox
 from app.agent.power import total_power
 from app.agent.sensors.feed import lower_priority
 from app.agent.sensors.tools import ToolSensor
-from app.protocol import RATE_RANGE_HZ
+from app.protocol import CONTROL, MAX_BODY_BYTE, RATE_RANGE_HZ
 
 DEFAULT_RATE_HZ = 10.0
 BUFFER_S = 10.0  # of samples kept for a stalled reader
@@ -27,7 +28,33 @@ BURST_STEP_S = 0.001
 LOOK_S = 1.0  # between looks at what changes seldom
 SHORT_SLEEP_S = 0.05  # shorter sleeps are not interrupted: a plain sleep costs a fifth of a wait
 SETTLE_S = 30.0  # after it the native periods of the slow sensors are published
+CATALOGUE_BYTE = MAX_BODY_BYTE[CONTROL] - 1024
+_SHORT_CHAR = 40
 _TIME = struct.Struct("<q")
+
+
+def fitted(channels: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Return the channels of a catalogue so that one message holds them.
+
+    A server with hundreds of clocks does not fit: first the reasons are shortened, then the sources, then the absent
+    channels left out. The columns all stay, for they are the layout of the records.
+    """
+    shown = [dict(channel) for channel in channels]
+    for name in ("absent", "note", "covers", "source"):
+        if _size(shown) <= CATALOGUE_BYTE:
+            return shown
+        for channel in shown:
+            if channel.get(name):
+                channel[name] = channel[name][:_SHORT_CHAR]
+    if _size(shown) > CATALOGUE_BYTE:
+        shown = [channel for channel in shown if not channel["absent"]]
+    if _size(shown) > CATALOGUE_BYTE:
+        shown = [{**channel, "source": "", "covers": ""} for channel in shown]
+    return shown
+
+
+def _size(channels: Sequence[Dict[str, Any]]) -> int:
+    return len(json.dumps(channels, separators=(",", ":")))
 
 
 class Sampler:
@@ -122,7 +149,7 @@ class Sampler:
 
     def _catalogue(self) -> Dict[str, Any]:
         channels = [channel.message() for channel in self.channels]
-        return {"op": "catalogue", "channels": channels, "rate_hz": self.rate_hz}
+        return {"op": "catalogue", "channels": fitted(channels), "rate_hz": self.rate_hz}
 
     def stop(self) -> None:
         """End `run` at its next turn, and the tools."""

@@ -19,11 +19,11 @@ from app.agent.columns import Columns
 from app.agent.energy import EnergyMeter
 from app.agent.limit import MAX_CORE_FRAC, WINDOW_S, SelfLimit
 from app.agent.outbox import Outbox
-from app.agent.sampler import Sampler
+from app.agent.sampler import Sampler, fitted
 from app.agent.sensors.feed import Tool
 from app.agent.sensors.reading import Parsed
 from app.agent.sensors.tools import ToolSensor
-from app.protocol import CONTROL, MAX_BODY_BYTE, SAMPLES, Decoder, decode_control, record_struct
+from app.protocol import CONTROL, MAX_BODY_BYTE, SAMPLES, Decoder, decode_control, encode_control, record_struct
 
 PATIENCE_S = 20.0
 MS = 1_000_000
@@ -119,19 +119,20 @@ def test_a_stall_leaves_a_hole_and_not_invented_records(monkeypatch):
     sent, sensor = Sent(), Sensor("a", 5 * MS)
     sampler = Sampler([sensor], [], sent, EnergyMeter())
     sampler.subscribe(1000.0)
-    slept = []
+    began_s, stalled = time.monotonic(), threading.Event()
     real_sleep = time.sleep
 
     def stall(seconds):
-        if len(slept) == 300:
+        if not stalled.is_set() and time.monotonic() > began_s + 0.6:
             real_sleep(0.4)
-        slept.append(seconds)
+            stalled.set()
         real_sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", stall)
     thread = threading.Thread(target=sampler.run)
     thread.start()
-    real_sleep(1.6)
+    assert stalled.wait(PATIENCE_S)
+    real_sleep(0.3)
     sampler.stop()
     thread.join(PATIENCE_S)
     times = [t_ns for t_ns, _ in sent.records(1)]
@@ -200,6 +201,21 @@ def test_channels_that_a_tool_shows_later_change_the_layout_behind_the_records_b
     assert widths[0] == 1
     assert value == 7.0
     assert arranged
+
+
+@pytest.mark.parametrize(("n", "n_absent"), [(10, 5), (200, 100), (350, 300), (500, 0)])
+def test_a_catalogue_of_any_size_fits_one_message_with_all_its_columns(n, n_absent):
+    columns = [
+        Channel(f"cpu{i}.clock_hz", "Hz", f"/sys/devices/system/cpu/cpufreq/policy{i}/x", "c" * 60) for i in range(n)
+    ]
+    missing = [
+        Channel(f"x{i}.power_w", "W", "/sys/" + "y" * 80, absent="needs root: " + "z" * 200) for i in range(n_absent)
+    ]
+    message = {"op": "catalogue", "channels": fitted([c.message() for c in columns + missing]), "rate_hz": 1.0}
+    shown = decode_control(encode_control(message, 0)[17:-4])["channels"]
+    assert [c["key"] for c in shown if not c["absent"]] == [c.key for c in columns]
+    if n + n_absent < 20:
+        assert shown == [c.message() for c in columns + missing]
 
 
 def test_records_before_another_layout_go_first_in_frames_that_are_not_too_long():
