@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -60,6 +61,7 @@ class Tape(QObject):
     """
 
     changed = Signal()  # the recorder, or what is played and whether it stands; not each step of the position
+    refused = Signal(str)  # why something that was asked for has failed later, in one sentence
 
     def __init__(self, store: Store, session: Callable[[], Session]) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class Tape(QObject):
         self.recorder: Recorder | None = None
         self.marks: deque[Mark] = deque(maxlen=MAX_MARKS)
         self._opening: Mapping[str, Any] = {}
-        self._failures: deque[str] = deque()  # from the recorder's thread
+        self._said: deque[tuple[str, str]] = deque()  # level and text, from other threads
 
     # ---- recording
 
@@ -78,7 +80,9 @@ class Tape(QObject):
         if self.position is not None:
             return "A recording is open: attach a board to record it."
         try:
-            self.recorder = Recorder(path or self._new_path(), on_failed=self._failures.append)
+            self.recorder = Recorder(
+                path or self._new_path(), on_failed=lambda reason: self._said.append(("error", reason))
+            )
         except RecordingError as error:
             return f"{error}."
         self._session().recorder = self.recorder
@@ -87,29 +91,36 @@ class Tape(QObject):
         return ""
 
     def stop(self) -> None:
-        """End the recording, if there is one."""
+        """End the recording, if there is one. The disk may take its time: that is waited for elsewhere."""
         made, self.recorder = self.recorder, None
         if made is None:
             return
         self._session().recorder = None
+        threading.Thread(target=self._close, args=(made,), name="recorder close").start()
+        self.changed.emit()
+
+    def _close(self, made: Recorder) -> None:
         made.close()
         if not made.failure:
             lost = f", {made.n_dropped} frames dropped because the disk was too slow" if made.n_dropped else ""
-            self._store.say("warning" if lost else "info", f"Recorded {made.n_byte} byte to {made.path}{lost}")
-        self.changed.emit()
+            self._said.append(("warning" if lost else "info", f"Recorded {made.n_byte} byte to {made.path}{lost}"))
 
-    def save_buffer(self, path: Path, seconds: float) -> str:
-        """Write the last seconds that are in memory to a new recording. Return why not, in one sentence, or ""."""
-        from app.client.buffer import save_buffer
-
-        since = datetime.now(UTC) - timedelta(seconds=seconds)
+    def save_buffer(self, path: Path, seconds: float) -> None:
+        """Write the last seconds that are in memory to a new recording; `refused` tells why not."""
+        session, since = self._session(), datetime.now(UTC) - timedelta(seconds=seconds)
         recent = [m for m in self._store.measurements if datetime.fromisoformat(m.time_utc) >= since]
-        try:
-            n = save_buffer(path, self._session(), seconds, [measured_message(m) for m in recent])
-        except RecordingError as error:
-            return f"{error}."
-        self._store.say("info", f"Saved {n} records to {path}")
-        return ""
+
+        def work() -> None:
+            from app.client.buffer import save_buffer
+
+            try:
+                n = save_buffer(path, session, seconds, [measured_message(m) for m in recent])
+            except RecordingError as error:
+                self._said.append(("error", f"{error}."))
+            else:
+                self._said.append(("info", f"Saved {n} records to {path}"))
+
+        threading.Thread(target=work, name="save buffer").start()
 
     def _new_path(self) -> Path:
         facts = self._store.link.hello.get("board", {})
@@ -118,9 +129,14 @@ class Tape(QObject):
         return recordings_dir() / f"{datetime.now().astimezone():%Y-%m-%d_%H-%M-%S}_{word}{SUFFIX}"
 
     def check(self) -> None:
-        """Take what the recorder's thread has to say; called in the GUI thread, at the frame rate."""
-        while self._failures:
-            self._store.say("error", self._failures.popleft())
+        """Take what other threads have to say; called in the GUI thread, at the frame rate."""
+        while self._said:
+            level, text = self._said.popleft()
+            if level == "error":
+                self.refused.emit(text)
+            else:
+                self._store.say(level, text)
+        if self.recorder is not None and self.recorder.failure:
             self.stop()
 
     # ---- playing

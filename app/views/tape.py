@@ -62,6 +62,7 @@ class TapeCommands:
         tip = "Play the recording, or stand still"
         self._play = actions.add("&Board", "play", "&Play or pause the recording", tape.toggle, tip=tip)
         tape.changed.connect(self._show)
+        tape.refused.connect(refuse)
         self._show()
 
     def _toggle(self) -> None:
@@ -79,7 +80,7 @@ class TapeCommands:
         name, _ = QFileDialog.getSaveFileName(self._window, title, str(_folder() / f"buffer{SUFFIX}"), _FILTER)
         if name:
             path = Path(name)
-            self._refuse(self._tape.save_buffer(path if path.suffix else path.with_suffix(SUFFIX), seconds))
+            self._tape.save_buffer(path if path.suffix else path.with_suffix(SUFFIX), seconds)
 
     def _ask_open(self) -> None:
         name, _ = QFileDialog.getOpenFileName(self._window, "Open recording", str(_folder()), _FILTER)

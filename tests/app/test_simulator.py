@@ -12,6 +12,8 @@ from app import LAUNCHER
 from app.cli import main
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, Progress, Result, Samples
+from app.client.recorder import Recorder
+from app.client.recording import Recording
 from app.client.session import Session
 from app.client.target import open_target
 from app.client.transport import LocalTransport
@@ -116,7 +118,7 @@ def test_boards_of_many_seeds_lie_where_the_prior_says():
     asked = board._point(point)
     predicted = predict(asked, board.catalogue).decode_s
     times = []
-    for seed in range(60):
+    for seed in range(30):
         board.seed = seed
         times.append(float(predict(asked, board.catalogue, board._truth(asked)).decode_s.median))
     inside = np.mean([(predicted.q05 <= t <= predicted.q95) for t in times])
@@ -282,6 +284,19 @@ def test_requests_are_superseded_queued_and_cancelled_as_a_real_board_does(board
     failed = board.ended(board.session.measure({"weights": "int3"}, ["decode"]))
     assert "int3" in failed.reason
     assert "not simulated" in board.ended(board.session.measure(POINT, ["stages"])).reason
+
+
+def test_a_result_is_recorded_with_its_request_and_its_mark(board, tmp_path):
+    board.session.recorder = recorder = Recorder(tmp_path / "x.trilemma")
+    result = board.ended(board.session.measure(POINT, ["decode"]))
+    board.session.recorder = None
+    recorder.close()
+    with Recording(recorder.path) as recording:
+        (note,) = recording.notes["measured"]
+    assert note.message["body"] == result.body
+    assert note.message["body"]["decode_s"]["provenance"] == "simulated"
+    assert note.message["request"]["point"] == POINT
+    assert note.message["request"]["what"] == ["decode"]
 
 
 def test_what_it_does_not_know_is_a_line_in_the_log(board):

@@ -136,26 +136,36 @@ def test_record_and_stop_say_where_and_how_much(store, tmp_path, monkeypatch):
     tape.stop()
     assert place.session.recorder is None
     assert told[1] is None
+    until(tape, lambda: len(store.log) == 2)
     assert [line.text.split(" ")[0] for line in store.log] == ["Recording", "Recorded"]
     with Recording(recorder.path) as made:
         assert made.opening["format"] == 1
 
 
+def until(tape, done):
+    """Let the tape take what its threads say until it has said enough."""
+    deadline_s = time.monotonic() + PATIENCE_MS / 1000
+    while not done():
+        assert time.monotonic() < deadline_s
+        tape.check()
+        time.sleep(0.005)
+
+
 def test_why_a_recording_does_not_begin_or_ends_is_one_sentence(store, tmp_path):
     place = Live()
     tape = Tape(store, lambda: place.session)
+    refused = []
+    tape.refused.connect(refused.append)
     (tmp_path / "there").write_text("x")
     assert tape.record(tmp_path / "there") == f"{tmp_path / 'there'}: exists already: expected a new file to record to."
-    assert (
-        tape.save_buffer(tmp_path / "b", 5.0)
-        == f"{tmp_path / 'b'}: nothing to save: no sample arrived in the last 5 s."
-    )
+    tape.save_buffer(tmp_path / "b", 5.0)
+    until(tape, lambda: refused)
+    assert refused.pop() == f"{tmp_path / 'b'}: nothing to save: no sample arrived in the last 5 s."
     assert tape.record(tmp_path / "new") == ""
     tape.recorder._fail(OSError(28, "No space left on device"))
-    tape.check()
+    until(tape, lambda: refused)
     assert tape.recorder is None
-    assert store.log[-1].level == "error"
-    assert "no space left on device; what was recorded before is kept" in store.log[-1].text
+    assert "no space left on device; what was recorded before is kept" in refused[0]
 
 
 def test_a_jump_of_the_clock_and_a_lost_link_are_marked_once(store):
@@ -253,7 +263,8 @@ def test_the_last_seconds_are_saved_from_the_menu(store, tmp_path, monkeypatch, 
     monkeypatch.setattr("app.views.tape.QInputDialog.getDouble", lambda *_: (30.0, True))
     monkeypatch.setattr("app.views.tape.QFileDialog.getSaveFileName", lambda *_: (str(tmp_path / "b"), ""))
     window.actions_["save_buffer"].trigger()
+    until(conductor.tape, lambda: any("Saved 1 records" in line.text for line in store.log))
     with Recording(tmp_path / "b.trilemma") as made:
         assert made.n_records == 1
     window.actions_["save_buffer"].trigger()
-    assert "exists already" in store.log[-1].text
+    until(conductor.tape, lambda: "exists already" in store.log[-1].text)
