@@ -5,6 +5,7 @@ Choosing costs time at once and saves it over the following tokens: `Reselection
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -44,8 +45,7 @@ class Reselection:
     @property
     def per_token_s(self) -> float:
         """Median duration of a choice, spread over the tokens that it serves; 0 before the first."""
-        ordered = sorted(self.durations_s)
-        return ordered[len(ordered) // 2] / self.every if ordered else 0.0
+        return statistics.median(self.durations_s) / self.every if self.durations_s else 0.0
 
 
 class ReselectingCache:
@@ -96,7 +96,7 @@ class ReselectingCache:
         self.mask: Tensor | None = None
         self._read: KvCache = self._full
         self._n_since = 0
-        self._select()
+        self.choose()
 
     def _scores_at_insertion(self, capacity: int) -> list[_Inserted]:
         found = []
@@ -132,10 +132,11 @@ class ReselectingCache:
         if added > 0:
             self._n_since += added
             if self.reselection.due(self._n_since):
-                self._select()
+                self.choose()
 
     @torch.inference_mode()
-    def _select(self) -> None:
+    def choose(self) -> None:
+        """Choose now which tokens are read, and note how long that took."""
         start_s = time.perf_counter()
         n_tokens = self._full.length
         keep = n_kept(n_tokens, self._alpha)
@@ -192,6 +193,16 @@ class ReselectingCache:
     def tokens_read(self, n_keys: int) -> int:
         """Count the tokens that attention over the first `n_keys` reads in each layer and KV head."""
         return self._read.tokens_read(self._n_read(n_keys))
+
+
+def choice_cost(
+    prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 2
+) -> Reselection:
+    """Time how long choosing tokens anew takes at a prompt's length; parameters as of `ReselectingCache`."""
+    cache = ReselectingCache(prompt, alpha, policy, layout, new_cache, every, room=1)
+    for _ in range(repeats - 1):
+        cache.choose()
+    return cache.reselection
 
 
 class EvictingCache:

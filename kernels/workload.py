@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kernels import pruning, stream
+from kernels.cache import KvCache
 from kernels.decoding import Decoding, time_stages, time_steps
 from kernels.judging import MAX_WINDOWS, N_SCORED, Judge, Values
 from kernels.limits import Limiter
@@ -19,6 +20,7 @@ from kernels.linear import GRID_BITS
 from kernels.point import Point
 from kernels.prompts import Prompt, Prompts, Step
 from kernels.quality import read_text
+from kernels.reselect import Reselection, choice_cost
 from kernels.timing import Stopwatch, record
 from kernels.weights import ModelFile
 
@@ -38,6 +40,8 @@ GROUPS = {
 OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS)}
 """What a request can choose besides: its default, and its range."""
 QUIET_SHARE_WANTED = 0.2
+CHOICE_EVERY = 64
+"""Tokens that one choice of what is read would serve."""
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
 _PROGRESS_EVERY_S = 0.05
 
@@ -190,7 +194,22 @@ class Workload:
             "decode_window_s": [timed.start_s, timed.end_s],
             "decode_window_tokens": len(timed.watch.durations_s),
         }
-        return values, conditions, self._decode_notes(point, prompt, timed.watch)
+        notes = self._decode_notes(point, prompt, timed.watch)
+        if point.alpha > 0 and point.layout != "masked":
+            choice = self._choice(point, decoding, prompt)
+            conditions["choice_s"] = record(choice.durations_s)
+            notes.append(
+                f"Choosing the tokens anew takes {1e3 * max(choice.durations_s):.3g} ms: done every {choice.every} "
+                f"tokens, {1e3 * choice.per_token_s:.2g} ms a token, which the time per token does not contain."
+            )
+        return values, conditions, notes
+
+    @staticmethod
+    def _choice(point: Point, decoding: Decoding, prompt: Prompt) -> Reselection:
+        def new_cache(n_tokens: int) -> KvCache:
+            return decoding.decoder.new_cache(n_tokens, point.kv)
+
+        return choice_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, CHOICE_EVERY)
 
     def _measure_stages(self, point: Point, step: Step) -> Values:
         decoding, prompt = self._decoding(point, step)

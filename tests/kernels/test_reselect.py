@@ -5,7 +5,7 @@ from kernels.cache import FloatKvCache
 from kernels.paged import PagedKvCache
 from kernels.policies import POLICIES, n_kept
 from kernels.pruning import prune
-from kernels.reselect import EvictingCache, ReselectingCache, Reselection, attend_with_mass
+from kernels.reselect import EvictingCache, ReselectingCache, Reselection, attend_with_mass, choice_cost
 from kernels.transformer import Decoder, Prefilled
 
 N = 200
@@ -148,6 +148,12 @@ def test_mass_of_any_cache(new):
     p = torch.softmax(q[0].double() @ k.double().transpose(1, 2), -1)
     assert torch.allclose(mass.double(), p.sum(1), atol=1e-5)
     assert torch.allclose(out.view(2, 3, 64).double(), p @ v.double(), atol=1e-5)
+
+
+def test_a_choice_is_timed_as_often_as_asked(decoder, prompt):
+    found = choice_cost(prompt, 0.5, "snapkv", "compacted", lambda n: decoder.new_cache(n, "fp32"), 64, repeats=3)
+    assert len(found.durations_s) == 3
+    assert 0 < found.per_token_s < found.durations_s[0]
 
 
 def test_cost_is_spread_over_the_tokens_it_serves():
