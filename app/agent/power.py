@@ -22,7 +22,7 @@ def total_power(channels: Sequence[Channel]) -> Tuple[List[int], str]:
     words
         What they cover, or why there is no total.
     """
-    present = [i for i, channel in enumerate(channels) if channel.unit == "W" and not channel.absent]
+    present = [i for i, channel in enumerate(channels) if channel.key.endswith("power_w") and not channel.absent]
     for way in TOTALS:
         columns = [i for i in present if channels[i].total == way]
         if way == "disjoint" and not any(channels[i].key.startswith("package") for i in columns):

@@ -1,4 +1,7 @@
-"""cnmon: the table of Cambricon cards, two lines a card, whose columns differ between versions 4 and 5."""
+"""cnmon: the table of Cambricon cards, two lines a card, whose columns differ between versions 4 and 5.
+
+What is no measurement is left out: firmware, driver, bus, ECC and modes, and the virtual memory of version 4.
+"""
 
 from __future__ import annotations
 
@@ -47,5 +50,6 @@ def _card(first: "re.Match[str]", second: "re.Match[str]", parsed: Parsed) -> No
     parsed.add(f"{card}.fan_frac", fan, "frac", second["fan"])
     parsed.add(f"{card}.temp_c", number(second["temp"]), "degC", second["temp"])
     parsed.add(f"{card}.power_w", number(second["power"]), "W", second["power"])
+    parsed.add(f"{card}.cap_w", number(second["cap"]), "W", second["cap"])
     parsed.add(f"{card}.memory.used_byte", number(second["used"]) * _MIB, "byte", second["used"])
     parsed.add(f"{card}.memory.total_byte", number(second["total"]) * _MIB, "byte", second["total"])
