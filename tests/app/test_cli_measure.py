@@ -16,6 +16,7 @@ from app.cli import main
 from app.cli.doctor import examine
 from app.model.measurements import load_measurements
 from core.spec import Provenance
+from kernels.native.build import build
 from tests.tiny_gguf import write_tiny_gguf
 
 KEYS = {
@@ -68,7 +69,7 @@ def test_bad_points_are_refused_before_anything_starts(capsys, words, says):
     [
         (("--board", "raspberry_pi_5"), "not attached"),
         (("--beta", "2"), "instruction set"),
-        (("--bandwidth", "51.2GB/s"), "bandwidth"),
+        (("--bandwidth", "900GB/s"), "bandwidth"),
     ],
 )
 def test_what_this_machine_cannot_be_is_said(capsys, words, says):
@@ -153,6 +154,7 @@ def test_doctor_reports_everything_and_ends_well(capsys):
     assert report["python"] == ".".join(map(str, sys.version_info[:3]))
     assert report["packages"]["needed"]["numpy"]
     assert report["board"]["n_threads"] >= 1
+    assert report["native"]["absent"] if isinstance(report["native"], dict) else "built by" in report["native"]
     assert report["can"]["measure"] == {"available": True} or "pip install" in report["can"]["measure"]["absent"]
     assert isinstance(report["power"], list) or report["power"]["absent"]
     for channel in report["channels"]:
@@ -164,9 +166,18 @@ def test_doctor_reports_everything_and_ends_well(capsys):
 def test_doctor_in_words(capsys):
     assert main(["doctor"]) == 0
     words = capsys.readouterr().out
-    for name in ("display", "agent log", "cpu.busy_frac", "power", "models"):
+    for name in ("display", "agent log", "cpu.busy_frac", "power", "models", "C kernels"):
         assert f"\n{name}" in words
     assert "{" not in words
+
+
+def test_doctor_says_why_there_is_no_c_library(monkeypatch):
+    build.cache_clear()
+    monkeypatch.setenv("TRILEMMA_NATIVE", "0")
+    try:
+        assert examine()["native"] == {"absent": "switched off by TRILEMMA_NATIVE=0"}
+    finally:
+        build.cache_clear()
 
 
 def test_doctor_outlives_an_agent_that_cannot_start(monkeypatch, capsys):
