@@ -188,9 +188,9 @@ class SimulatedBoard:
         return self._moment.level
 
     @property
-    def power_w(self) -> float:
-        """Mean power of the last step, without the sensor's noise [W]."""
-        return self._moment.power_w
+    def busy(self) -> bool:
+        """Whether it had anything to do in the last step."""
+        return self._load_frac > 0
 
     def begin(self, work: Work | None) -> None:
         """Take up a point; None is idle."""

@@ -23,6 +23,7 @@ REPEAT_SD, OUTLIER_SHARE, OUTLIER_FACTOR = (
 DECODE_S, DECODE_TOKENS = 2.0, 16  # as long and at least as many as the workload generates
 PROMPT_S, MAX_PROMPTS = 1.0, 5
 QUALITY_S, BANDWIDTH_S = 2.0, 1.5
+N_IDLE = 10
 MOST_TIMES = 50  # token times drawn for one step
 WHAT = ("ttft", "decode", "quality")
 
@@ -65,8 +66,8 @@ def measure(board: SimulatedBoard, request: Mapping[str, Any], dice: np.random.G
     if unknown:
         raise ValueError(f"{unknown[0]} is not simulated: expected some of {', '.join(WHAT)}")
     work = board.work(request["point"])
+    body: dict[str, Any] = {"idle_power_w": _idle(board)}
     board.begin(work)
-    body: dict[str, Any] = {}
     conditions = _conditions(board)
     wanted = [name for name in WHAT if name in request["what"]]
     for i, name in enumerate(wanted):
@@ -93,22 +94,43 @@ def _part(run: Generator[Step, None, Values], first: float, share: float) -> Gen
         return made
 
 
+def _idle(board: SimulatedBoard) -> dict[str, Any]:
+    """Return what the power sensor shows before the run, where the board has nothing to do."""
+    if board.busy:
+        return {"absent": "another run came right before, so the board was not idle"}
+    return _mean([board.read()[0] for _ in range(N_IDLE)])
+
+
+def _mean(powers: list[float]) -> dict[str, Any]:
+    """Return the mean of power readings, and how well they tell it."""
+    mean_w, spread_w = float(np.mean(powers)), float(np.std(powers)) / math.sqrt(len(powers)) * 1.645
+    record = {"median": mean_w, "q05": mean_w - spread_w, "q95": mean_w + spread_w}
+    return {**record, "n": len(powers), "provenance": "simulated"}
+
+
+def _energy(power: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the energy of a power over a time [s]."""
+    return {**power, **{key: power[key] * seconds for key in ("median", "q05", "q95")}}
+
+
 def _prompt(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Generator[Step, None, Values]:
     """Process prompts for a second, at least one and at most five."""
     if work.ttft_s(board.level) is None:
         assert isinstance(work.prediction.ttft_s, Absent)
         return {"ttft_s": {"absent": work.prediction.ttft_s.reason}}, {}
-    times = list[float]()
+    times, powers = list[float](), list[float]()
     while not times or (sum(times) < PROMPT_S and len(times) < MAX_PROMPTS):
         left, spent = 1.0, 0.0  # of the prompt, and seconds on it
         while left > 0:
             whole_s = work.ttft_s(board.level) or 0.0
             used_s = min(STEP_S, left * whole_s)
             yield Step(used_s / STEP_S, 1 - left, "processing a prompt (simulated)")
+            powers.append(board.read()[0])
             left -= used_s / whole_s
             spent += used_s
         times.append(float(spent * np.exp(REPEAT_SD * dice.standard_normal())))
-    return {"ttft_s": _record(np.array(times))}, {}
+    ttft, power = _record(np.array(times)), _mean(powers)
+    return {"ttft_s": ttft, "prefill_power_w": power, "prefill_energy_j": _energy(power, ttft["median"])}, {}
 
 
 def _decode(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Generator[Step, None, Values]:
@@ -124,17 +146,13 @@ def _decode(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Gen
         slow = np.where(dice.random(n) < OUTLIER_SHARE, OUTLIER_FACTOR, 1.0)
         times += (token_s * spread * slow).tolist()
         powers.append(board.read()[0])
-    record, mean_w = _record(np.array(times)), float(np.mean(powers))
-    spread_w = float(np.std(powers)) / math.sqrt(len(powers)) * 1.645
-    power = {"median": mean_w, "q05": mean_w - spread_w, "q95": mean_w + spread_w, "n": len(powers)}
-    energy = {key: power[key] * passed_s / n_tokens for key in ("median", "q05", "q95")}
-    simulated = {"provenance": "simulated"}
+    record, power = _record(np.array(times)), _mean(powers)
     inverse = {"median": 1 / record["median"], "q05": 1 / record["q95"], "q95": 1 / record["q05"]}
     values = {
         "decode_s": record,
         "tokens_per_s": {**record, **inverse},
-        "power_w": {**power, **simulated},
-        "energy_j_per_token": {**energy, "n": len(powers), **simulated},
+        "power_w": power,
+        "energy_j_per_token": _energy(power, passed_s / n_tokens),
         "memory_byte": _output(work.prediction.memory_byte, dice, 0.0),
     }
     return values, {"power_covers": board.board.power_rail or "the whole board, assumed", "quiet_share": 1.0}

@@ -117,7 +117,7 @@ def test_bad_points_fail_in_one_sentence_that_names_what_is_wrong(board):
     for wrong, says in (
         ({"alpha": 1.0}, "alpha"),
         ({"context_tokens": 0}, "context"),
-        ({"weights": "int3"}, "weights"),
+        ({"weights": "nonsense"}, "weights"),
     ):
         request_id = board.session.measure({**POINT, **wrong}, ["decode"])
         failed = board.ended(request_id)
