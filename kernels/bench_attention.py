@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.bench import Case, n_copies, rotating
 from kernels.cache import FORMATS, FloatKvCache, Int4KvCache, Int8KvCache, KvCache
+from kernels.layout import crop_tokens
 from kernels.paged import PAGE_TOKENS, PagedKvCache
 from kernels.policies import n_kept
 
@@ -38,6 +39,15 @@ def cases(quick: bool, device: str) -> Iterator[Case]:
             if PagedKvCache.serves(shape[2], device):
                 yield from _pruned(shape, kv_format)
         yield from _demonstrations(shape, device)
+        yield from _banks(shape, device)
+
+
+def _banks(shape: Shape, device: str) -> Iterator[Case]:
+    """Yield attention over a cache whose heads begin in one bank, and over one cropped so that they do not."""
+    heads, groups, dim, n_tokens = shape
+    for n, variant in ((n_tokens, "torch, as it is"), (crop_tokens(n_tokens, 2 * dim), "torch, cropped by banks")):
+        name, cropped = "decode attention, heads by bank", (heads, groups, dim, n)
+        yield _case(name, variant, cropped, "bf16", lambda n: FloatKvCache(1, heads, n, dim, "bf16", device), device)
 
 
 def _full(shape: Shape, kv_format: str, device: str) -> Iterator[Case]:

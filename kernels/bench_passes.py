@@ -192,7 +192,7 @@ def _scores_by_queries(device: str) -> Iterator[Case]:
     k = _randn(heads, tokens, dim, device=device)
     q = _randn(heads, N_WINDOW, dim, device=device) * dim**-0.5
     theta = 10000.0 ** (-torch.arange(0, dim, 2, device=device) / dim)
-    bounds = PageBounds(heads, tokens, dim, PAGE_TOKENS)
+    bounds = PageBounds(heads, tokens, dim, PAGE_TOKENS, device)
     bounds.append(k)
     scores = torch.bmm(q.double(), k.double().transpose(1, 2))
 

@@ -6,6 +6,7 @@ Written in it from the start (`BlockedCache`) it costs nothing; a relayout reads
 from __future__ import annotations
 
 import ctypes
+import math
 
 import torch
 from torch import Tensor
@@ -13,6 +14,36 @@ from torch import Tensor
 from kernels.native.library import address, library
 
 LINE_BYTE = 128
+
+
+N_BANKS, GRANULE_BYTE = 8, 4096  # of a memory that interleaves its banks in granules
+
+
+def crop_tokens(n_tokens: int, token_byte: int, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> int:
+    """Return the longest length up to `n_tokens` at which the heads of a cache begin in banks all different.
+
+    Heads that lie one behind the other are a stride of ``length * token_byte`` apart; whole granules, an odd number of
+    them for a power of two of banks, visit every bank before the first again.
+
+    Parameters
+    ----------
+    n_tokens : int
+        Tokens there are.
+    token_byte : int
+        Bytes of one token of one head.
+    n_banks, granule_byte : int
+        Of the memory.
+
+    Raises
+    ------
+    ValueError
+        When no length up to `n_tokens` does that.
+    """
+    whole = granule_byte // math.gcd(granule_byte, token_byte)  # the fewest tokens that fill whole granules
+    for n in range(n_tokens // whole * whole, 0, -whole):
+        if math.gcd(n_banks, n * token_byte // granule_byte) == 1:
+            return n
+    raise ValueError(f"n_tokens: got {n_tokens}, expected at least {whole} tokens of {token_byte} bytes for a crop")
 
 
 def block_elements(dtype: torch.dtype) -> int:

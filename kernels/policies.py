@@ -90,11 +90,11 @@ def select_pages(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE) 
     n_pages = -(-n_tokens // PAGE_TOKENS)
     last = n_tokens - (n_pages - 1) * PAGE_TOKENS  # tokens in the last page
     n_full = max(0, -(-(keep - last) // PAGE_TOKENS))
-    tokens = torch.arange(n_tokens)
+    tokens = torch.arange(n_tokens, device=scores.device)
     tail = tokens[n_tokens - last :].expand(*scores.shape[:-1], last)
     if n_full == 0:
         return tail
     page_scores = scores[..., : n_tokens - last].reshape(*scores.shape[:-1], n_pages - 1, PAGE_TOKENS).mean(-1)
     pages = select(page_scores, n_full, recent_share, n_sinks=1)
-    full = (pages[..., None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)).flatten(-2)
+    full = (pages[..., None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS, device=scores.device)).flatten(-2)
     return torch.cat([full, tail], -1)

@@ -171,11 +171,13 @@ class KeyNorms:
     ----------
     n_kv_heads, capacity : int
         Sizes.
+    device : str or torch.device
+        Where it lies.
     """
 
-    def __init__(self, n_kv_heads: int, capacity: int) -> None:
+    def __init__(self, n_kv_heads: int, capacity: int, device: str | torch.device = "cpu") -> None:
         self.n_tokens = 0
-        self._norm = torch.zeros(n_kv_heads, capacity)
+        self._norm = torch.zeros(n_kv_heads, capacity, device=device)
 
     def append(self, k: Tensor) -> None:
         """Take in the keys [n_kv_heads, n, head_dim] of the next tokens."""
@@ -205,7 +207,7 @@ class RopeSensitivity:
     def __init__(self, n_kv_heads: int, capacity: int, theta: Tensor, magnitude: Tensor) -> None:
         self.n_tokens = 0
         self._weight = (magnitude * theta)[:, None]
-        self._scores = torch.zeros(n_kv_heads, capacity)
+        self._scores = torch.zeros(n_kv_heads, capacity, device=theta.device)
 
     def append(self, k: Tensor) -> None:
         """Take in the keys [n_kv_heads, n, head_dim] of the next tokens."""
@@ -226,14 +228,18 @@ class PageBounds:
     ----------
     n_kv_heads, capacity, head_dim, page_tokens : int
         Sizes; `capacity` in tokens.
+    device : str or torch.device
+        Where they lie.
     """
 
-    def __init__(self, n_kv_heads: int, capacity: int, head_dim: int, page_tokens: int) -> None:
+    def __init__(
+        self, n_kv_heads: int, capacity: int, head_dim: int, page_tokens: int, device: str | torch.device = "cpu"
+    ) -> None:
         n_pages = -(-capacity // page_tokens)
         self.page_tokens = page_tokens
         self.n_tokens = 0
-        self._low = torch.full((n_kv_heads, n_pages, head_dim), torch.inf)
-        self._high = torch.full((n_kv_heads, n_pages, head_dim), -torch.inf)
+        self._low = torch.full((n_kv_heads, n_pages, head_dim), torch.inf, device=device)
+        self._high = torch.full((n_kv_heads, n_pages, head_dim), -torch.inf, device=device)
 
     def append(self, k: Tensor) -> None:
         """Take in the keys [n_kv_heads, n, head_dim] of the next tokens."""
@@ -279,13 +285,15 @@ class MassAverage:
         Sizes.
     rate : float
         Weight of the newest step, 0 < rate <= 1.
+    device : str or torch.device
+        Where they lie.
     """
 
-    def __init__(self, n_kv_heads: int, capacity: int, rate: float = 0.1) -> None:
+    def __init__(self, n_kv_heads: int, capacity: int, rate: float = 0.1, device: str | torch.device = "cpu") -> None:
         if not 0 < rate <= 1:
             raise ValueError(f"rate: got {rate}, expected 0 < rate <= 1")
         self._rate = rate
-        self._mass = torch.zeros(n_kv_heads, capacity)
+        self._mass = torch.zeros(n_kv_heads, capacity, device=device)
         self._n_seen = 0
 
     def update(self, mass: Tensor) -> None:

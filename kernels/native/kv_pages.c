@@ -180,34 +180,43 @@ INLINE float element(const uint8_t *row, int format, int i) { /* of a row of 64,
     }
 }
 
-INLINE float key_at(const kv_layer *c, int64_t at, int h, int page, int t, int d) {
-    const int dim = c->head_dim, waits = c->format == INT4 && page == c->open_page[h];
-    if (waits) return bf16_value(c->open[((int64_t)h * dim + d) * PAGE + place2(t)]);
-    const float x = element(c->k + (at * dim + d) * row_byte(c->format), c->format, t);
-    if (c->format == INT8) return x * ((const float *)c->k_scale)[at * PAGE + t];
+INLINE float key_at(const kv_layer *c, int format, int64_t at, int h, int page, int t, int d) {
+    const int dim = c->head_dim;
+    if (format == INT4 && page == c->open_page[h])
+        return bf16_value(c->open[((int64_t)h * dim + d) * PAGE + place2(t)]);
+    const float x = element(c->k + (at * dim + d) * row_byte(format), format, t);
+    if (format == INT8) return x * ((const float *)c->k_scale)[at * PAGE + t];
     const uint16_t *scale = (const uint16_t *)c->k_scale + at * 2 * dim + d;
-    return c->format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[dim]) : x;
+    return format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[dim]) : x;
 }
 
-INLINE float value_at(const kv_layer *c, int64_t at, int t, int d) {
+INLINE float value_at(const kv_layer *c, int format, int64_t at, int t, int d) {
     const int blocks = c->head_dim / 64;
-    const float x = element(c->v + ((at * PAGE + t) * blocks + d / 64) * row_byte(c->format), c->format, d % 64);
-    if (c->format == INT8) return x * ((const float *)c->v_scale)[at * PAGE + t];
+    const float x = element(c->v + ((at * PAGE + t) * blocks + d / 64) * row_byte(format), format, d % 64);
+    if (format == INT8) return x * ((const float *)c->v_scale)[at * PAGE + t];
     const uint16_t *scale = (const uint16_t *)c->v_scale + at * 2 * PAGE + t;
-    return c->format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[PAGE]) : x;
+    return format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[PAGE]) : x;
 }
 
-/* Read n tokens of each head as fp32 [2, heads, n, head_dim]: those listed in index [heads, n], or the first n. */
-void trilemma_read_kv(const kv_layer *c, const int64_t *index, int n, int n_threads, float *out) {
+INLINE void read_rows(const kv_layer *c, int format, const int64_t *index, int n, int n_threads, float *out) {
     (void)n_threads;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int row = 0; row < c->n_heads * n; row++) {
         const int h = row / n, i = row % n, dim = c->head_dim;
         const int64_t token = index ? index[row] : i, at = (int64_t)h * c->capacity + token / PAGE;
         float *k = out + (int64_t)row * dim, *v = k + (int64_t)c->n_heads * n * dim;
-        for (int d = 0; d < dim; d++) {
-            k[d] = key_at(c, at, h, (int)(token / PAGE), (int)(token % PAGE), d);
-            v[d] = value_at(c, at, (int)(token % PAGE), d);
-        }
+        for (int d = 0; d < dim; d++) k[d] = key_at(c, format, at, h, (int)(token / PAGE), (int)(token % PAGE), d);
+        for (int d = 0; d < dim; d++) v[d] = value_at(c, format, at, (int)(token % PAGE), d);
+    }
+}
+
+/* Read n tokens of each head as fp32 [2, heads, n, head_dim]: those listed in index [heads, n], or the first n. */
+void trilemma_read_kv(const kv_layer *c, const int64_t *index, int n, int n_threads, float *out) {
+    switch (c->format) {
+    case FP32: read_rows(c, FP32, index, n, n_threads, out); break;
+    case BF16: read_rows(c, BF16, index, n, n_threads, out); break;
+    case FP16: read_rows(c, FP16, index, n, n_threads, out); break;
+    case INT8: read_rows(c, INT8, index, n, n_threads, out); break;
+    default: read_rows(c, INT4, index, n, n_threads, out);
     }
 }

@@ -9,7 +9,7 @@ from kernels.policies import n_kept
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(bench_attention, "SHAPES", ((2, 2, 64, 400), (1, 3, 16, 100)))
+    monkeypatch.setattr(bench_attention, "SHAPES", ((2, 2, 64, 400), (1, 3, 16, 150)))
     monkeypatch.setattr(bench_attention, "QUICK_SHAPES", ((2, 2, 64, 400),))
     monkeypatch.setattr(bench_passes, "CACHE", (2, 256, 128))
     monkeypatch.setattr(bench_passes, "N_ACTIVATIONS", 1 << 16)

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from core.banks import bank_of, distinct_banks, line_elements
 from core.banks import blocked as reference
-from core.banks import line_elements
 from kernels import layout
-from kernels.layout import BlockedCache, block_elements, blocked, unblocked
+from kernels.layout import GRANULE_BYTE, BlockedCache, block_elements, blocked, crop_tokens, unblocked
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 
@@ -80,3 +80,21 @@ def test_a_block_that_does_not_divide_the_head_raises(head_dim):
 def test_an_output_of_another_shape_raises():
     with pytest.raises(ValueError, match="out: got"):
         blocked(torch.zeros(1, 1, 4, 64), 32, torch.zeros(1, 1, 2, 4, 16))
+
+
+@pytest.mark.parametrize(("n_tokens", "token_byte"), [(2048, 128), (820, 256), (1000, 64), (100, 4096)])
+def test_crops_put_the_heads_into_different_banks(n_tokens, token_byte):
+    n = crop_tokens(n_tokens, token_byte)
+    assert n_tokens - 2 * max(1, GRANULE_BYTE // token_byte) < n <= n_tokens
+    assert distinct_banks(n * token_byte) == 8
+    assert len({bank_of(head * n * token_byte) for head in range(8)}) == 8
+
+
+def test_a_power_of_two_of_tokens_puts_all_heads_into_one_bank():
+    assert distinct_banks(2048 * 128) == 1
+    assert crop_tokens(2048, 128) == 2048 - 32
+
+
+def test_too_few_tokens_for_a_crop_raise():
+    with pytest.raises(ValueError, match="n_tokens: got 511, expected at least 512 tokens of 72 bytes"):
+        crop_tokens(511, 72)
