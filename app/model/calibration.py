@@ -44,8 +44,12 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return what calibration needs of the newest measurements whose points the catalogue knows, repeats together."""
-    known = [m for m in measurements if axes.exists(m.point, catalogue)]
+    """Return what calibration needs of the newest measurements whose points the catalogue knows, repeats together.
+
+    A run whose bandwidth was held down had fewer threads too, so it says nothing of the board as it is.
+    """
+    free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {})]
+    known = [m for m in free if axes.exists(m.point, catalogue)]
     points = [measured_point(axes.canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
     told = [p for p in points if (p.decode_s, p.ttft_s, p.mean_kl, p.top1_agreement) != (None, None, None, None)]
     return pooled(told)

@@ -68,9 +68,14 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
         given = hello.get("can", {}).get(field, formats)
         if getattr(point, field) not in given:
             return f"Trilemma's own decoder runs {field} in {', '.join(given)}, not in {getattr(point, field)}."
+    return _why_not_set(point, catalogue)
+
+
+def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:
+    """Return which property of the machine itself cannot be what a point asks for."""
     own = own_bandwidth_byte_s(point, catalogue)
-    if point.bandwidth_byte_s is not None and point.bandwidth_byte_s != own:
-        return "The memory bandwidth of this machine cannot be set: this one is predicted only."
+    if point.bandwidth_byte_s is not None and point.bandwidth_byte_s > own:
+        return "This machine reads no more than its own memory bandwidth, only less can be set: predicted only."
     if point.beta != 1:
         return "The instruction set of this machine cannot be set to another speed: this one is predicted only."
     return ""

@@ -3,8 +3,11 @@ import math
 import pytest
 
 from app.model.bandwidth import learned, load_bandwidth, measured_here, save_bandwidth
+from app.model.calibration import measured_points
 from app.model.files import FileError
+from app.model.measurements import Measurement
 from core.load import load_catalogue
+from core.spec import OperatingPoint
 
 RECORD = {"median": 30e9, "q05": 28e9, "q95": 31e9}
 
@@ -61,3 +64,13 @@ def test_what_cannot_be_read_is_put_aside_when_it_is_measured_again(tmp_path):
     save_bandwidth(path, "one", RECORD)
     assert load_bandwidth(path, "one") == RECORD
     assert (tmp_path / "bandwidth.unreadable.json").read_text() == "{"
+
+
+def test_runs_at_reduced_bandwidth_do_not_teach_the_board_as_it_is():
+    catalogue = load_catalogue()
+    record = {"median": 0.02, "q05": 0.02, "q95": 0.02, "n": 30, "provenance": "measured"}
+    limited = {"decode_s": record, "conditions": {"bandwidth_how": "1 thread, read 9.0 GB/s"}}
+    point = OperatingPoint()
+    found = [Measurement(point, {"decode_s": record}, "", "m"), Measurement(point, limited, "", "m")]
+    assert len(measured_points(found, catalogue)) == 1
+    assert measured_points(found[1:], catalogue) == []

@@ -50,7 +50,7 @@ def refused(capsys, *words):
     [
         (("--board", "toaster"), "toaster"),
         (("--model", "gpt-5"), "gpt-5"),
-        (("--weights", "int3"), "int3"),
+        (("--weights", "int7"), "int7"),
         (("--alpha", "1.0"), "alpha"),
         (("--alpha=-0.1",), "alpha"),
         (("--alpha", "abc"), "abc"),
