@@ -64,7 +64,7 @@ def _loaded() -> tuple[ctypes.CDLL | None, Build]:
     except OSError as error:
         return None, Build(None, absent=f"{found.path}: cannot be loaded ({error})")
     library.trilemma_scratch_floats.restype = ctypes.c_int64
-    for name in ("trilemma_linear", "trilemma_decode"):
+    for name in ("trilemma_linear", "trilemma_row", "trilemma_decode"):
         getattr(library, name).restype = None
     return library, found
 
@@ -104,3 +104,14 @@ def multiply(linear: LinearStruct, x: Tensor, y: Tensor) -> None:
         ctypes.c_void_p(address(y)),
         ctypes.c_int(torch.get_num_threads()),
     )
+
+
+def row(linear: LinearStruct, index: int) -> Tensor:
+    """Return row `index` of the weights, in any format but int4, as fp32 [1, n_in]."""
+    loaded = library()
+    assert loaded is not None
+    if not 0 <= index < linear.n_out:
+        raise IndexError(f"index: got {index}, expected 0 to {linear.n_out - 1}")
+    out = torch.empty(1, linear.n_in)
+    loaded.trilemma_row(ctypes.byref(linear), ctypes.c_int(index), ctypes.c_void_p(out.data_ptr()))
+    return out

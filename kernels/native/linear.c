@@ -189,3 +189,28 @@ void trilemma_linear(const linear_t *linear, const float *x, int n_rows, float *
         }
     }
 }
+
+/* The weights of row r as fp32 [n_in]: what a token's embedding is. */
+void trilemma_row(const linear_t *linear, int r, float *out) {
+    const int n_in = linear->n_in, group = linear->group;
+    if (linear->format < INT8) {
+        const size_t byte = linear->format == FP32 ? 4 : 2;
+        const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
+        for (int i = 0; i < n_in; i += 8) {
+            f32x8 x = load_float(w + i * byte, linear->format);
+            memcpy(out + i, &x, sizeof x);
+        }
+    } else if (linear->format == INT8) {
+        const int8_t *w = (const int8_t *)linear->weight + (size_t)r * n_in;
+        for (int i = 0; i < n_in; i++) {
+            float scale = ((const float *)linear->scale)[group ? 0 : r];
+            if (group) {
+                const uint16_t fp16 = ((const uint16_t *)linear->scale)[((size_t)r * n_in + i) / group];
+                const uint32_t bits = (uint32_t)(fp16 & 0x7fff) << 13;
+                memcpy(&scale, &bits, 4);
+                scale *= 0x1p112f;
+            }
+            out[i] = scale * w[i];
+        }
+    }
+}

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kernels.native.library import FORMATS, LinearStruct, address, multiply
+from kernels.native.library import FORMATS, LinearStruct, address, multiply, row
 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
@@ -81,6 +81,8 @@ class NativeLinear:
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the chosen rows as fp32 [n, n_in] (a tied embedding reads them)."""
+        if len(index) == 1 and self.weight_format != "int4":  # each operator of torch takes a while for one token
+            return row(self.struct, int(index))
         return self._floats(index)
 
     @property

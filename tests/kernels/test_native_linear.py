@@ -90,6 +90,8 @@ def test_rows_are_the_dequantised_rows(weight_format):
     linear = MAKERS[weight_format](normal(20, 96))
     index = torch.tensor([3, 0, 19])
     assert torch.equal(linear.rows(index), linear.dequantised()[index])
+    for i in index:
+        assert torch.equal(linear.rows(i[None]), linear.dequantised()[i[None]])
 
 
 @pytest.mark.parametrize("weight_format", MAKERS)
@@ -156,6 +158,7 @@ def test_blocks_of_a_file_are_taken_without_loss(block_format, n_in):
     assert np.array_equal(linear.dequantised().numpy(), gguf.dequantize(blocks, kind))
     exact = linear.rounded(x).double() @ linear.dequantised().double().T
     assert relative(linear(x), exact) < TOLERANCE
+    assert torch.equal(linear.rows(torch.tensor([5])), linear.dequantised()[5:6])
 
 
 def test_negative_scales_of_blocks_are_kept():
