@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import site
 import sys
-from typing import Any, List, Optional
+import tempfile
+import time
+from typing import Any, Dict, List, Optional
 
 import app
 
+CLEAR_S = 1.0
 NOT_HERE = "this board's system has no files in memory (memfd): measuring there needs trilemma installed on it"
 
 
@@ -45,6 +50,29 @@ def worker_argv() -> List[str]:
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
     return [sys.executable, f"/proc/{os.getpid()}/fd/{fd}", "worker"]
+
+
+class Scratch:
+    """Where the measuring process keeps what it makes once and uses again, such as a compiled library.
+
+    The user's cache folder, unless this agent came over the link: then a folder that goes with it.
+    """
+
+    def __init__(self) -> None:
+        in_memory = getattr(_loader(), "data", None) is not None
+        name = f"trilemma-{secrets.token_hex(8)}"
+        self._folder = os.path.join(tempfile.gettempdir(), name) if in_memory else ""
+
+    def environment(self) -> Dict[str, str]:
+        """Return the variables that name it."""
+        return {"XDG_CACHE_HOME": self._folder} if self._folder else {}
+
+    def clear(self) -> None:
+        """Remove it, after the process that uses it was told to end."""
+        deadline_s = time.monotonic() + CLEAR_S
+        while self._folder and os.path.isdir(self._folder) and time.monotonic() < deadline_s:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            time.sleep(0.02)
 
 
 def see_site_packages() -> None:

@@ -19,7 +19,7 @@ from typing import Any, Callable
 from app import VERSION as AGENT_VERSION
 from app.agent import board
 from app.agent.energy import EnergyMeter, RunEnergy
-from app.agent.launch import worker_argv
+from app.agent.launch import Scratch, worker_argv
 from app.agent.outbox import Outbox
 from app.agent.parameters import Parameters, Slots, parameters_folder
 from app.agent.runs import Runs, worker_environment
@@ -91,7 +91,8 @@ class Agent:
         energy = RunEnergy(meter, *self._sampler.power, self._sampler.total_period_s)
         self._sampler.on_power = energy.cover
         n_threads = board.n_big_cores(root)
-        environment = worker_environment(n_threads)
+        self._scratch = Scratch()
+        environment = {**worker_environment(n_threads), **self._scratch.environment()}
         self._runtimes, self._runtimes_wrong = _configured()
         self._parameters = Parameters(Slots(parameters_folder()))
         self._runs = Runs(
@@ -134,6 +135,7 @@ class Agent:
             self._sampler.stop()
             self._runs.close()
             self._outbox.close()
+            self._scratch.clear()
 
     def _read(self) -> bytes:
         """Wait for the client; b"" when it has ended, or gone silent after it had pinged."""
@@ -146,6 +148,7 @@ class Agent:
         self._outbox.run()
         if not self._closing:
             self._runs.close()
+            self._scratch.clear()
             self._hang_up()  # the reader of our output left
 
     def _hello(self) -> dict[str, Any]:

@@ -10,11 +10,20 @@ import functools
 import hashlib
 import io
 import zipfile
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = ROOT / "resources" / "trilemma-agent.pyz"
-SOURCES = ("app/__init__.py", "app/parameter_set.py", "app/protocol.py", "app/secure.py", "app/agent/**/*.py", "kernels/**/*.py")
+SOURCES = (
+    "app/__init__.py",
+    "app/parameter_set.py",
+    "app/protocol.py",
+    "app/secure.py",
+    "app/agent/**/*.py",
+    "kernels/**/*.py",
+    "kernels/**/*.[ch]",
+)
 BOOTSTRAP = "app/agent/bootstrap.py"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -38,6 +47,12 @@ def build_agent(root: Path = ROOT) -> bytes:
 def agent_bytes() -> bytes:
     """Return the agent's zipapp: the embedded one, or one built from the sources."""
     return EMBEDDED.read_bytes() if EMBEDDED.is_file() else build_agent()
+
+
+@functools.cache
+def packed_agent() -> bytes:
+    """Return the zipapp as it travels: compressed with zlib."""
+    return zlib.compress(agent_bytes(), 9)
 
 
 def agent_hash() -> str:

@@ -65,9 +65,12 @@ class Link:
         n_sent, n_pings = 0, 0
         try:
             while True:
+                pause_s, began_s = _pause_s(n_pings), time.monotonic()
                 try:
-                    message = self.outgoing.get(timeout=_pause_s(n_pings))
+                    message = self.outgoing.get(timeout=pause_s)
                 except queue.Empty:
+                    if time.monotonic() - began_s > pause_s + SILENCE_S / 2:  # it was us who slept
+                        self._heard_s = time.monotonic()
                     if time.monotonic() - self._heard_s > self._patience_s:
                         self._why_ended = f"the agent has been silent for {self._patience_s:g} s"
                         self._transport.close()

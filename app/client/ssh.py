@@ -13,13 +13,11 @@ import os
 import re
 import subprocess
 import threading
-import time
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.client.agent_file import agent_bytes, agent_hash
+from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk
 from app.client.ssh_words import ended
 from app.client.transport import GRACE_S, READ_BYTE, Ended, OpenError, agent_log_file, open_log
@@ -180,9 +178,8 @@ class SshTransport:
     def __init__(self, target: SshTarget, log_file: Path | None = None) -> None:
         self._target = target
         self._lines: collections.deque[str] = collections.deque(maxlen=MAX_LINES)
-        self._payload = zlib.compress(agent_bytes(), 9)
+        self._payload = packed_agent()
         self._heard = False
-        self._began_s = time.monotonic()
         argv = target.command(len(self._payload))
         self._desk = Desk(target.ask) if target.ask is not None else None
         try:
