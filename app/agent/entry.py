@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 
     see_site_packages()
     if not argv:  # the usual way, without the time that a parser takes
-        return run("stdio", None)
+        return run("stdio")
     parser = argparse.ArgumentParser(prog="trilemma-agent", description="The agent of Trilemma, on the board.")
     add_arguments(parser)
     words = parser.parse_args(argv)
@@ -43,10 +43,10 @@ def main(argv: Sequence[str]) -> int:
 
         print(scrape(Path("/")), end="")
         return 0
-    return run(words.mode, words.bind, words.metrics_port)
+    return run(words.mode, words.bind, words.metrics_port, allow_control=words.allow_control)
 
 
-def run(mode: str, bind: "str | None", metrics_port: "str | None" = None) -> int:
+def run(mode: str, bind: "str | None" = None, metrics_port: "str | None" = None, *, allow_control: bool = False) -> int:
     """Run one of `MODES`; return the exit status."""
     if mode == "worker":
         from app.agent.worker import main as work
@@ -60,7 +60,7 @@ def run(mode: str, bind: "str | None", metrics_port: "str | None" = None) -> int
         from app.agent.serve import run as serve
 
         try:
-            return serve(bind, metrics_port)
+            return serve(bind, metrics_port, allow_control=allow_control)
         except (SecurityError, ValueError) as error:
             words = str(error)
         except OSError as error:

@@ -55,6 +55,8 @@ class Agent:
         Ends the link when nobody reads any more: `serve` returns, or the process ends.
     read_only
         Why this client may only watch; "" where it may measure.
+    locked
+        Why it may not change what stays on the board, the live parameters; "" where it may.
     strict
         End the link at a message that no client of ours sends, as behind a socket that others reach; else refuse it.
     """
@@ -67,10 +69,12 @@ class Agent:
         *,
         hang_up: Callable[[], None] = _end_process,
         read_only: str = "",
+        locked: str = "",
         strict: bool = False,
     ) -> None:
         self._hang_up = hang_up
         self._read_only = read_only
+        self._locked = read_only or locked
         self._strict = strict
         self._pinged = False
         self._read_fd = read_fd
@@ -178,10 +182,10 @@ class Agent:
             self._outbox.send({"op": "log", "level": "warning", "text": f"request refused: {error}"})
 
     def _parameters_step(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Do a step with the compensation parameters and return the answer; a client that only watches may look."""
+        """Do a step with the compensation parameters and return the answer; whoever may not change them may look."""
         try:
-            if self._read_only and message["step"] != "status":
-                raise ParametersError(self._read_only)
+            if self._locked and message["step"] != "status":
+                raise ParametersError(self._locked)
             return {"op": "result", "id": message["id"], "body": self._parameters.step(message["step"], message)}
         except (ParametersError, OSError) as error:
             reason = str(error) if isinstance(error, ParametersError) else f"{error.filename}: {error.strerror}"

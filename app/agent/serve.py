@@ -44,6 +44,7 @@ MAX_STRANGERS, MAX_CLIENTS = 8, 16  # at once: not yet proven, and attached
 MAX_FAILURES, LOCK_S = 5, 30.0
 MAX_ADDRESSES = 1024
 WATCHING = "another program controls this board: this one may only watch"
+LOCKED = "what stays on this board is read-only: its agent serves without --allow-control"
 
 
 def folder() -> Path:
@@ -98,11 +99,19 @@ class Server:
         What clients must prove; "" where only its owner can open the socket.
     context, certificate
         For TLS, and the fingerprint of the certificate that it shows; None and "" without.
+    locked
+        Why clients may not change what stays on the board; "" where the one in control may.
     """
 
     def __init__(
-        self, listener: socket.socket, token: str, context: Optional[ssl.SSLContext] = None, certificate: str = ""
+        self,
+        listener: socket.socket,
+        token: str,
+        context: Optional[ssl.SSLContext] = None,
+        certificate: str = "",
+        locked: str = LOCKED,
     ) -> None:
+        self._locked = locked
         self._listener = listener
         self._token = token
         self._context = context
@@ -178,7 +187,8 @@ class Server:
                         plain.shutdown(socket.SHUT_RDWR)
 
                 fd = plain.fileno()
-                Agent(fd, fd, hang_up=hang_up, read_only="" if controls else WATCHING, strict=True).serve()
+                read_only = "" if controls else WATCHING
+                Agent(fd, fd, hang_up=hang_up, read_only=read_only, locked=self._locked, strict=True).serve()
                 hang_up()
         finally:
             if controls:
@@ -225,13 +235,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"serve at this address (port {PORT}), in place of a Unix socket; beyond the loopback it takes a pairing",
     )
     parser.add_argument(
+        "--allow-control", action="store_true", help="let the client in control change what stays: the live parameters"
+    )
+    parser.add_argument(
         "--metrics-port",
         metavar="PORT",
         help="serve OpenMetrics text too, at http://127.0.0.1:PORT/metrics; HOST:PORT opens it to others, as it is",
     )
 
 
-def run(bind: Optional[str], metrics_port: Optional[str] = None) -> int:
+def run(bind: Optional[str], metrics_port: Optional[str] = None, *, allow_control: bool = False) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit status.
 
     Raises
@@ -239,7 +252,7 @@ def run(bind: Optional[str], metrics_port: Optional[str] = None) -> int:
     SecurityError, OSError, ValueError
         If it must not or cannot serve there; one sentence.
     """
-    listener, server, where = open_server(bind)
+    listener, server, where = open_server(bind, "" if allow_control else LOCKED)
     print(f"trilemma agent: serving at {where}", file=sys.stderr, flush=True)
     if metrics_port is not None:
         from app.agent.metrics_server import serve_metrics
@@ -259,7 +272,7 @@ def _cleared(listener: socket.socket) -> int:
     return 0
 
 
-def open_server(bind: Optional[str]) -> Tuple[socket.socket, Server, str]:
+def open_server(bind: Optional[str], locked: str = LOCKED) -> Tuple[socket.socket, Server, str]:
     """Return the listening socket, its server, and the target that reaches it.
 
     Raises
@@ -269,15 +282,15 @@ def open_server(bind: Optional[str]) -> Tuple[socket.socket, Server, str]:
     """
     if bind is None and hasattr(socket, "AF_UNIX"):
         listener, where = _listen_unix(socket_path())
-        return listener, Server(listener, ""), where
+        return listener, Server(listener, "", locked=locked), where
     host, port = split_address(bind or "127.0.0.1")
     if is_loopback(host):
         token = loopback_token()
         listener = _listen(host, port)
-        return listener, Server(listener, token), f"tcp://{_shown(listener)}"
+        return listener, Server(listener, token, locked=locked), f"tcp://{_shown(listener)}"
     context, certificate, token = paired_secrets()
     listener = _listen(host, port)
-    return listener, Server(listener, token, context, certificate), f"tls://{_shown(listener)}"
+    return listener, Server(listener, token, context, certificate, locked), f"tls://{_shown(listener)}"
 
 
 def loopback_token() -> str:

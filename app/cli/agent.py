@@ -47,12 +47,14 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--bind says where to serve: expected trilemma agent serve --bind HOST:PORT")
         if args.metrics_port is not None:
             raise UserError("--metrics-port goes with serve: expected trilemma agent serve --metrics-port PORT")
+        if args.allow_control:
+            raise UserError("--allow-control goes with serve: expected trilemma agent serve --allow-control")
         _check_streams()
     if mode == "stdio" and args.root is not None:
         from app.agent.main import main
 
         return main(args.root)
-    return entry.run(mode, args.bind, args.metrics_port)
+    return entry.run(mode, args.bind, args.metrics_port, allow_control=args.allow_control)
 
 
 def _print_metrics(root: Path, *, as_json: bool) -> int:

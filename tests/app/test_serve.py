@@ -132,11 +132,14 @@ def tls(config, ssh_server):
 
 
 def next_message(connection, decoder):
-    while data := connection.recv(65536):
-        for frame in decoder.feed(data):
-            if frame.kind == CONTROL:
-                return decode_control(frame.body)
-    return None
+    """Return the next control message; what came with it in one piece waits for the next call."""
+    waiting = decoder.__dict__.setdefault("waiting", [])
+    while not waiting:
+        data = connection.recv(65536)
+        if not data:
+            return None
+        waiting += [decode_control(frame.body) for frame in decoder.feed(data) if frame.kind == CONTROL]
+    return waiting.pop(0)
 
 
 def greet(connection, token="", certificate="", control=True, change=lambda text: text):
@@ -421,6 +424,20 @@ def test_one_client_controls_and_the_others_watch(unix):
         assert first.hello["can"]["measure"] is True
     with AttachedBoard(open_target(unix.target)) as third:
         assert third.hello["can"]["measure"] is True
+
+
+@pytest.mark.parametrize(("words", "locked"), [((), True), (("--allow-control",), False)])
+def test_what_stays_on_the_board_is_changed_only_with_leave(tmp_path, words, locked):
+    with serving(tmp_path, *words) as served, served.connect() as connection:
+        assert greet(connection)["op"] == "welcome"
+        decoder, answers = Decoder(), []
+        for number, step in enumerate(("status", "verify")):
+            connection.sendall(encode_control({"op": "parameters", "id": number, "step": step}, number))
+        while len(answers) < 2:
+            message = next_message(connection, decoder)
+            answers += [message] if message["op"] in ("result", "failed") else []
+        assert answers[0]["op"] == "result"
+        assert (answers[1].get("reason") == serve.LOCKED) is locked
 
 
 # ---- what a stranger, or a client gone mad, can cost
