@@ -145,7 +145,7 @@ class Sampler:
 
     def publish_catalogue(self) -> None:
         """Send the channels: the columns first, then the absent ones."""
-        self._outbox.send(self._catalogue())
+        self._outbox.send_layout(self._catalogue())
 
     def _catalogue(self) -> Dict[str, Any]:
         channels = [channel.message() for channel in self.channels]
@@ -255,7 +255,7 @@ class Sampler:
             self._arrange()
             self._lay_out()
             self._counting = True
-            self._outbox.send_layout(self._catalogue())
+            self.publish_catalogue()
         notes = tuple(channel.note for channel in self._columns.channels)
         if notes != self._notes:
             self._notes = notes
@@ -264,4 +264,4 @@ class Sampler:
         said = self._limit.see(now_s, time.process_time())
         if said:
             self._outbox.send({"op": "log", "level": "warning", "text": said})
-            self._outbox.send(self._catalogue())
+            self.publish_catalogue()

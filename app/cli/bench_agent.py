@@ -24,15 +24,15 @@ LIMITS = {"core_frac_10_hz": 0.01, "core_frac_1_khz_16": 0.03, "growth_byte": 5 
 _MIB = 2**20
 
 
-def measure_agent(seconds: float = SECONDS) -> dict[str, Any]:
+def measure_agent(seconds: float = SECONDS, warm_s: float = WARM_S) -> dict[str, Any]:
     """Watch a real agent from outside: this machine at 10 Hz, and 16 sensors that are read at 1 kHz each.
 
     The sixteen are files of a made-up board that its kernel could renew at any time, so that none of them is spared.
 
     Parameters
     ----------
-    seconds
-        How long each case is watched, after a warm-up.
+    seconds, warm_s
+        How long each case is watched, and how long it runs before.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def measure_agent(seconds: float = SECONDS) -> dict[str, Any]:
         root = Path(folder)
         _make_board(root)
         return {
-            "this_machine_10_hz": _watch(Path("/"), 10.0, seconds),
-            "made_up_1_khz_16": _watch(root, FAST_HZ, seconds),
+            "this_machine_10_hz": _watch(Path("/"), 10.0, seconds, warm_s),
+            "made_up_1_khz_16": _watch(root, FAST_HZ, seconds, warm_s),
             "limits": LIMITS,
         }
 
@@ -82,7 +82,7 @@ def _agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.stdin.close()
 
 
-def _watch(root: Path, rate_hz: float, seconds: float) -> dict[str, Any]:
+def _watch(root: Path, rate_hz: float, seconds: float, warm_s: float) -> dict[str, Any]:
     with _agent(root) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -90,7 +90,7 @@ def _watch(root: Path, rate_hz: float, seconds: float) -> dict[str, Any]:
         reader = threading.Thread(target=count.read, args=(process.stdout.fileno(),), daemon=True)
         reader.start()
         process.stdin.write(encode_control({"op": "subscribe", "rate_hz": rate_hz}, 0))
-        time.sleep(WARM_S)
+        time.sleep(warm_s)
         began_s, cpu_s, rss, n = time.monotonic(), _cpu_s(process.pid), _rss_byte(process.pid), count.n_records
         time.sleep(seconds)
         took_s = time.monotonic() - began_s

@@ -25,7 +25,7 @@ from app.agent.sensors.reading import Parsed
 from app.agent.sensors.tools import ToolSensor
 from app.protocol import CONTROL, MAX_BODY_BYTE, SAMPLES, Decoder, decode_control, encode_control, record_struct
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 MS = 1_000_000
 
 
@@ -93,7 +93,7 @@ def test_periods_are_found_for_the_channels_of_each_sensor():
 
 
 def run_for(sampler, seconds):
-    thread = threading.Thread(target=sampler.run)
+    thread = threading.Thread(target=sampler.run, daemon=True)
     thread.start()
     time.sleep(seconds)
     sampler.stop()
@@ -129,7 +129,7 @@ def test_a_stall_leaves_a_hole_and_not_invented_records(monkeypatch):
         real_sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", stall)
-    thread = threading.Thread(target=sampler.run)
+    thread = threading.Thread(target=sampler.run, daemon=True)
     thread.start()
     assert stalled.wait(PATIENCE_S)
     real_sleep(0.3)
@@ -175,7 +175,7 @@ def test_channels_that_a_tool_shows_later_change_the_layout_behind_the_records_b
     arranged = []
     sampler = Sampler([Sensor("a", 5 * MS), tool], [], outbox, EnergyMeter(), lambda: arranged.append(1))
     sampler.publish_catalogue()
-    threads = [threading.Thread(target=outbox.run), threading.Thread(target=sampler.run)]
+    threads = [threading.Thread(target=run, daemon=True) for run in (outbox.run, sampler.run)]
     for thread in threads:
         thread.start()
     widths, seen, decoder = [], 0, Decoder()
@@ -226,7 +226,7 @@ def test_records_before_another_layout_go_first_in_frames_that_are_not_too_long(
         outbox.push(piece, 5)
     outbox.send_layout({"op": "catalogue", "channels": [], "rate_hz": 1})
     outbox.push(b"12345678", 1)
-    writer = threading.Thread(target=outbox.run)
+    writer = threading.Thread(target=outbox.run, daemon=True)
     writer.start()
     decoder, frames = Decoder(), []
     while len(frames) < 4:
@@ -282,12 +282,12 @@ def test_the_limited_rate_is_never_below_the_least_and_a_new_wish_counts_anew():
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the cost is read from Linux' /proc")
 def test_the_agent_takes_little_of_a_core_and_loses_nothing():
     """The bench in short; other tests may run at the same time, so the bounds are three times those of the bench."""
-    code = "import json, app.cli.bench_agent as b; print(json.dumps(b.measure_agent(2.0)))"
+    code = "import json, app.cli.bench_agent as b; print(json.dumps(b.measure_agent(1.5, 1.0)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=LAUNCHER.parent, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     slow, fast = found["this_machine_10_hz"], found["made_up_1_khz_16"]
     assert slow["core_frac"] <= 0.03
     assert fast["core_frac"] <= 0.09
     assert slow["n_lost"] == fast["n_lost"] == 0
-    assert fast["n_records"] > 20 * slow["n_records"]
+    assert fast["n_records"] > 10 * slow["n_records"]
     assert max(slow["growth_byte"], fast["growth_byte"]) <= 5 * 2**20
