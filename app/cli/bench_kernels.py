@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.output import print_table
+from app.cli.output import UserError, print_table
 from app.cli.own_process import in_own_process
 from app.cli.progress import ProgressLine
+from app.cli.taught import this_machine
+from app.model.bench import bench_file, save_bench
+from app.model.files import FileError
 
 
 def measure_kernels(names: list[str], quick: bool) -> list[dict[str, Any]]:
@@ -32,6 +35,10 @@ def measure_kernels(names: list[str], quick: bool) -> list[dict[str, Any]]:
             return bench.run(names, quick, progress=line.show)
 
     found: list[dict[str, Any]] = in_own_process(["bench", "kernels", *names, *(["--quick"] if quick else [])], measure)
+    try:
+        save_bench(bench_file(), this_machine(), found)
+    except FileError as error:
+        raise UserError(str(error)) from error
     return found
 
 

@@ -10,13 +10,16 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
+from app.cli.bench_kernels import measure_kernels
 from app.cli.model_file import check_measurable
 from app.cli.output import UserError, print_json, print_table
 from app.cli.progress import ProgressLine
 from app.cli.target import add_target_options, target_from
 from app.client.blocking import AttachedBoard, LinkError
+from app.client.target import THIS
 from app.model.axes import canonical
 from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
+from app.model.bench import benched
 from app.model.calibration import candidates, kin, measured_points, plan
 from app.model.files import FileError
 from app.model.machine import cannot, machine_key
@@ -59,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--grid", action="store_true", help=GRID_HELP)
     what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
+    parser.add_argument("--bench", action="store_true", help="bench the kernels first and start from what they reach")
     add_target_options(parser)
     parser.add_argument("--runtime", help="another runtime that is configured on the board (trilemma runtimes)")
     for name in ("model", "weights", "kv"):
@@ -71,11 +75,15 @@ def run(args: argparse.Namespace) -> int:
     if args.fresh and args.fit_only:
         raise UserError("--fresh fits what is measured now: expected it without --fit-only")
     at = _point(args)
+    if args.bench:
+        if args.attach != THIS:
+            raise UserError("--bench is of the kernels on this machine: expected it without --attach")
+        measure_kernels(["linear", "attention"], quick=True)
     try:
         with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
             machine = machine_key(board.hello)
             new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
-        catalogue = measured_here(load_catalogue(), machine)
+        catalogue = benched(measured_here(load_catalogue(), machine), machine)
         saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
         saved = list({(m.time_utc, m.point): m for m in saved}.values())
         calibration = _fit(saved, catalogue, at)

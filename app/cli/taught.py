@@ -7,6 +7,7 @@ from pathlib import Path
 from app.agent import board
 from app.cli.output import UserError
 from app.model.bandwidth import measured_here
+from app.model.bench import benched
 from app.model.calibration import measured_points
 from app.model.files import FileError
 from app.model.machine import machine_key
@@ -31,7 +32,8 @@ def catalogue_here() -> Catalogue:
         The file that keeps it cannot be read.
     """
     try:
-        return measured_here(load_catalogue(), this_machine())
+        machine = this_machine()
+        return benched(measured_here(load_catalogue(), machine), machine)
     except FileError as error:
         raise UserError(str(error)) from error
 

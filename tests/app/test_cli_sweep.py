@@ -71,7 +71,7 @@ def test_boards_can_be_an_axis_and_absent_outputs_stay_absent(capsys):
         (["--over", "alpha=0.9:0:0.1"], "expected FROM:TO:STEP"),
         (["--over", "alpha=x"], "alpha"),
         (["--over", "alpha=0", "--over", "alpha=1"], "got alpha twice"),
-        (["--over", "weights=int3"], "int3"),
+        (["--over", "weights=int7"], "int7"),
         (["--over", "alpha=0,0.5", "--pareto", "speed"], "speed"),
         (["--over", "alpha=0:0.9:1e-9"], "at most"),
         (["--over", "context=99999999"], "context_tokens"),

@@ -1,0 +1,76 @@
+"""The bench of a machine's kernels, kept so that its calibration starts from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.model import schema
+from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from core.bench_priors import taught
+from core.spec import Catalogue
+
+RUNTIME = "builtin"
+
+
+class _Row(msgspec.Struct):
+    name: str
+    dtype: str
+    shape: list[int]
+    read_share: float
+    trap: bool = False
+
+
+def bench_file() -> Path:
+    """Return where the benches of all machines are."""
+    return data_dir() / "bench.json"
+
+
+def save_bench(path: Path, machine: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Keep the rows of a machine that have a number, beside those of kernels benched before; nonsense is put aside.
+
+    Raises
+    ------
+    FileError
+        It cannot be written; the file is as it was.
+    """
+    fields = ("name", "dtype", "shape", "read_share", "trap")
+    new = [
+        {field: row[field] for field in fields if field in row}
+        for row in rows
+        if isinstance(row.get("read_share"), int | float)
+    ]
+    try:
+        all_machines = _read(path)
+    except FileError:
+        put_aside(path)
+        all_machines = {}
+    names = {row["name"] for row in new}
+    kept = [row for row in all_machines.get(machine, []) if row.get("name") not in names]
+    write_whole(path, msgspec.json.encode({**all_machines, machine: kept + new}) + b"\n")
+
+
+def benched(catalogue: Catalogue, machine: str) -> Catalogue:
+    """Return the catalogue whose decoder has the priors that this machine's bench found, if there was one.
+
+    Raises
+    ------
+    FileError
+        There is a file and it cannot be understood; one sentence.
+    """
+    path = bench_file()
+    found = _read(path).get(machine, [])
+    rows = schema.convert(found, list[_Row], f"{path.name}: {machine}")
+    runtime = taught(catalogue.runtimes[RUNTIME], [msgspec.structs.asdict(row) for row in rows])
+    return replace(catalogue, runtimes={**catalogue.runtimes, RUNTIME: runtime})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}
+    except FileError as error:
+        raise FileError(f"{error}; `trilemma bench kernels` measures it again") from error

@@ -1,0 +1,43 @@
+"""The file that keeps the bench of a machine's kernels."""
+
+import json
+
+import pytest
+
+from app.model.bench import bench_file, benched, save_bench
+from app.model.files import FileError
+from core.load import load_catalogue
+
+ROW = {"name": "linear int8", "variant": "native", "dtype": "int8", "shape": [4096, 4096], "read_share": 0.9}
+ABSENT = {**ROW, "name": "linear int4", "dtype": "int4", "read_share": {"absent": "not quiet enough"}}
+
+
+@pytest.fixture(autouse=True)
+def _data_dir(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+
+
+def test_what_was_benched_is_what_the_decoder_starts_from():
+    catalogue = load_catalogue()
+    assert benched(catalogue, "m").runtimes["builtin"] is catalogue.runtimes["builtin"]
+    save_bench(bench_file(), "m", [ROW, ABSENT])
+    runtime = benched(catalogue, "m").runtimes["builtin"]
+    assert runtime.eta.median == pytest.approx(0.9)
+    assert benched(catalogue, "another").runtimes["builtin"] is catalogue.runtimes["builtin"]
+
+
+def test_a_kernel_benched_again_replaces_its_rows_only():
+    save_bench(bench_file(), "m", [ROW, {**ROW, "name": "linear fp32", "dtype": "fp32"}])
+    save_bench(bench_file(), "m", [{**ROW, "read_share": 0.5}])
+    kept = json.loads(bench_file().read_text(encoding="utf-8"))["m"]
+    assert {(row["name"], row["read_share"]) for row in kept} == {("linear fp32", 0.9), ("linear int8", 0.5)}
+
+
+def test_nonsense_is_named_and_put_aside_by_the_next_bench():
+    bench_file().write_text("nonsense", encoding="utf-8")
+    with pytest.raises(FileError, match="`trilemma bench kernels` measures it again"):
+        benched(load_catalogue(), "m")
+    save_bench(bench_file(), "m", [ROW])
+    bench_file().write_text(json.dumps({"m": [{"name": 1}]}), encoding="utf-8")
+    with pytest.raises(FileError, match=r"bench.json: m: "):
+        benched(load_catalogue(), "m")
