@@ -60,7 +60,7 @@ def _size(channels: Sequence[Dict[str, Any]]) -> int:
 class Sampler:
     """Fills `outbox` with records and `meter` with the total power; runs in a thread of its own.
 
-    The thread lowers its own priority, so that reading sensors never disturbs what is measured, and lowers its rate
+    The thread lowers its own priority, so that reading sensors never disturbs what is measured, and reads less often
     where the agent would take too much of the board.
 
     Parameters
@@ -88,7 +88,10 @@ class Sampler:
     ) -> None:
         self.power = ("", "")
         self.on_power: Callable[[str, str], None] = lambda absent, covers: None
-        self._limit = SelfLimit(DEFAULT_RATE_HZ)
+        self.rate_hz = DEFAULT_RATE_HZ
+        self._limit = SelfLimit()
+        self._n_turns = 0
+        self._turned_ns = 0
         self._sensors = sensors
         self._tools = [sensor for sensor in sensors if isinstance(sensor, ToolSensor)]
         self._absent = absent
@@ -102,11 +105,6 @@ class Sampler:
         self._parts: List[bytes] = []  # records not sent yet
         self._notes: Tuple[str, ...] = ()
         self._lay_out()
-
-    @property
-    def rate_hz(self) -> float:
-        """The rate at which it samples now."""
-        return self._limit.rate_hz
 
     @property
     def channels(self) -> Sequence[Channel]:
@@ -135,7 +133,8 @@ class Sampler:
         low, high = RATE_RANGE_HZ
         if not low <= rate_hz <= high:
             raise ValueError(f"rate_hz: got {rate_hz:g}, expected {low:g} to {high:g}")
-        self._limit.want(rate_hz)
+        self.rate_hz = rate_hz
+        self._limit.start_anew()
         self._outbox.set_max_records(max(10, int(BUFFER_S * rate_hz)))
         self._changed.set()
 
@@ -184,7 +183,7 @@ class Sampler:
                 self._counting = bool(publish_s)
 
     def _period_ns(self) -> int:
-        return int(1e9 / self._limit.rate_hz)
+        return int(1e9 / self.rate_hz)
 
     def _wake_ns(self) -> int:
         """Return the tick to wake at: the first one at which a sensor can have a new value, or a batch is due.
@@ -192,9 +191,10 @@ class Sampler:
         A wake-up costs more than all that is done in it. The ticks before hold the values that are known.
         """
         period_ns = self._period_ns()
-        latest_ns = min(self._columns.due_ns, self._tick_ns + BATCH_NS)
+        pause_ns = int(1e9 * self._limit.pause_s)
+        latest_ns = max(min(self._columns.due_ns, self._tick_ns + BATCH_NS), self._turned_ns + pause_ns)
         n_held = max(0, (latest_ns - self._tick_ns + period_ns - 1) // period_ns)
-        return self._tick_ns + min(n_held, BATCH_NS // period_ns) * period_ns
+        return self._tick_ns + min(n_held, max(BATCH_NS, pause_ns) // period_ns) * period_ns
 
     def _sleep(self, duration_s: float) -> bool:
         """Sleep; True when the rate was changed meanwhile."""
@@ -211,7 +211,8 @@ class Sampler:
         columns, period_ns, parts, packed = self._columns, self._period_ns(), self._parts, self._packed
         for tick_ns in range(self._tick_ns, wake_ns, period_ns):
             parts.append(_TIME.pack(tick_ns) + packed)
-        start_ns = time.monotonic_ns()
+        start_ns = self._turned_ns = time.monotonic_ns()
+        self._n_turns += 1
         columns.read(start_ns)
         t_ns = (start_ns + time.monotonic_ns()) // 2
         if self._counting:
@@ -261,7 +262,6 @@ class Sampler:
             self._notes = notes
             if any(notes):
                 self.publish_catalogue()
-        said = self._limit.see(now_s, time.process_time())
+        said = self._limit.see(now_s, time.process_time(), self._n_turns)
         if said:
             self._outbox.send({"op": "log", "level": "warning", "text": said})
-            self.publish_catalogue()

@@ -241,42 +241,57 @@ def test_records_before_another_layout_go_first_in_frames_that_are_not_too_long(
 # ---- the agent's own share
 
 
-def watched(limit, core_frac, n=1, start=(0.0, 0.0)):
-    said, (now_s, cpu_s) = [], start
+def watched(limit, core_frac, n=1, start=(0.0, 0.0, 0), apart_s=0.005):
+    said, (now_s, cpu_s, turns) = [], start
     for _ in range(n):
-        now_s, cpu_s = now_s + WINDOW_S, cpu_s + core_frac * WINDOW_S
-        said.append(limit.see(now_s, cpu_s))
-    return said, (now_s, cpu_s)
+        now_s, cpu_s, turns = now_s + WINDOW_S, cpu_s + core_frac * WINDOW_S, turns + round(WINDOW_S / apart_s)
+        said.append(limit.see(now_s, cpu_s, turns))
+    return said, (now_s, cpu_s, turns)
 
 
-def test_two_windows_over_the_limit_lower_the_rate_in_proportion():
-    limit = SelfLimit(1000.0)
-    limit.see(0.0, 0.0)
+def test_two_windows_over_the_limit_spread_the_turns_in_proportion():
+    limit = SelfLimit()
+    limit.see(0.0, 0.0, 0)
     said, at = watched(limit, 2 * MAX_CORE_FRAC)
-    assert said == [""]
+    assert (said, limit.pause_s) == ([""], 0.0)
     said, at = watched(limit, 2 * MAX_CORE_FRAC, 1, at)
-    assert "sampling at" in said[0]
-    assert 400 < limit.rate_hz < 500
-    watched(limit, 0.5 * MAX_CORE_FRAC, 10, at)
-    assert limit.rate_hz == 1000.0  # and up again
+    assert said == ["reading the sensors every 11 ms, not every 5 ms: more would take over 3% of a core of this board"]
+    assert limit.pause_s == pytest.approx(0.011)
+    _, at = watched(limit, 0.9 * MAX_CORE_FRAC, 3, at, 0.011)
+    assert limit.pause_s == pytest.approx(0.011)  # it is enough, and not too much
+    watched(limit, 0.1 * MAX_CORE_FRAC, 20, at)
+    assert limit.pause_s == 0.0  # and together again
 
 
 def test_one_stroke_of_bad_luck_changes_nothing():
-    limit = SelfLimit(100.0)
-    limit.see(0.0, 0.0)
+    limit = SelfLimit()
+    limit.see(0.0, 0.0, 0)
     _, at = watched(limit, 5 * MAX_CORE_FRAC)
     _, at = watched(limit, 0.1 * MAX_CORE_FRAC, 1, at)
     watched(limit, 5 * MAX_CORE_FRAC, 1, at)
-    assert limit.rate_hz == 100.0
+    assert limit.pause_s == 0.0
 
 
-def test_the_limited_rate_is_never_below_the_least_and_a_new_wish_counts_anew():
-    limit = SelfLimit(0.1)
-    limit.see(0.0, 0.0)
-    watched(limit, 0.9, 4)
-    assert limit.rate_hz == 0.1
-    limit.want(50.0)
-    assert limit.rate_hz == 50.0
+def test_the_pause_has_an_end_and_a_new_rate_counts_anew():
+    limit = SelfLimit()
+    limit.see(0.0, 0.0, 0)
+    watched(limit, 0.9, 8, apart_s=0.5)
+    assert limit.pause_s == 1.0
+    limit.start_anew()
+    assert limit.pause_s == 0.0
+
+
+def test_a_limited_sampler_keeps_its_rate_and_reads_less():
+    sent, sensor = Sent(), Sensor("a", 5 * MS)
+    sampler = Sampler([sensor], [], sent, EnergyMeter())
+    sampler.subscribe(1000.0)
+    sampler._limit.pause_s = 0.05
+    run_for(sampler, 1.5)
+    times = [t_ns for t_ns, _ in sent.records(1)]
+    late = [t_ns for t_ns in times if t_ns > times[0] + 500 * MS]
+    assert len(late) > 300
+    assert sensor.n < 120  # 50 in the quick beginning, 20 a second after it
+    assert late == sorted(late)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the cost is read from Linux' /proc")
