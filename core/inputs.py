@@ -5,10 +5,9 @@ Each has a documented example in the resources. Checked strictly: ``file: key: g
 
 from __future__ import annotations
 
-import csv
-import io
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,12 +66,15 @@ def read_workload(path: Path) -> Workload:
 
 
 def _recorded(path: Path) -> Workload:
-    text = _read(path)
-    names = next(csv.reader(io.StringIO(text)), [])
-    value = "power_w" if "power_w" in names else "load_frac"
+    text = read_text(path)
+    names = (text.splitlines() or [""])[0].split(",")
+    value = "power_w" if "power_w" in [name.strip() for name in names] else "load_frac"
     time, values = read_columns(path.name, text, ("time_s", value))
-    if time.size < 2 or (np.diff(time) <= 0).any():
-        raise ValueError(f"{path.name}: time_s: got {time.size} times, expected at least two that rise from row to row")
+    if time.size < 2:
+        raise ValueError(f"{path.name}: time_s: got {time.size} times, expected at least two")
+    if (np.diff(time) <= 0).any():
+        at = int(np.argmax(np.diff(time) <= 0))
+        raise ValueError(f"{path.name}: time_s: got {time[at + 1]:g} after {time[at]:g}, expected times that rise")
     high = 1.0 if value == "load_frac" else 1e6
     if (values < 0).any() or (values > high).any():
         bad = float(values[(values < 0) | (values > high)][0])
@@ -105,6 +107,9 @@ def read_plan(path: Path) -> Plan:
     n_workers, deadline = table.integer("n_workers", 1, 1024, 1), table.optional("deadline_s", 0.0, 1e9)
     defaults, rows = table.table("default", {}), table.rows("operation")
     table.finish()
+    arguments = {name for function in FORMULAS.values() for name in _arguments(function)}
+    for key in defaults.left.keys() - arguments:
+        defaults.fail(key, defaults.left[key], f"one of {', '.join(sorted(arguments))}")
     operations = tuple(_operation(row, defaults.left) for row in rows)
     return Plan(name, operations, n_workers, math.inf if deadline is None else deadline)
 
@@ -112,10 +117,13 @@ def read_plan(path: Path) -> Plan:
 def _chain(name: str, table: Table) -> Plan:
     n_items, unit, rows = table.integer("n_items", 1, 1_000_000, 1), table.text("unit", "s"), table.rows("stage")
     table.finish()
-    stages = [(r.text("name"), r.number("length", 0.0, 1e12), r.number("overlap", 0.0, 1e12, 0.0)) for r in rows]
+    stages = [(r.text("name"), r.number("length", 1e-12, 1e12), r.number("overlap", 0.0, 1e12, 0.0)) for r in rows]
     for row in rows:
         row.finish()
     names, lengths, overlaps = zip(*stages, strict=True)
+    for row, overlap, in_front in zip(rows, overlaps, (0.0, *lengths), strict=False):
+        if overlap > in_front:
+            row.fail("overlap", overlap, f"at most {in_front:g}, the length of the stage in front of it")
     return Plan(name, stages=names, lengths=lengths, overlaps=overlaps, n_items=n_items, unit=unit)
 
 
@@ -126,7 +134,7 @@ def _operation(row: Table, defaults: Mapping[str, object]) -> Operation:
         function = FORMULAS.get(formula)
         if function is None:
             row.fail("formula", formula, f"one of {', '.join(FORMULAS)}")
-        wanted = function.__code__.co_varnames[: function.__code__.co_argcount]
+        wanted = _arguments(function)
         row.left = {key: value for key, value in defaults.items() if key in wanted} | row.left
         try:
             length = function(**{key: row.number(key, 0.0, _ANY) for key in wanted})
@@ -138,6 +146,10 @@ def _operation(row: Table, defaults: Mapping[str, object]) -> Operation:
         length = row.number("length_s", 0.0, 1e9)
     row.finish()
     return Operation(name, length, after, memory_frac)
+
+
+def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +190,23 @@ def _down_ns(seconds: float) -> int:
 
 
 def _user_table(path: Path) -> Table:
-    return Table(path.name, parse(path.name, _read(path)))
+    return Table(path.name, parse(path.name, read_text(path)))
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Read the user's text file, with or without the mark that spreadsheets put in front.
+
+    Raises
+    ------
+    ValueError
+        One sentence: it cannot be read, or is no UTF-8 text.
+    """
+    name = path.name or str(path)
     try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise ValueError(f"{path.name}: cannot be read ({error.strerror}), expected a file") from None
+        return path.read_text("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{path.name}: got bytes that are not UTF-8, expected text") from None
+        raise ValueError(f"{name}: got bytes that are not UTF-8, expected text") from None
+    except OSError as error:
+        raise ValueError(f"{name}: cannot be read ({error.strerror}), expected a file") from None
+    except ValueError as error:  # a name that no file can have
+        raise ValueError(f"{name!r}: cannot be read ({error}), expected a file") from None

@@ -70,6 +70,8 @@ class Verdict:
 
 
 MARGINS = ("accuracy", "latency", "energy")
+MOST = 1e12
+"""Largest latency [s] and energy [J] that is judged."""
 
 
 def judge(scenario: Scenario, accuracy_frac: Array, latency_s: Array, energy_j: Array) -> Verdict:
@@ -81,11 +83,11 @@ def judge(scenario: Scenario, accuracy_frac: Array, latency_s: Array, energy_j: 
     Parameters
     ----------
     accuracy_frac : In [0, 1].
-    latency_s, energy_j : >= 0 [s, J]; all three broadcast.
+    latency_s, energy_j : In [0, `MOST`] [s, J]; all three broadcast.
     """
     check_range("accuracy_frac", accuracy_frac, 0.0, 1.0)
-    check_range("latency_s", latency_s, 0.0)
-    check_range("energy_j", energy_j, 0.0)
+    check_range("latency_s", latency_s, 0.0, MOST)
+    check_range("energy_j", energy_j, 0.0, MOST)
     margins = np.stack(
         np.broadcast_arrays(
             (np.asarray(accuracy_frac) - scenario.min_accuracy_frac) / (1 - scenario.min_accuracy_frac),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _DEFAULT_SOURCE = "default"  # the source of all numbers of a table that its `sources` do not name
+_LONGEST = 200
 
 
 class Table:
@@ -24,7 +25,7 @@ class Table:
 
     def fail(self, key: str, got: object, expected: str) -> NoReturn:
         """Raise the error of a key."""
-        raise ValueError(f"{self.where}: {key}: got {got!r}, expected {expected}")
+        raise ValueError(f"{self.where}: {key}: got {_short(got)}, expected {expected}")
 
     def take(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = None) -> Any:
         """Take a value of a type; without a default it must be there."""
@@ -36,8 +37,12 @@ class Table:
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Take a text."""
-        return str(self.take(key, str, "a text", default))
+        """Take a text without control characters: it is printed as it is."""
+        expected = "a text"
+        value = str(self.take(key, str, expected, default))
+        if not value.replace("\n", " ").isprintable():
+            self.fail(key, value, f"{expected} without control characters")
+        return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         """Take true or false."""
@@ -48,10 +53,10 @@ class Table:
         expected = f"a number from {low:g} to {high:g}"
         if key in self.left:
             self.numbers.append(key)
-        value = float(self.take(key, (int, float), expected, default))
-        if not (math.isfinite(value) and low <= value <= high):
+        value = self.take(key, (int, float), expected, default)
+        if not low <= value <= high:
             self.fail(key, value, expected)
-        return value
+        return float(value)
 
     def optional(self, key: str, low: float, high: float) -> float | None:
         """Take a number that may be absent."""
@@ -132,6 +137,8 @@ def parse(name: str, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name}: got text that is not TOML ({error}), expected TOML") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"{name}: got a number too long or tables too deep to read, expected TOML") from None
 
 
 def resource_tables(folder: str) -> Iterator[tuple[str, Table]]:
@@ -144,18 +151,22 @@ def resource_tables(folder: str) -> Iterator[tuple[str, Table]]:
 
 
 def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
-    """Columns of a CSV text with a header, by name; other columns are ignored.
+    """Columns of a CSV text with a header, by name; other columns and spaces around names are ignored.
 
     Raises
     ------
     ValueError
-        A column is missing, a row is short, or a value is not a finite number; says which line.
+        A column is missing or there twice, a row is short, or a value is not a finite number; says which line.
     """
-    rows = list(csv.reader(io.StringIO(text)))
-    header = rows[0] if rows else []
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise ValueError(f"{where}: got text that is not CSV ({error}), expected CSV") from None
+    header = [name.strip() for name in rows[0]] if rows else []
     for name in names:
-        if name not in header:
-            raise ValueError(f"{where}: line 1: got columns {', '.join(header) or 'none'}, expected one named {name}")
+        if header.count(name) != 1:
+            got = _short(", ".join(header)).strip("'\"") or "none"
+            raise ValueError(f"{where}: line 1: got columns {got}, expected one named {name}")
     found: list[list[float]] = [[] for _ in names]
     for number, row in enumerate(rows[1:], 2):
         if not row:
@@ -167,7 +178,15 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
             except (IndexError, ValueError):
                 value = math.nan
             if not math.isfinite(value):
-                got = row[at] if at < len(row) else "nothing"
-                raise ValueError(f"{where}: line {number}: {name}: got {got!r}, expected a number")
+                got = _short(row[at]) if at < len(row) else "nothing"
+                raise ValueError(f"{where}: line {number}: {name}: got {got}, expected a number")
             column.append(value)
     return [np.asarray(column) for column in found]
+
+
+def _short(got: object) -> str:
+    """Return what was got as a sentence can hold it: on one line, and not endless."""
+    if isinstance(got, int) and abs(got) >= 1 << 128:
+        return "a number far too large"
+    text = repr(got)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

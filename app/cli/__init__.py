@@ -87,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
     try:
+        _refuse_no_value(words)
         args = _parser(name).parse_args(words)
         status = int(_module(args.command).run(args))
         if sys.stdout is not None:
@@ -107,6 +108,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"trilemma {name}: stopped", file=sys.stderr)
         return 130
+
+
+def _refuse_no_value(words: Sequence[str]) -> None:
+    for word in words:
+        if word.startswith("--") and word.endswith("=--"):  # argparse makes an empty list of it
+            raise UserError(f"{word[2:-3]}: got '--', expected a value")
 
 
 def _discard_output() -> None:

@@ -26,8 +26,11 @@ from core.clock import (
     track,
 )
 from core.consensus import byzantine_faults, kth_exponential_s, quorum
+from core.inputs import read_text
 from core.toml_table import read_columns
 
+FIRST_YEAR, LAST_YEAR = 1970, 2261  # of 64 bits of nanoseconds
+MOST_CLOCKS = 1000
 EXCHANGE_SD_S = 1e-3  # [prior] of one reading over a network, where a file gives no delay
 _EXAMPLES = """examples:
   trilemma clock offset 100ms 160ms 165ms 125ms   one exchange: sent, arrived there, left there, came back
@@ -74,7 +77,7 @@ def _offset(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _drift(args: argparse.Namespace) -> dict[str, Any]:
-    text = _read(args.values)
+    text = read_text(Path(args.values[0]))
     names = text.splitlines()[0].split(",") if text else []
     with_delay = "delay_s" in [name.strip() for name in names]
     columns = read_columns(Path(args.values[0]).name, text, ("t_s", "offset_s", *(["delay_s"] if with_delay else [])))
@@ -101,10 +104,14 @@ def _drift(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _network(args: argparse.Namespace) -> dict[str, Any]:
-    a, b, y = read_columns(Path(args.values[0]).name, _read(args.values), ("clock", "other_clock", "offset_s"))
-    if np.any(a != np.round(a)) or np.any(b != np.round(b)) or min(a.min(), b.min()) < 0:
-        raise ValueError("network: clock, other_clock: expected the numbers of clocks, from 0")
-    n = int(max(a.max(), b.max())) + 1
+    path = Path(args.values[0])
+    a, b, y = read_columns(path.name, read_text(path), ("clock", "other_clock", "offset_s"))
+    if not a.size:
+        raise ValueError(f"{path.name}: got no rows, expected at least one")
+    named = np.concatenate([a, b])
+    if (named != np.round(named)).any() or named.min() < 0 or named.max() > MOST_CLOCKS:
+        raise ValueError(f"network: clock, other_clock: expected the numbers of clocks, from 0 to {MOST_CLOCKS}")
+    n = int(named.max()) + 1
     found = network_offsets_s(n, np.stack([a, b], axis=1).astype(int), y)
     return {f"clock_{i}_s": round(float(offset), 15) for i, offset in enumerate(found)}
 
@@ -116,6 +123,8 @@ def _stamp(args: argparse.Namespace) -> dict[str, Any]:
     except ValueError:
         raise ValueError(f"stamp: got {text!r}, expected a moment such as 2026-01-01T00:00:00Z") from None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    if not FIRST_YEAR <= when.year <= LAST_YEAR:
+        raise ValueError(f"stamp: got the year {when.year}, expected {FIRST_YEAR} to {LAST_YEAR}")
     time_ns = round(when.timestamp() * 1e9)
     stamp = dscp_of_time(time_ns)
     first, last = times_of_dscp(stamp, time_ns)
@@ -154,15 +163,6 @@ _CALCULATORS = {
     "stamp": _stamp,
     "consensus": _consensus,
 }
-
-
-def _read(values: list[str]) -> str:
-    path = Path(values[0])
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ValueError(f"{path.name}: cannot be read ({reason}), expected a CSV file") from None
 
 
 def _text(name: str, value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         price = None if args.price is None else parse_quantity(args.price, "1", name="price", low=0.0, high=1e9)
         spread = parse_quantity(args.spread, "frac", name="spread", low=0.0, high=1.0)
-        table, modes, notes = _table(args.table) if args.table else _of_board(args)
+        table, modes, notes = _table(args.table) if args.table is not None else _of_board(args)
         found = knees(table.clock_hz, table.power_w, table.throughput, log_sd=spread, price_per_w=price)
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(name: str) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
     tables = load_dvfs()
-    if name not in tables and not Path(name).exists():
+    if name not in tables and not os.path.exists(name):
         raise ValueError(f"table: got {name!r}, expected one of {', '.join(tables)}, or a file")
     table = tables[name] if name in tables else read_dvfs(Path(name))
     if not table.power_w.size:

@@ -12,6 +12,8 @@ from app.cli.target import add_target_options, target_from
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.parameters import Installed, install
 from app.parameter_set import MAX_CHANNELS, SCALE_RANGE, ParameterSet
+from app.views.format import counted
+from core.inputs import read_text
 from core.published.article_b import CALIBRATION, calibration_figures
 from core.toml_table import Table, parse
 
@@ -56,13 +58,11 @@ def read_parameters(path: Path) -> ParameterSet:
         One sentence: file, key, what was expected.
     """
     try:
-        table = Table(path.name, parse(path.name, path.read_text(encoding="utf-8")))
+        table = Table(path.name, parse(path.name, read_text(path)))
         gain, mean = table.number("gain", 1e-6, 2.0 - 1e-6), table.number("target_mean", -1e30, 1e30, 0.0)
         scale, zero = table.numbers_of("scale", *SCALE_RANGE), table.numbers_of("zero", -1e30, 1e30)
         table.finish()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UserError(str(error)) from error
     if len(scale) != len(zero) or len(scale) > MAX_CHANNELS:
         raise UserError(
@@ -89,11 +89,13 @@ def _print(status: Mapping[str, Any], installed: Installed | None) -> None:
     if status["n_channels"] is None:
         print("No parameters are live on this board.")
     else:
-        print(f"Live: {status['n_channels']} channels, epoch {status['epoch']}, checksum {status['crc']:#010x}.")
+        channels = counted(status["n_channels"], "channel")
+        print(f"Live: {channels}, epoch {status['epoch']}, checksum {status['crc']:#010x}.")
     if installed is None:
         return
+    messages = counted(installed.n_message, "message")
     print(
-        f"{installed.payload_byte} bytes in {installed.n_message} messages: {installed.total_s * 1e3:.1f} ms, "
+        f"{installed.payload_byte} bytes in {messages}: {installed.total_s * 1e3:.1f} ms, "
         f"of them {installed.set_s * 1e3:.1f} sending and {installed.verify_live_s * 1e3:.1f} verifying (measured)."
     )
     rows = [("published for", "payload", "time", "rate", "time-out over time")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
-from app.views.format import parse_quantity, quantity_text
-from core.inputs import read_scenario
+from app.views.format import counted, parse_quantity, quantity_text
+from core.inputs import read_scenario, read_text
 from core.load_energy import load_scenarios
-from core.objectives import Scenario, Verdict, hypervolume, judge, nondominated, sentence
+from core.objectives import MOST, Scenario, Verdict, hypervolume, judge, nondominated, sentence
 from core.scenario import predict
 from core.spec import Absent
 from core.toml_table import read_columns
@@ -43,10 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Judge and print; exit status 1 where nothing meets the scenario."""
     try:
+        if args.front is not None and _figures(args):
+            raise ValueError("front: got a table and figures, expected one of the two")
         if args.name is None:
             return _list(args)
         scenario = _scenario(args.name)
-        document = _front(scenario, Path(args.front)) if args.front else _point(args, scenario)
+        document = _point(args, scenario) if args.front is None else _front(scenario, Path(args.front))
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
@@ -56,7 +59,13 @@ def run(args: argparse.Namespace) -> int:
     return 0 if document["feasible"] else 1
 
 
+def _figures(args: argparse.Namespace) -> list[str]:
+    return [text for text in (args.accuracy, args.latency, args.energy) if text is not None]
+
+
 def _list(args: argparse.Namespace) -> int:
+    if args.front is not None or _figures(args):
+        raise ValueError("scenario: got none to judge by, expected one in front of the options")
     scenarios = load_scenarios().values()
     if args.json:
         print_json([asdict(s) | {"power_at_limits_w": s.power_at_limits_w} for s in scenarios])
@@ -77,21 +86,21 @@ def _scenario(name: str) -> Scenario:
     known = load_scenarios()
     if name in known:
         return known[name]
-    if not Path(name).exists():
+    if not os.path.exists(name):
         raise ValueError(f"scenario: got {name!r}, expected one of {', '.join(known)}, or a file")
     return read_scenario(Path(name))
 
 
 def _point(args: argparse.Namespace, scenario: Scenario) -> dict[str, Any]:
-    given = [args.accuracy, args.latency, args.energy]
-    if all(text is None for text in given):
+    given = _figures(args)
+    if not given:
         a, t, e, basis = _predicted(args)
-    elif any(text is None for text in given):
+    elif len(given) < 3:
         raise ValueError("accuracy, latency, energy: got only some of them, expected all three or none")
     else:
         a = parse_quantity(args.accuracy, "frac", name="accuracy", low=0.0, high=1.0)
-        t = parse_quantity(args.latency, "s", name="latency", low=0.0)
-        e = parse_quantity(args.energy, "J", name="energy", low=0.0)
+        t = parse_quantity(args.latency, "s", name="latency", low=0.0, high=MOST)
+        e = parse_quantity(args.energy, "J", name="energy", low=0.0, high=MOST)
         basis = "figures as given"
     verdict = judge(scenario, a, t, e)
     return {
@@ -120,11 +129,7 @@ def _predicted(args: argparse.Namespace) -> tuple[float, float, float, str]:
 
 
 def _front(scenario: Scenario, path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"front: {path.name} cannot be read ({error}), expected a CSV file") from None
-    a, t, e = read_columns(path.name, text, ("accuracy_frac", "latency_s", "energy_j"))
+    a, t, e = read_columns(path.name, read_text(path), ("accuracy_frac", "latency_s", "energy_j"))
     if not a.size:
         raise ValueError(f"{path.name}: got no rows, expected at least one")
     verdict = judge(scenario, a, t, e)
@@ -162,7 +167,8 @@ def _print(scenario: Scenario, document: dict[str, Any]) -> None:
         print(f"Score {document['score']:.3f}; {document['basis']}.\n")
         print_table([(name, f"{100 * margin:.1f} % left") for name, margin in document["margins"].items()])
         return
-    print(f"{document['n_feasible']} of {len(document['rows'])} rows meet {scenario.name}.\n")
+    of = counted(len(document["rows"]), "row")
+    print(f"{document['n_feasible']} of {of} {'meets' if document['n_feasible'] == 1 else 'meet'} {scenario.name}.\n")
     rows = [("ROW", "SCORE", "TIGHTEST", "FRONT")]
     for row in document["rows"]:
         score = f"{row['score']:.3f}" if row["feasible"] else "fails"

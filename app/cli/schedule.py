@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
-from app.views.format import quantity_text
+from app.views.format import counted, quantity_text
 from core.inputs import Plan, read_plan
 from core.pipeline import chain_makespan, chain_starts, initiation_interval, stage_utilisation
 from core.schedule import list_schedule, slack
@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
         plan = read_plan(Path(args.file))
         if args.workers is not None and not 1 <= args.workers <= 1024:
             raise ValueError(f"workers: got {args.workers}, expected a whole number from 1 to 1024")
+        if args.workers is not None and plan.stages:
+            raise ValueError("workers: got a number for a chain, whose stages have an engine each; expected none")
         document = chain(plan) if plan.stages else graph(plan, args.workers or plan.n_workers)
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -78,8 +80,6 @@ def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
 def chain(plan: Plan) -> dict[str, Any]:
     """A chain's timelines, with true dependencies and as the overlaps of the file have it, as JSON values."""
     overlap = plan.overlaps[1:]
-    if plan.overlaps[0]:
-        raise ValueError(f"stage 1: overlap: got {plan.overlaps[0]:g}, expected 0, as nothing is in front of it")
 
     def timeline(overlaps: tuple[float, ...]) -> dict[str, Any]:
         starts = chain_starts(plan.lengths, overlaps)
@@ -103,7 +103,8 @@ def chain(plan: Plan) -> dict[str, Any]:
 
 
 def _print_graph(document: dict[str, Any]) -> None:
-    print(f"{document['name']}: {quantity_text(document['makespan_s'], 's')} on {document['n_workers']} workers\n")
+    workers = counted(document["n_workers"], "worker")
+    print(f"{document['name']}: {quantity_text(document['makespan_s'], 's')} on {workers}\n")
     rows = [("OPERATION", "WORKER", "START", "END", "SLACK")]
     for row in document["operations"]:
         times = [quantity_text(row[key], "s") for key in ("start_s", "end_s", "slack_s")]
@@ -127,5 +128,5 @@ def _print_chain(document: dict[str, Any]) -> None:
         rows.append((stage, *times, f"{100 * document['utilisation'][i]:.0f} %"))
     print_table(rows)
     n = document["n_items"]
-    print(f"\n{n} items: {strict['makespan']:g}, one every {document['initiation_interval']:g}.", end=" ")
+    print(f"\n{counted(n, 'item')}: {strict['makespan']:g}, one every {document['initiation_interval']:g}.", end=" ")
     print(f"As printed: {printed['makespan']:g}{', but ' + document['check'] if document['check'] else ''}.")

@@ -40,7 +40,7 @@ N_SERIES_POINTS = 720
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the run, the board around the point, and the point."""
     group = parser.add_argument_group("run")
-    group.add_argument("--hours", default="1", metavar="H", help="length of the run (1)")
+    group.add_argument("--hours", default="1", metavar="H", help="length of the run in hours, or such as 90min (1)")
     group.add_argument("--ambient", default="25", metavar="TEMP", help="temperature of the surroundings in deg C (25)")
     group.add_argument(
         "--profile",
@@ -122,7 +122,7 @@ def _battery(args: argparse.Namespace) -> Cell | None:
 
 
 def _load(args: argparse.Namespace, device: Device) -> tuple[NDArray[np.float64], str]:
-    duration = 3600 * _plain(args.hours, "hours", 1 / 3600, MOST_HOURS)
+    duration = parse_quantity(args.hours, "h", name="hours", low=3.6, high=3600 * MOST_HOURS, bare="h")
     if args.profile is None:
         return load_of_phases([duration], [1.0], duration, STEP_S), "always busy"
     workload = read_workload(Path(args.profile))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from core.inputs import Plan, TaskSet, read_plan, read_tasks
+from core.inputs import Plan, TaskSet, read_plan, read_tasks, read_text
 from core.pipeline import chain_makespan, chain_starts, initiation_interval
 from core.realtime import Response, responses, simulate, utilisation
 from core.schedule import Schedule, Slack, list_schedule, slack
@@ -77,18 +77,10 @@ def timing_of_file(name: str) -> Graph | Chain | Tasks:
         One sentence: ``file: key: got X, expected Y``.
     """
     path = Path(str(files("resources").joinpath("examples", f"{name}.toml"))) if name in EXAMPLES else Path(name)
-    if "task" in parse(path.name, _text(path)):
+    if "task" in parse(path.name, read_text(path)):
         return _tasks(read_tasks(path))
     plan = read_plan(path)
     return _chain(plan) if plan.stages else _graph(plan)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ValueError(f"{path.name}: cannot be read ({reason}), expected a schedule in TOML") from None
 
 
 def _graph(plan: Plan) -> Graph:
@@ -98,8 +90,6 @@ def _graph(plan: Plan) -> Graph:
 
 def _chain(plan: Plan) -> Chain:
     overlap = plan.overlaps[1:]
-    if plan.overlaps[0]:
-        raise ValueError(f"stage 1: overlap: got {plan.overlaps[0]:g}, expected 0, as nothing is in front of it")
     strict, printed = chain_starts(plan.lengths), chain_starts(plan.lengths, overlap)
     return Chain(
         plan,

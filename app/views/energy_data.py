@@ -40,6 +40,8 @@ def sentence(made: Run, results: Mapping[str, Output], device: Device) -> str:
     throttled = made.throttled_after_s
     if made.end in ("thermal shutdown", "thermal runaway"):
         words = f"It switches off by {made.end} after {duration_text(float(made.time_s[-1]))}"
+    elif not made.tokens_s.any():
+        words = f"Nothing is decoded in this run, at most {made.temp_c.max():.0f} °C"
     elif isinstance(throttled, Absent):
         words = f"It holds {top:.3g} tokens/s for the whole run, at most {made.temp_c.max():.0f} °C"
     else:

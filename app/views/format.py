@@ -174,6 +174,11 @@ def output_text(output: Output, unit: str) -> str:
     return f"{text} {output.provenance.value.replace('_', ' ')}"
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one: "1 point", "3 points"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def brief(reason: str) -> str:
     """Return the head of a reason, what stands before its details: "no power sensor on this machine"."""
     return re.split(r"[:;] ", reason, maxsplit=1)[0]

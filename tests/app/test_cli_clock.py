@@ -74,7 +74,8 @@ def test_text_names_values_without_their_unit_suffix(capsys):
         (("offset", "x", "1", "2", "3"), "t1"),
         (("drift", "none.csv"), "none.csv: cannot be read"),
         (("stamp", "now"), "expected a moment"),
-        (("stamp", "1960-01-01"), "time_ns"),
+        (("stamp", "1960-01-01"), "got the year 1960, expected 1970 to 2261"),
+        (("stamp", "9999-12-31T23:59:59.9"), "got the year 9999"),
         (("consensus", "0"), "number of nodes"),
     ],
 )
@@ -98,3 +99,13 @@ def test_a_network_that_does_not_connect_is_refused(capsys, tmp_path):
     path.write_text("clock,other_clock,offset_s\n0,1,0.1\n2,3,0.1\n")
     assert main(["clock", "network", str(path)]) == 2
     assert "connect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"), [("", "got no rows"), ("0,1e9,0.1\n", "from 0 to 1000"), ("0,-1,1\n", "from 0")]
+)
+def test_a_network_without_rows_or_of_too_many_clocks_is_refused(capsys, tmp_path, rows, says):
+    path = tmp_path / "clocks.csv"
+    path.write_text("clock,other_clock,offset_s\n" + rows)
+    assert main(["clock", "network", str(path)]) == 2
+    assert says in capsys.readouterr().err

@@ -72,6 +72,15 @@ def test_simulate_takes_a_profile_and_a_recorded_power(capsys, tmp_path):
     assert "expected 4 (idle) to 9" in refused(capsys, "simulate", "--profile", str(file), *known[:5], "4W")
 
 
+def test_simulate_takes_minutes_and_says_when_nothing_is_decoded(capsys, tmp_path):
+    made = document(capsys, "simulate", "--hours", "3 min", *PI)
+    assert made["ended_after_s"] == pytest.approx(180.0)
+    rest = tmp_path / "rest.toml"
+    rest.write_text("[[phase]]\nseconds = 1\nload_frac = 0", encoding="utf-8")
+    assert main(["simulate", "--hours", "0.05", "--profile", str(rest), *PI]) == 0
+    assert capsys.readouterr().out.startswith("Nothing is decoded in this run, at most ")
+
+
 def test_simulate_prints_one_sentence_first(capsys):
     assert main(["simulate", "--hours", "1", "--ambient", "45", *PI]) == 0
     said = capsys.readouterr().out
@@ -93,7 +102,8 @@ def test_simulate_prints_one_sentence_first(capsys):
         (["--speed", "10"], "expected it together with --power"),
         (["--power", "0", "--speed", "10"], "power: got 0"),
         (["--power", "5W", "--speed", "10", "--idle", "6W"], "idle power: got 6 W, expected less"),
-        (["--hours", "1000"], "hours: got 1000"),
+        (["--hours", "1000"], "hours: got 1000, expected 0.001 h to 72 h"),
+        (["--hours=--"], "hours: got '--', expected a value"),
         (["--converter", "0"], "converter: got 0"),
         (["--profile", "gone.toml"], "gone.toml: cannot be read"),
         (["--board", "nope"], "board"),
@@ -156,6 +166,15 @@ def test_schedule_of_the_published_chain(capsys):
     assert made["strict"] == {"starts": [0, 8, 20], "ends": [8, 20, 23], "makespan": 131}
     assert made["as_printed"] == {"starts": [0, 6, 18], "ends": [8, 18, 21], "makespan": 129}
     assert made["check"]
+
+
+def test_a_chain_takes_no_workers_and_one_worker_is_not_many(capsys, tmp_path):
+    file = tmp_path / "s.toml"
+    file.write_text('[[stage]]\nname = "a"\nlength = 1', encoding="utf-8")
+    assert "workers: got a number for a chain" in refused(capsys, "schedule", str(file), "--workers", "2")
+    file.write_text('[[operation]]\nname = "a"\nlength_s = 1', encoding="utf-8")
+    assert main(["schedule", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("s: 1.00 s on 1 worker\n")
 
 
 def test_schedule_misses_a_deadline_with_status_1(capsys, tmp_path):
@@ -233,7 +252,12 @@ def test_scenario_judges_a_point_and_a_table(capsys, tmp_path):
         (["nope"], "expected one of industrial, v2x, wearable, or a file"),
         (["v2x", "--accuracy", "0.9"], "expected all three or none"),
         (["v2x", "--accuracy", "2000%", "--latency", "1s", "--energy", "1J"], "accuracy: got"),
-        (["v2x", "--front", "gone.csv"], "gone.csv cannot be read"),
+        (["v2x", "--accuracy", "1", "--latency", "1e308", "--energy", "1J"], "latency: got 1e308"),
+        (["v2x", "--front", "gone.csv"], "gone.csv: cannot be read"),
+        (["v2x", "--front", ""], "cannot be read"),
+        (["v2x", "--front", "gone.csv", "--accuracy", "0.9"], "expected one of the two"),
+        (["--accuracy", "0.9"], "scenario: got none to judge by"),
+        (["x" * 400], "expected one of industrial"),
         (["v2x", "--board", "rk3588", "--runtime", "rkllm_npu"], "energy_j_per_token: got nothing"),
     ],
 )

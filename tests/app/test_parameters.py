@@ -308,7 +308,7 @@ def test_the_article_s_3072_channels_go_over_the_link(data_dir):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("gain = 3", "gain: got 3.0, expected a number from"),
+        ("gain = 3", "gain: got 3, expected a number from"),
         ("gain = 0.5", "scale: got nothing, expected a list of numbers"),
         ("gain = 0.5\nscale = [0.0]\nzero = [0.0]", "scale: got 0.0, expected a list of numbers"),
         ("gain = 0.5\nscale = [1.0]\nzero = [nan]", "zero: got nan"),
@@ -323,5 +323,5 @@ def test_a_wrong_file_is_refused_before_a_board_is_asked(data_dir, text, words):
     assert done.returncode == 2
     assert words in done.stderr
     assert command("--install", data_dir / "none.toml").stderr.endswith(
-        "none.toml: cannot be read: No such file or directory\n"
+        "none.toml: cannot be read (No such file or directory), expected a file\n"
     )
