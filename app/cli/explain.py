@@ -12,7 +12,7 @@ from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import point_record
-from app.views.format import parse_quantity, quantity_text
+from app.views.format import counted, parse_quantity, quantity_text
 from core.explore import Change, Margin, changes, explain, margins
 from core.parameters import extended, physical_parameters, ratio_names
 from core.scenario import knowledge, predict
@@ -125,7 +125,7 @@ def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> 
     """Say where the numbers behind the point come from: the data sheet's, and the parameters with their intervals."""
     at = catalogue.setting(point)
     known = extended(known, ratio_names(at))
-    origin = known.basis or (f"{known.n_decode} measurements on this board" if known.n_decode else "")
+    origin = known.basis or (f"{counted(known.n_decode, 'measurement')} on this board" if known.n_decode else "")
     sources = at.board.sources
     return {
         "bandwidth_byte_s": {

@@ -16,6 +16,7 @@ from app.model.measurements import Measurement, check_body, load_measurements, m
 from app.model.records import PointRecord
 from app.model.schema import convert
 from app.model.tables import Column, Table, parquet, recorded_samples
+from app.views.format import counted
 from core.load import load_catalogue
 from core.spec import Catalogue
 
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"file": str(args.file), "n_rows": table.n_rows, "columns": columns, "notes": list(table.notes)})
     else:
-        print(f"{args.file}: {table.n_rows} rows, {len(columns)} columns")
+        print(f"{args.file}: {counted(table.n_rows, 'row')}, {counted(len(columns), 'column')}")
         for note in table.notes:
             print(note, file=sys.stderr)
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from app.cli.output import UserError, print_json, print_table
 from app.model.files import FileError, data_dir
 from app.model.imported import add_rows, read_import
+from app.views.format import counted
 from core.spec import Provenance
 
 EXAMPLE = """examples:
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"table": str(table), "n_read": len(rows), "n_new": n_new, "rows": rows, "notes": notes})
         return 0
-    print(f"{table}: {n_new} rows added, {len(rows) - n_new} were there already")
+    print(f"{table}: {counted(n_new, 'row')} added, {counted(len(rows) - n_new, 'row')} there already")
     shown: list[tuple[str, ...]] = [
         ("BOARD", "UNIT", "RUNTIME", "MODEL", "QUANT", "PROMPT", "CONTEXT", "DECODE", "FIRST TOKEN", "PROVENANCE")
     ]

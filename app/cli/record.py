@@ -17,7 +17,7 @@ from app.client.events import Catalogue, Connected, Disconnected, Event, Log, Sa
 from app.client.recorder import SUFFIX, Recorder, RecordingError
 from app.client.session import Session
 from app.protocol import RATE_RANGE_HZ
-from app.views.format import parse_quantity, quantity_text
+from app.views.format import counted, parse_quantity, quantity_text
 
 EXAMPLE = """examples:
   trilemma record user@orin night.trilemma                  until Ctrl-C
@@ -112,7 +112,7 @@ class _Watch:
         elif isinstance(event, Log) and event.level != "info":
             print(event.text, file=sys.stderr)
         elif isinstance(event, Catalogue) and sys.stderr.isatty():
-            line.show(0.0, f"{sum(not c.absent for c in event.channels)} channels")
+            line.show(0.0, counted(sum(not c.absent for c in event.channels), "channel"))
 
 
 def _report(args: argparse.Namespace, watch: _Watch, recorder: Recorder) -> int:

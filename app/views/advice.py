@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from app.model.basis import rests_on
 from app.model.store import Store
-from app.views.format import change_text, number_text, quantity_text
+from app.views.format import change_text, counted, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
 from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
 
@@ -262,9 +262,8 @@ def evidence(store: Store) -> str:
     if isinstance(output, Absent):
         return output.reason
     text = LATENCY.text(output)
-    points = (
-        f" on {len(store.calibration.points)} points" if store.calibration and output.provenance == "calibrated" else ""
-    )
+    calibration = store.calibration if output.provenance == "calibrated" else None
+    points = f" on {counted(len(calibration.points), 'point')}" if calibration else ""
     rests_on = _rests_on(store).basis
     points = points or (f" from {rests_on}" if rests_on else "")
     return f"{WORDS[output.provenance]}{points}, 90 % interval {text.interval or 'none'} {text.unit}"

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QS
 
 from app.model.store import Store
 from app.views import advice
-from app.views.format import estimate_text, number_text
+from app.views.format import counted, estimate_text, number_text
 from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_text
@@ -133,7 +133,7 @@ class CalibrationPanel(QWidget):
         n_outliers = int(sum(calibration.outlier))
         flagged = f" Flagged as outliers and kept: {n_outliers}." if n_outliers else ""
         if check is None:
-            set_text(self._error, f"{n} points: too few to check one against the others.{flagged}")
+            set_text(self._error, f"{counted(n, 'point')}: too few to check one against the others.{flagged}")
             return
         set_text(
             self._error,
@@ -142,7 +142,7 @@ class CalibrationPanel(QWidget):
         )
         set_text(
             self._coverage,
-            f"The 90 % interval covers {_percent(check.coverage_frac)} of {check.n} points. "
+            f"The 90 % interval covers {_percent(check.coverage_frac)} of {counted(check.n, 'point')}. "
             f"{calibration.posterior.guard_basis} R²\u00a0{number_text(check.r2, 4)}".replace("  ", " "),
         )
         self._coverage.setVisible(True)
@@ -191,7 +191,7 @@ class CalibrationPanel(QWidget):
     def _show_aside(self) -> None:
         if self._dock is not None:
             calibration = self._store.calibration
-            set_text(self._dock.aside, f"{len(calibration.points)} points" if calibration else "")
+            set_text(self._dock.aside, counted(len(calibration.points), "point") if calibration else "")
 
 
 _SHORT = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.model.timing import Chain, Graph, Request, Tasks
 from app.views.advice import PARTS
-from app.views.format import quantity_text
+from app.views.format import counted, quantity_text
 from core.realtime import Response, Task, kernel_wait_quantile_s
 
 _N_TOKENS = 6  # of a request that are drawn
@@ -85,7 +85,7 @@ def _graph(found: Graph) -> Told:
     )
     deadline = plan.deadline_s if math.isfinite(plan.deadline_s) else None
     marks = ((deadline, "deadline", "bad"),) if deadline is not None else ()
-    words = f"{plan.name}: {_s(made.makespan_s)} on {plan.n_workers} worker{'s' if plan.n_workers > 1 else ''}"
+    words = f"{plan.name}: {_s(made.makespan_s)} on {counted(plan.n_workers, 'worker')}"
     if deadline is not None:
         share = 100 * abs(1 - made.makespan_s / deadline)
         words += f", {share:.0f} % {'before' if found.meets_deadline else 'after'} its deadline of {_s(deadline)}"
@@ -123,7 +123,7 @@ def _chain(found: Chain) -> Told:
             bars.append(Bar(len(rows) - 1, start, start + length, "1", "published", hollow=True))
     unit = plan.unit
     words = (
-        f"{plan.name}: {plan.n_items} items take {found.strict_makespan:g} {unit}, "
+        f"{plan.name}: {counted(plan.n_items, 'item')} in {found.strict_makespan:g} {unit}, "
         f"one every {found.interval:g}; the longest stage sets the pace."
     )
     facts = list[str]()
