@@ -13,7 +13,7 @@ import pytest
 
 from app import LAUNCHER, VERSION
 from app.client.agent_file import BOOTSTRAP, ROOT, agent_bytes, agent_hash, build_agent
-from app.protocol import Decoder, decode_control
+from app.protocol import CONTROL, Decoder, decode_control
 
 ISOLATED = (sys.executable, "-I", "-S")
 
@@ -28,7 +28,7 @@ def archive(tmp_path_factory):
 def first_messages(argv, count=2, **more):
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False, **more)
     assert done.returncode == 0, done.stderr
-    return [decode_control(frame.body) for frame in Decoder().feed(done.stdout)][:count]
+    return [decode_control(frame.body) for frame in Decoder().feed(done.stdout) if frame.kind == CONTROL][:count]
 
 
 def test_equal_sources_give_equal_bytes_wherever_and_whenever(tmp_path):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from app import LAUNCHER, VERSION
-from app.client import link, ssh
+from app.client import link, session, ssh
 from app.client.agent_file import agent_hash
 from app.client.askpass import is_secret
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Progress, Samples
@@ -220,16 +220,15 @@ def test_a_link_that_is_cut_comes_back_with_a_gap_in_the_same_rings(at, ssh_serv
     wait_until(lambda: not agents())
 
 
-def test_a_board_that_was_away_is_attached_as_soon_as_it_is_back(at, ssh_server):
+def test_a_board_that_was_away_is_attached_as_soon_as_it_is_back(at, ssh_server, monkeypatch):
+    monkeypatch.setattr(session, "BACKOFF_S", (0.2, 600.0))
     with attached(at("board")) as board:
         board.ready()
         ssh_server.stop()
-        while board.wait(Disconnected).retry_in_s < 3:  # well into the backoff
+        while board.wait(Disconnected).retry_in_s < 300:
             pass
         ssh_server.start()
-        back_s = time.monotonic()
-        board.wait(Connected)
-        assert time.monotonic() - back_s < 3
+        board.wait(Connected)  # long before the next try was due
 
 
 def test_a_silent_link_is_noticed_and_replaced(at, ssh_server, monkeypatch):
