@@ -9,22 +9,25 @@
 ``sim:KEY[,seed=N]``   a simulated board, with options of ``trilemma simulate-board``
 a file                 a recording
 =====================  =============================================================================
+
+What only some of them need is imported with them: this machine is attached at every start.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app import LAUNCHER
-from app.client.askpass import Ask
-from app.client.ssh import PERSON_S, SshTarget, SshTransport
 from app.client.transport import LocalTransport, Transport
+
+if TYPE_CHECKING:
+    from app.client.askpass import Ask
 
 THIS = "this"
 REACH_S = 0.8
@@ -94,6 +97,8 @@ def open_target(text: str, *, ssh_config: Path | None = None, ask: Ask | None = 
 
 
 def _ssh(text: str, config_file: Path | None, ask: Ask | None) -> Target:
+    from app.client.ssh import PERSON_S, SshTarget, SshTransport
+
     where = SshTarget(text, config_file, ask)
     if config_file is not None and not config_file.is_file():
         raise ValueError(f"{config_file}: expected a configuration file of ssh, there is none")
@@ -112,6 +117,8 @@ def _ssh(text: str, config_file: Path | None, ask: Ask | None) -> Target:
 
 def can_connect(host: str, port: int) -> bool:
     """Tell whether something accepts TCP connections there."""
+    import socket
+
     try:
         socket.create_connection((host, port), REACH_S).close()
     except OSError:
