@@ -16,6 +16,7 @@ runs, and fragments, because 256 channels fill a message.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -24,12 +25,13 @@ import threading
 import time
 import zlib
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from app.parameter_set import MAGIC, MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode
 
 TIMEOUT_S = 0.5
 LIVE_TOLERANCE = 1e-5
+MAX_PROBE = 1e38  # float32's
 _SLOT = struct.Struct("<4sQII")  # magic, epoch, length, crc of the set behind it
 
 
@@ -57,7 +59,7 @@ class Slots:
         try:
             record = json.loads((self._folder / "live").read_text(encoding="ascii"))
             slot, epoch = int(record["slot"]), int(record["epoch"])
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return 1, 0, None
         found = self.read(slot) if slot in (0, 1) else None
         return (slot, epoch, found[1]) if found is not None and found[0] == epoch else (1, 0, None)
@@ -81,6 +83,19 @@ class Slots:
     def point(self, slot: int, epoch: int) -> None:
         """Make a slot the live one."""
         self._replace("live", json.dumps({"slot": slot, "epoch": epoch}).encode("ascii"))
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other agents on this board from writing meanwhile."""
+        import fcntl  # not on every system that the agent starts on
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def _replace(self, name: str, content: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -208,8 +223,12 @@ class Parameters:
             self._expire()
             self._expect("verified", "commit")
             slot = 1 - self._slot
-            epoch = max(self._epoch, (self._slots.read(slot) or (0, b""))[0]) + 1  # never one that was used before
-            self._slots.write(slot, epoch, self._data)
+            with self._slots.alone():
+                if self._slots.live()[:2] != (self._slot, self._epoch):  # the other slot may be the live one by now
+                    self._forget()
+                    raise ParametersError("another agent on this board changed the live set meanwhile: begin again")
+                epoch = max(self._epoch, (self._slots.read(slot) or (0, b""))[0]) + 1  # never one that was used before
+                self._slots.write(slot, epoch, self._data)
             self._trial, self._data = (slot, epoch, self._data), b""
             self._state, self._deadline_s = "trial", self._now_s() + self._timeout_s
             return self.status()
@@ -233,10 +252,11 @@ class Parameters:
             try:
                 if epoch != trial_epoch:
                     raise ParametersError(f"the set on trial has epoch {trial_epoch}, not {epoch}")
-                if self._slots.read(slot) != (epoch, data):
-                    raise ParametersError("the set that was written does not read back as it was")
-                _compare(decode(data), first, probe, expected)
-                self._slots.point(slot, epoch)
+                with self._slots.alone():
+                    if self._slots.read(slot) != (epoch, data):
+                        raise ParametersError("the set that was written does not read back as it was")
+                    _compare(decode(data), first, probe, expected)
+                    self._slots.point(slot, epoch)
             except (ParametersError, OSError) as error:
                 self.rollback()
                 raise ParametersError(f"{error}; the old set is live again") from None
@@ -248,16 +268,20 @@ class Parameters:
     def rollback(self) -> dict[str, Any]:
         """Return to the set that was live before: end a trial, or undo the last one that was kept.
 
+        A trial that has just been given up is not undone twice.
+
         Raises
         ------
         ParametersError
             No older set is there any more.
         """
         with self._lock:
-            self._refresh()
-            if self._state == "idle":
-                self._undo()
-            self._trial = None
+            self._expire()
+            if self._state == "idle" and self._said != _gave_up("the trial", self._timeout_s):
+                with self._slots.alone():
+                    self._refresh()
+                    self._undo()
+            self._trial, self._said = None, ""
             self._forget()
             return self.status()
 
@@ -280,7 +304,7 @@ class Parameters:
             what = "the trial" if self._state == "trial" else "the set"
             self._trial = None
             self._forget()
-            self._said = f"{what} was given up: nothing came for {self._timeout_s:g} s"
+            self._said = _gave_up(what, self._timeout_s)
 
     def _refresh(self) -> None:
         """Read anew what is live: another agent on this board may have changed it."""
@@ -291,19 +315,28 @@ class Parameters:
         self._state, self._data, self._total, self._deadline_s = "idle", b"", 0, math.inf
 
 
+def _gave_up(what: str, timeout_s: float) -> str:
+    return f"{what} was given up: nothing came for {timeout_s:g} s"
+
+
 def _compare(live: ParameterSet, first: int, probe: Sequence[float], expected: Sequence[float]) -> None:
     n_left = len(live.channels) - first
     if not 1 <= len(probe) <= n_left or len(expected) != len(probe):
         raise ParametersError(f"the probe has {len(probe)} values from channel {first} on, expected 1 to {n_left}")
-    for i, (found, wanted) in enumerate(zip(live.compensate(probe, first), expected), first):
+    try:
+        compensated = live.compensate(probe, first)
+    except (OverflowError, ValueError):
+        raise ParametersError("the probe is too large or too far off the grid to be compensated") from None
+    for i, (found, wanted) in enumerate(zip(compensated, expected), first):
         if not abs(found - wanted) <= LIVE_TOLERANCE * max(1.0, abs(wanted)):
             raise ParametersError(f"channel {i} of the live set gives {found:g} for the probe, expected {wanted:g}")
 
 
 def _count(message: Any, name: str) -> int:
     value = message.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ParametersError(f"{name}: got {value!r:.40}, expected a whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        got = "one out of range" if isinstance(value, int) else f"{value!r:.40}"
+        raise ParametersError(f"{name}: got {got}, expected a whole number of at most 63 bits")
     return value
 
 
@@ -311,6 +344,8 @@ def _numbers(message: Any, name: str) -> List[float]:
     values = message.get(name)
     if not isinstance(values, list) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
         raise ParametersError(f"{name}: got {values!r:.40}, expected a list of numbers")
+    if not all(abs(value) < MAX_PROBE for value in values):
+        raise ParametersError(f"{name}: got a number that is not below {MAX_PROBE:g}, expected a list of such")
     return [float(value) for value in values]
 
 

@@ -325,3 +325,48 @@ def test_a_wrong_file_is_refused_before_a_board_is_asked(data_dir, text, words):
     assert command("--install", data_dir / "none.toml").stderr.endswith(
         "none.toml: cannot be read (No such file or directory), expected a file\n"
     )
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 10**400])
+def test_a_probe_that_cannot_be_compensated_is_refused(slots, value):
+    board = Parameters(slots)
+    put(board, OLD)
+    data = send(board, NEW)
+    board.verify(zlib.crc32(data))
+    epoch = board.commit()["epoch"]
+    with pytest.raises(ParametersError, match="probe: got a number that is not below"):
+        board.step("verify_live", {"epoch": epoch, "first": 0, "probe": [value], "expected": [1.0]})
+    with pytest.raises(ParametersError, match="first: got one out of range"):
+        board.step("verify_live", {"epoch": epoch, "first": 10**400, "probe": [1.0], "expected": [1.0]})
+    assert live_of(slots) == OLD
+
+
+def test_two_agents_never_write_over_the_live_set(slots):
+    first, second = Parameters(slots), Parameters(slots)
+    put(first, OLD)
+    data = send(second, NEW)
+    second.verify(zlib.crc32(data))
+    put(first, OLD)  # now the slot that the second was to write is the live one
+    with pytest.raises(ParametersError, match="another agent on this board changed the live set"):
+        second.commit()
+    assert live_of(slots) == OLD
+
+
+def test_a_rollback_after_a_trial_that_ran_out_undoes_nothing_more(slots):
+    clock = Clock()
+    board = Parameters(slots, 0.5, clock)
+    put(board, OLD)
+    put(board, OLD._replace(gain=0.5))
+    data = send(board, NEW)
+    board.verify(zlib.crc32(data))
+    board.commit()
+    clock.now += 0.6
+    assert board.status()["state"] == "idle"
+    assert board.rollback()["epoch"] == 2
+    assert live_of(slots) == OLD._replace(gain=0.5)
+
+
+def test_a_name_of_the_live_set_that_makes_no_sense_is_none(slots):
+    put(Parameters(slots), OLD)
+    (slots._folder / "live").write_text('{"slot": 0, "epoch": 1e999}', encoding="ascii")
+    assert Parameters(slots).status()["epoch"] == 0
