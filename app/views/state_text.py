@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from app.views.format import brief, quantity_text
@@ -56,10 +56,9 @@ def entry_text(key: str, entry: Mapping[str, Any]) -> str:
     if "absent" in entry:
         return f"absent: {brief(str(entry['absent']))}"
     value = entry.get("value")
-    write = {"governor": _governors, "cpu_clock": _policies, "memory": _memory, "others": _others}.get(key)
     try:
         if isinstance(value, dict):
-            return write(value) if write is not None else _clock(value)
+            return _WORDS.get(key, _clock)(value)
     except (AttributeError, KeyError, TypeError, ValueError):  # an agent of another version
         pass
     return str(value)
@@ -115,3 +114,12 @@ def _memory(value: Mapping[str, Any]) -> str:
 def _others(value: Mapping[str, Any]) -> str:
     most = ", ".join(f"{item['name']} {item['cores']:.2g}" for item in value["most"][:3])
     return f"{value['cores']:.2g} cores" + (f": {most}" if most else "")
+
+
+_WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "governor": _governors,
+    "cpu_clock": _policies,
+    "memory": _memory,
+    "others": _others,
+}
+"""What writes the value of an entry that has parts; a clock is the rest."""
