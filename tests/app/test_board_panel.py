@@ -41,7 +41,7 @@ def panel(qtbot, qapp):
     store = Store(load_catalogue())
     nothing = (np.empty(0), np.empty(0))
     history = SimpleNamespace(latest=lambda *_: None, series=lambda *_: nothing)
-    made = BoardPanel(store, SimpleNamespace(history=history), QAction("Reconnect"))
+    made = BoardPanel(store, SimpleNamespace(history=history, tape=SimpleNamespace(clock=None)), QAction("Reconnect"))
     made.store = store
     qtbot.addWidget(made)
     made.resize(330, 700)
