@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-MOST_NAMED, MOST_NEAREST, NEAREST_RATIO = 6, 4, 0.3
+MOST_NAMED, MOST_NEAREST, NEAREST_RATIO = 16, 4, 0.3
 LISTED_BY = {"board": "boards", "model": "models"}
 """Which of the program's commands lists all names of a kind."""
 

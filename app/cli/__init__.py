@@ -59,7 +59,8 @@ def _module(command: str) -> Any:
     return importlib.import_module(f"app.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
 
 
-def _parser(name: str | None) -> argparse.ArgumentParser:
+def _parsers(name: str | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    """Return the parser of everything, and that of the command's own words; None where no command is named."""
     parser = argparse.ArgumentParser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board: prediction beside measurement.",
@@ -68,14 +69,23 @@ def _parser(name: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"trilemma {VERSION}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    own = None
     for key, text in COMMANDS.items():
         if key == name:
-            sub = subparsers.add_parser(key, help=text, description=text[0].upper() + text[1:] + ".")
-            sub.add_argument("--json", action="store_true", help="print one JSON document")
-            _module(key).add_arguments(sub)
+            own = subparsers.add_parser(key, help=text, description=text[0].upper() + text[1:] + ".")
+            own.add_argument("--json", action="store_true", help="print one JSON document")
+            _module(key).add_arguments(own)
         else:
             subparsers.add_parser(key, help=text)
-    return parser
+    return parser, own
+
+
+def _parsed(name: str | None, words: list[str]) -> argparse.Namespace:
+    """Parse the words. Only a command's own parser takes options before, between and after a list of words."""
+    parser, own = _parsers(name)
+    if own is None:
+        return parser.parse_args(words)
+    return own.parse_intermixed_args(words[1:], argparse.Namespace(command=name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
     try:
         _refuse_no_value(words)
-        args = _parser(name).parse_args(words)
+        args = _parsed(name, words)
         status = int(_module(args.command).run(args))
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subject and what some of them take."""
     parser.epilog = EXAMPLE
     parser.add_argument("subject", choices=SUBJECTS, help=HELP)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels: a subject, or SUBJECT/WORD")
+    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="kernels: a subject, or SUBJECT/WORD")
     parser.add_argument("--quick", action="store_true", help="kernels: fewer shapes; decoder: no long context")
     parser.add_argument("--against-llama", action="store_true", help="decoder: in turn with llama.cpp")
 

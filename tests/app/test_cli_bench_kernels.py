@@ -65,6 +65,17 @@ def test_options_of_another_subject_are_refused(words, says, capsys):
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words", [["--quick", "linear", "prefill"], ["linear", "prefill", "--quick"], ["linear", "--quick", "prefill"]]
+)
+def test_options_stand_before_between_and_after_the_names(words, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "app.cli.bench_kernels.measure_kernels", lambda names, quick: [{"names": names, "quick": quick}]
+    )
+    assert main(["bench", "kernels", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"names": ["linear", "prefill"], "quick": True}]
+
+
 def test_missing_packages_are_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr("app.agent.board.why_no_measuring", lambda: "torch is not installed: make run installs it")
     assert main(["bench", "kernels"]) == 2

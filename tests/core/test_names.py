@@ -1,6 +1,6 @@
 from core.names import MOST_NAMED, instead
 
-MANY = [f"jetson_{i}" for i in range(9)] + ["raspberry_pi_4", "raspberry_pi_5"]
+MANY = [f"jetson_{i}" for i in range(20)] + ["raspberry_pi_4", "raspberry_pi_5"]
 
 
 def test_few_names_are_all_told():
