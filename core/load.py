@@ -74,6 +74,7 @@ def _weight_format(key: str, table: Table) -> WeightFormat:
         head_bits_per_weight=table.number("head_bits_per_weight", 1.0, 32.0),
         needs_unpacking=table.flag("needs_unpacking"),
         importance_matrix=table.flag("importance_matrix", default=False),
+        accuracy_only=table.flag("accuracy_only", default=False),
         source=table.text("source"),
     )
     table.numbers.clear()  # one `source` covers the table

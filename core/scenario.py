@@ -201,14 +201,21 @@ def _origin(n_points: int) -> Provenance:
 def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
+    perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
+    kept = 1.0 - np.asarray(_saved(point, at))
+    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
+    memory_byte = _estimate(held, 0.0, Provenance.PREDICTED)
+    outside = _outside(point, at)
+    if at.weights.accuracy_only:
+        no = Absent(
+            f"{at.weights.key} exists for its accuracy only: no kernel multiplies it, so its speed is not known"
+        )
+        return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
     parts = latency.decode_parts(costs, known.parameters)
     variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
     log_sd = np.sqrt(variance + known.decode_log_var)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, log_sd)
-    perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
-    kept = 1.0 - np.asarray(_saved(point, at))
-    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
     return Prediction(
         decode_s=decode_s,
         ttft_s=_ttft(point, at, known, bandwidth),
@@ -216,10 +223,10 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
         energy_j_per_token=energy_j,
         perplexity_ratio=perplexity_ratio,
         top1_agreement=top1_agreement,
-        memory_byte=_estimate(held, 0.0, Provenance.PREDICTED),
+        memory_byte=memory_byte,
         parts_s=_parts_s(parts, known.model_factor),
         binding=_binding(parts),
-        outside=_outside(point, at),
+        outside=outside,
     )
 
 
@@ -305,7 +312,7 @@ def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
 
 def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
     said = []
-    if at.weights.bits_per_weight < 4.0:
+    if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     if point.bandwidth_byte_s is not None and np.any(
         np.asarray(point.bandwidth_byte_s) > 1.05 * at.mode.bandwidth_byte_s

@@ -121,6 +121,7 @@ class WeightFormat:
     head_bits_per_weight: float
     needs_unpacking: bool  # 4..6-bit formats pay rho
     importance_matrix: bool = False
+    accuracy_only: bool = False  # no runtime has a kernel for it: it has no speed
     source: str = ""
 
 
@@ -222,8 +223,8 @@ class Prediction:
     memory_byte: Output  # weights plus kept KV
     parts_s: Mapping[
         str, Array
-    ]  # decode time by cost: weights, kv, unpack, compute, layers, token; compute only its excess
-    binding: NDArray[np.str_] | str  # "memory" or "compute"
+    ]  # decode time by cost: weights, kv, unpack, compute, layers, token; compute only its excess; empty where absent
+    binding: NDArray[np.str_] | str  # "memory" or "compute"; "" where the decode time is absent
     outside: tuple[str, ...] = ()  # sentences: which input is outside the range the model is valid for
 
 
@@ -262,6 +263,7 @@ class Catalogue:
         """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
         board = _named("board", point.board, self.boards)
         mode = point.power_mode or next(iter(board.power_modes))
+        heads = {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
         return Setting(
             board,
             _named(f"power mode of {board.key}", mode, board.power_modes),
@@ -270,7 +272,7 @@ class Catalogue:
             _named("weight format", point.weights, self.weight_formats),
             _named("KV format", point.kv, self.kv_formats),
             self.weight_formats.get(self.models[point.model].reference_format),
-            _named("weight format of the head", point.head, self.weight_formats) if point.head else None,
+            _named("weight format of the head", point.head, heads) if point.head else None,
         )
 
 

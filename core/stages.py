@@ -38,10 +38,12 @@ def stages_s(parts_s: Mapping[str, Array], shape: ModelShape, weights: WeightFor
     Parameters
     ----------
     parts_s : mapping
-        As in `core.spec.Prediction`: weights, kv, unpack, compute, layers, token [s].
+        As in `core.spec.Prediction`: weights, kv, unpack, compute, layers, token [s]; without any there are no stages.
     shape, weights
         Model and weight format.
     """
+    if not parts_s:
+        return {}
     read = parts_s["weights"] + parts_s["unpack"] + parts_s["compute"]
     shares = weight_shares(shape, weights)
     found: dict[str, Array] = {"embedding": 0.0 * read}

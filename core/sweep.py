@@ -223,16 +223,19 @@ def largest_context(
     Returns
     -------
     int or Absent
-        At most what the model was trained on; absent where not even one token keeps the limits.
+        At most what the model was trained on; absent where not even one token keeps the limits, or where what a limit
+        is on is not predicted.
     """
     most = int(catalogue.setting(point).model.max_context_tokens)
+    first = predict(replace(point, context_tokens=1.0), catalogue, posterior)
+    for limit, output in ((latency_s, first.decode_s), (memory_byte, first.memory_byte)):
+        if limit is not None and isinstance(output, Absent):
+            return output
 
     def keeps(n: int) -> bool:
         found: Prediction = predict(replace(point, context_tokens=float(n)), catalogue, posterior)
-        if isinstance(found.decode_s, Absent) or isinstance(found.memory_byte, Absent):
-            return False
-        in_time = latency_s is None or float(found.decode_s.median) <= latency_s
-        return in_time and (memory_byte is None or float(found.memory_byte.median) <= memory_byte)
+        limits = (latency_s, found.decode_s), (memory_byte, found.memory_byte)
+        return all(isinstance(o, Absent) or limit is None or float(o.median) <= limit for limit, o in limits)
 
     if not keeps(1):
         return Absent("not even one token of context keeps the limits")

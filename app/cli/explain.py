@@ -11,7 +11,7 @@ import numpy as np
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
-from app.model.records import point_record
+from app.model.records import output_record, point_record
 from app.views.format import counted, parse_quantity, quantity_text
 from core.explore import Change, Margin, changes, explain, margins
 from core.parameters import extended, physical_parameters, ratio_names
@@ -82,7 +82,7 @@ def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limi
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
         "limits": explain(prediction),
         "parts_frac": _parts(prediction),
-        "binding": str(prediction.binding),
+        "binding": str(prediction.binding) or output_record(prediction.decode_s),
         "changes": [_change(change) for change in changes(point, catalogue, known)],
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
@@ -144,7 +144,7 @@ def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> 
                 "meaning": one.meaning,
                 "source": f"calibrated on {origin}" if origin else at.runtime.sources.get(one.names[0], ""),
             }
-            for one in physical_parameters([point], with_ttft=True)
+            for one in ([] if at.weights.accuracy_only else physical_parameters([point], with_ttft=True))
         },
     }
 

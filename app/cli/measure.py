@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
 def _predicted_stages(predicted: Prediction, point: OperatingPoint, catalogue: Catalogue) -> dict[str, Any]:
     """Return what the model takes each stage of a token to be, by the names that the measurement has."""
     at = catalogue.setting(point)
-    assert isinstance(predicted.decode_s, Estimate)
+    if isinstance(predicted.decode_s, Absent):
+        return {}
     origin = predicted.decode_s.provenance.value
     seconds = stages_s(predicted.parts_s, at.model, at.weights)
     return {f"{name}_s": {"median": float(value), "provenance": origin} for name, value in seconds.items()}

@@ -53,7 +53,7 @@ def document(point: OperatingPoint, prediction: Prediction) -> dict[str, Any]:
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},
         "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},
-        "binding": str(prediction.binding),
+        "binding": str(prediction.binding) or output_record(prediction.decode_s),
         "limits": explain(prediction),
         "outside": list(prediction.outside),
     }

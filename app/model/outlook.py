@@ -107,7 +107,8 @@ def curve(
 
 def stacked(predictions: Sequence[Prediction]) -> Prediction:
     """Join predictions of single points into one whose outputs are arrays."""
-    parts = {name: np.array([float(p.parts_s[name]) for p in predictions]) for name in predictions[0].parts_s}
+    names = dict.fromkeys(name for p in predictions for name in p.parts_s)
+    parts = {name: np.array([float(p.parts_s.get(name, np.nan)) for p in predictions]) for name in names}
     outputs = {name: _joined([getattr(p, name) for p in predictions]) for name in OUTPUTS}
     outside = tuple(dict.fromkeys(text for p in predictions for text in p.outside))
     binding = np.array([str(p.binding) for p in predictions])

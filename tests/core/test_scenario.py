@@ -56,6 +56,19 @@ def test_chunks_equal_one_pass(monkeypatch):
     np.testing.assert_array_equal(chunked.binding, whole.binding)
 
 
+@pytest.mark.parametrize("weights", ["int3", "int2"])
+def test_a_format_without_a_kernel_has_accuracy_and_size_and_no_speed(weights):
+    found = predict(replace(HERE, weights=weights, alpha=np.array([0.0, 0.5])), CATALOGUE)
+    for name in ("decode_s", "ttft_s", "power_w", "energy_j_per_token"):
+        assert weights in getattr(found, name).reason
+        assert "accuracy only" in getattr(found, name).reason
+    assert found.parts_s == {}
+    assert found.binding == ""
+    int4 = predict(replace(HERE, weights="int4", alpha=np.array([0.0, 0.5])), CATALOGUE)
+    assert np.all(found.memory_byte.median < int4.memory_byte.median)
+    assert np.all(found.perplexity_ratio.median > int4.perplexity_ratio.median)
+
+
 @pytest.mark.parametrize("point", [LLAMA, HERE])
 def test_intervals_contain_the_median(point):
     prediction = predict(replace(point, alpha=np.linspace(0, 0.95, 20)), CATALOGUE)

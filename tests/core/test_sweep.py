@@ -84,3 +84,10 @@ def test_largest_context_is_exact():
     assert largest_context(RK3588, CATALOGUE, latency_s=limit * (1 + 1e-9), memory_byte=held) == 500
     assert largest_context(RK3588, CATALOGUE) == CATALOGUE.models["qwen2.5-1.5b"].max_context_tokens
     assert isinstance(largest_context(RK3588, CATALOGUE, latency_s=1e-6), Absent)
+
+
+def test_largest_context_of_a_format_without_speed_is_what_memory_holds():
+    int3 = replace(RK3588, weights="int3")
+    held = float(predict(replace(int3, context_tokens=500.0), CATALOGUE).memory_byte.median)
+    assert largest_context(int3, CATALOGUE, memory_byte=held) == 500
+    assert "accuracy only" in largest_context(int3, CATALOGUE, latency_s=1.0, memory_byte=held).reason
