@@ -235,7 +235,7 @@ def test_the_board_panel_says_what_is_there_and_why_what_is_not(window):
     assert "Package power" in texts
     assert "Package temperature: no such sensor" in texts
     tips = [child.toolTip() for child in window.docks["board"].findChildren(QWidget)]
-    assert "package.power_w\n/sys/class/powercap" in tips
+    assert "package.power_w\n/sys/class/powercap\na new value every 100 ms" in tips
     assert window.docks["board"].aside.text() == "● attached"
 
 
