@@ -51,6 +51,10 @@ def run_of(what=("decode", "ttft"), cancelled=lambda: False, **point):
         ('[{"runtime": "a", "kind": "rkllm", "model": "m"}]', "argv: is missing"),
         ('[{"runtime": "a", "kind": "rkllm", "model": "m", "argv": "rm -rf"}]', "argv: got 'rm -rf', expected a list"),
         ('[{"runtime": "a", "kind": "rkllm", "model": "m", "argv": ["x"], "timeout_s": 0}]', "timeout_s: got 0"),
+        (
+            '[{"runtime": "a", "kind": "llama-server", "model": "m", "url": "http://h:1", "argv": ["{context}"]}]',
+            "argv: {context} is not known when a server starts",
+        ),
         ('[{"runtime": "a", "kind": "rkllm", "model": "m", "argv": ["x"], "shell": 1}]', "unknown member 'shell'"),
     ],
 )
@@ -503,6 +507,7 @@ def test_rkllm_demo_is_run_with_the_prompt_typed_into_it():
             "was killed (signal 9), as the kernel does when memory runs out",
         ),
         (script("import sys; sys.exit('no NPU here')"), "ended with status 1: no NPU here"),
+        (script("import sys; sys.exit('ASSERT(n > 0) failed\\nsee the wiki\\n')"), "status 1: ASSERT(n > 0) failed"),
         (script("print('half a li', end='')"), "printed no table of Prefill and Generate: it needs RKLLM"),
     ],
 )

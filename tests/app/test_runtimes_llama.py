@@ -1,9 +1,11 @@
 """llama.cpp itself, built by packaging/llama-tools.sh: llama-server and llama-bench measured through the drivers."""
 
 import json
+import signal
 import socket
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,10 +39,10 @@ def free_port():
 class Board:
     """Drivers with one runtime, asked and waited for."""
 
-    def __init__(self, entry):
+    def __init__(self, entry, n_threads=2):
         self.entry = entry
         self.messages, self._answered = [], threading.Event()
-        self.drivers = Drivers([entry], self._take, 2)
+        self.drivers = Drivers([entry], self._take, n_threads)
 
     def _take(self, message):
         self.messages.append(message)
@@ -142,6 +144,54 @@ def test_cancelling_frees_the_server_at_once(server, served):
     assert server.body(what=("ttft",))["ttft_s"]["median"] > 0
 
 
+def test_another_model_than_the_configured_one_is_refused(server, served):
+    other = Board(replace(server.entry, name="/models/other.gguf"))
+    assert other.measure()["reason"].endswith(f"runs {default_model_file().name}, not other.gguf as configured")
+
+
+def test_a_server_that_stands_still_is_silent_and_no_second_one_is_started(server, served):
+    process = server.drivers._servers[server.entry.url]._process
+    other = Board(replace(server.entry, timeout_s=1.0))
+    process.send_signal(signal.SIGSTOP)
+    try:
+        assert other.measure()["reason"].endswith("was silent for 1 s")
+    finally:
+        process.send_signal(signal.SIGCONT)
+    assert not other.drivers._servers
+
+
+def test_a_server_that_dies_says_how_and_one_that_took_its_place_is_used(server, served):
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    argv = [str(port) if word == server.entry.url.rpartition(":")[2] else word for word in server.entry.argv]
+    board = Board(replace(server.entry, url=url, argv=tuple(argv)))
+    take = board.drivers._on_message
+
+    def kill(message):
+        if "a prompt of" in message.get("text", ""):
+            board.drivers._servers[url]._process.kill()
+        take(message)
+
+    board.drivers._on_message = kill
+    assert "llama-server was killed (signal 9)" in board.measure(context_tokens=400)["reason"]
+    board.drivers._on_message = take
+    board.drivers.entries = (replace(board.entry, url=server.entry.url),)
+    board.drivers._servers[server.entry.url] = board.drivers._servers.pop(url)  # as if it had been there before
+    assert board.body(what=("ttft",))["ttft_s"]["median"] > 0
+
+
+@pytest.mark.parametrize("limit", ["", "ulimit -v 300000; "])
+def test_a_model_that_cannot_be_loaded_is_why_the_server_ended(tmp_path, limit):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\7" * 400)
+    model = default_model_file() if limit else broken
+    port = free_port()
+    command = f"{limit}exec {tool('llama-server')} -m '{model}' --port {port} -t 1"
+    entry = RuntimeEntry(
+        "llamacpp_cpu", "llama-server", "smollm2-135m", f"http://127.0.0.1:{port}", ("/bin/sh", "-c", command)
+    )
+    assert Board(entry).measure()["reason"].startswith(("sh ended with status ", "sh was ended by signal "))
+
+
 def test_a_server_without_its_model_says_so_and_why():
     argv = (tool("llama-server"), "-m", "/no/such/model.gguf", "--port", str(port := free_port()))
     board = Board(RuntimeEntry("llamacpp_cpu", "llama-server", "smollm2-135m", f"http://127.0.0.1:{port}", argv))
@@ -152,8 +202,9 @@ def test_a_server_without_its_model_says_so_and_why():
 
 @pytest.fixture(scope="module")
 def bench():
-    argv = (tool("llama-bench"), "-m", "{model_file}", "-t", "1")
-    return Board(RuntimeEntry("llamacpp_cpu", "llama-bench", "smollm2-135m", argv=argv, name=str(default_model_file())))
+    argv = (tool("llama-bench"), "-m", "{model_file}", "-t", "{threads}")
+    entry = RuntimeEntry("llamacpp_cpu", "llama-bench", "smollm2-135m", argv=argv, name=str(default_model_file()))
+    return Board(entry, n_threads=1)
 
 
 def test_llama_bench_measures_a_point(bench):
@@ -161,7 +212,7 @@ def test_llama_bench_measures_a_point(bench):
     assert body["applied"] == {}
     assert body["ttft_s"]["n"] == 5
     assert body["ttft_s"]["median"] > body["decode_s"]["median"] > 0
-    assert body["conditions"]["threads"] == 1
+    assert body["conditions"]["threads"] == 1  # the board's
     assert "model_filename" not in json.dumps(body)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -15,6 +16,7 @@ from app.agent.runtimes.outcome import Cancelled, Failed, Run, now_s
 POLL_S = 0.05
 MAX_OUTPUT_BYTE = 8 << 20
 LAST_WORDS_BYTE = 4096
+_TELLING = re.compile(r"error|fail|assert|invalid|cannot|unable|out of memory|bad_alloc", re.I)
 
 
 class Command:
@@ -72,13 +74,15 @@ class Command:
         self._process.wait()
 
     def why_ended(self) -> str:
-        """Return how it ended, in words, with its last line."""
+        """Return how it ended, in words, with the last line that tells why."""
         status = self.status
         if status == -9:
             return f"{self.name} was killed (signal 9), as the kernel does when memory runs out"
         how = f"was ended by signal {-status}" if status is not None and status < 0 else f"ended with status {status}"
         words = [line.decode("utf-8", "replace").strip() for line in self._words]
-        last = next((line for line in reversed(words) if line), "")
+        said = [line for line in words if line]
+        telling = [line for line in said if _TELLING.search(line)]
+        last = (telling or said or [""])[-1]
         return f"{self.name} {how}" + (f": {last:.200}" if last else "")
 
     def words(self) -> List[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
 from app.agent.runtimes import llama_bench, llama_server, ollama, openai, rkllm
 from app.agent.runtimes.command import Command
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import Exchange
-from app.agent.runtimes.outcome import Cancelled, Failed, Run, now_s
+from app.agent.runtimes.outcome import Cancelled, Failed, Run, Silent, now_s
 
 Message = Mapping[str, Any]
 
@@ -21,6 +22,7 @@ _MEASURE: Dict[str, Callable[[RuntimeEntry, Run], Dict[str, Any]]] = {
     "rkllm": rkllm.measure,
 }
 START_POLL_S = 0.1
+ENDED_S = 0.5  # between a server's last word and its end
 
 
 class Drivers:
@@ -37,9 +39,11 @@ class Drivers:
     """
 
     def __init__(self, entries: Sequence[RuntimeEntry], on_message: Callable[[Message], None], n_threads: int) -> None:
-        self.entries = tuple(entries)
+        self.entries = tuple(
+            replace(entry, argv=tuple(word.replace("{threads}", str(n_threads)) for word in entry.argv))
+            for entry in entries
+        )
         self._on_message = on_message
-        self._n_threads = n_threads
         self._cancelled: Set[int] = set()
         self._servers: Dict[str, Command] = {}
         self._closed = False
@@ -97,16 +101,25 @@ class Drivers:
     def _measure(self, run: Run) -> Dict[str, Any]:
         wanted = (run.point.get("runtime"), run.point.get("model"))
         entry = next(entry for entry in self.entries if (entry.runtime, entry.model) == wanted)
-        if entry.kind == "llama-server":
-            self._make_ready(entry, run)
-        return _MEASURE[entry.kind](entry, run)
+        try:
+            if entry.kind == "llama-server":
+                self._make_ready(entry, run)
+            return _MEASURE[entry.kind](entry, run)
+        except Failed:
+            server = self._servers.get(entry.url)
+            if server is not None and server.wait(ENDED_S):
+                raise Failed(server.why_ended()) from None
+            raise
 
     def _make_ready(self, entry: RuntimeEntry, run: Run) -> None:
         """Start the server if none answers and its command is known, and wait until it has loaded."""
         server = self._servers.get(entry.url)
-        if entry.argv and (server is None or server.status is not None) and not _answers(entry, run):
+        if server is not None and server.status is not None:
+            server = None
+            del self._servers[entry.url]  # another may answer there by now
+        if entry.argv and server is None and not _answers(entry, run):
             run.progress(0.0, f"starting {entry.argv[0]}")
-            values = {"threads": self._n_threads, "kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
+            values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
             server = self._servers[entry.url] = Command(entry.command(values))
         end_s = now_s() + entry.timeout_s
         while server is not None and server.status is None and not _answers(entry, run):
@@ -114,8 +127,6 @@ class Drivers:
             if now_s() > end_s:
                 raise Failed(f"{entry.where} does not answer {entry.timeout_s:g} s after its start")
             server.wait(START_POLL_S)
-        if server is not None and server.status is not None:
-            raise Failed(server.why_ended())
         llama_server.wait_until_ready(entry, run)
 
 
@@ -123,5 +134,7 @@ def _answers(entry: RuntimeEntry, run: Run) -> bool:
     try:
         with Exchange(entry, run, "/health"):
             return True
+    except Silent:
+        raise
     except Failed:
         return False

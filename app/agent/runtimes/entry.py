@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 from urllib.parse import urlsplit
 
 SERVERS = ("llama-server", "ollama", "openai")
@@ -152,7 +152,14 @@ def _entry(record: Any, where: str) -> RuntimeEntry:
         raise ValueError(f"{where}: argv: is missing: {texts['kind']} is a command that has to be started")
     if texts["kind"] in SERVERS:
         _check_url(texts["url"], where)
+        _check_start(argv, where)
     return RuntimeEntry(argv=tuple(argv), timeout_s=float(timeout_s), **texts)
+
+
+def _check_start(argv: Sequence[str], where: str) -> None:
+    for name in ("{context}", "{n_predict}"):
+        if any(name in word for word in argv):
+            raise ValueError(f"{where}: argv: {name} is not known when a server starts, expected a number")
 
 
 def _check_url(url: str, where: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional
 from urllib.parse import urlsplit
 
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.outcome import Cancelled, Failed, Run, now_s
+from app.agent.runtimes.outcome import Cancelled, Failed, Run, Silent, now_s
 
 CONNECT_S = 5.0
 POLL_S = 0.1
@@ -128,7 +128,7 @@ class Exchange:
         if self._given_up or self._run.cancelled():
             return Cancelled()
         if isinstance(error, socket.timeout):
-            return Failed(f"{self._entry.where} was silent for {self._entry.timeout_s:g} s")
+            return Silent(f"{self._entry.where} was silent for {self._entry.timeout_s:g} s")
         if isinstance(error, ConnectionRefusedError):
             return Failed(f"nothing listens at {self._entry.url}: start {self._entry.kind}, or correct its url")
         words = getattr(error, "strerror", None) or type(error).__name__

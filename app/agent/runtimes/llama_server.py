@@ -48,14 +48,26 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
             f"{entry.where} holds {n_room} tokens, the point needs {n_prompt} and {n_new} to generate: "
             "start it with a larger -c"
         )
+    _refuse_other_model(entry, properties)
     tokens = _tokens(entry, run, n_prompt)
     _ask(entry, run, tokens[: min(16, n_prompt)], 2)  # buffers and threads warm up
     answers = repeat(entry, run, lambda _: _ask(entry, run, tokens, n_new))
     known = {
         "weights": str(properties.get("model_ftype", "")).lower().replace(" - medium", "_m").replace(" - small", "_s")
     }
-    conditions = {"build": str(properties.get("build_info", ""))[:60], "slots": count(properties, "total_slots")}
+    conditions: Dict[str, Any] = {"slots": count(properties, "total_slots")}
+    if properties.get("build_info"):
+        conditions["build"] = str(properties["build_info"])[:60]
     return result(entry, run, answers, known, conditions)
+
+
+def _refuse_other_model(entry: RuntimeEntry, properties: Mapping[str, Any]) -> None:
+    """Raise `Failed` where the server says that it runs another model file than the one that is configured."""
+    settings = properties.get("default_generation_settings")
+    told = properties.get("model_path") or (settings.get("model") if isinstance(settings, dict) else None)
+    names = [text.replace("\\", "/").rsplit("/", 1)[-1] for text in (str(told or ""), entry.name)]
+    if all(name.endswith(".gguf") for name in names) and names[0] != names[1]:
+        raise Failed(f"{entry.where} runs {names[0]:.100}, not {names[1]:.100} as configured")
 
 
 def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int) -> List[int]:

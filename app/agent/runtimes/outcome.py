@@ -26,6 +26,10 @@ class Failed(Exception):
     """The run cannot give a number; the message is one sentence."""
 
 
+class Silent(Failed):
+    """A server that is there said nothing for as long as it may."""
+
+
 class Cancelled(Exception):
     """The run was given up because its `cancelled` callback said so."""
 
