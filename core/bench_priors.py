@@ -17,7 +17,7 @@ from core.spec import Prior, Runtime
 
 LINEAR, ATTENTION = "linear", "decode attention"
 ETA_LOG_SD = 0.12  # [prior] of a format's efficiency in a token about that of its kernel alone
-KAPPA_LOG_SD = 0.25  # [prior] the same of the cache
+KAPPA_LOG_SD = 0.20  # [prior] the same of the cache, of the formats together and of each about them
 UNPACKED_RHO = 1e-3  # unpacking that a kernel's measured efficiency already holds
 LEAST_SHARE, MOST_SHARE = 0.02, 1.5  # of the read bandwidth: a share outside was not measured on a quiet machine
 
@@ -55,8 +55,8 @@ def shares(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, float]:
 def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
     """Return a runtime whose priors of eta by weight format, and of kappa, are those that a bench found.
 
-    The formats' efficiencies include their unpacking, so that is left at nothing where they were measured. Without rows
-    of linear kernels the runtime is as it was.
+    The formats' efficiencies include their unpacking, so that is left at nothing where they were measured. Cache
+    formats without a row keep their ratio to the others. Without rows of linear kernels the runtime is as it was.
     """
     linear, attention = shares(rows, LINEAR), shares(rows, ATTENTION)
     if not linear:
@@ -73,6 +73,14 @@ def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
     )
     if not attention:
         return runtime
-    reached = float(np.exp(np.mean(np.log(list(attention.values())))))
-    kappa = Prior(centre / reached, KAPPA_LOG_SD)
-    return replace(runtime, kappa=kappa, sources={**runtime.sources, "kappa": said})
+    known = {dtype: prior.median for dtype, prior in runtime.format_kappa.items()}
+    plain = float(np.exp(np.mean([np.log(share * known.get(dtype, 1.0)) for dtype, share in attention.items()])))
+    return replace(
+        runtime,
+        kappa=Prior(centre / plain, KAPPA_LOG_SD),
+        format_kappa={
+            **runtime.format_kappa,
+            **{dtype: Prior(plain / share, KAPPA_LOG_SD) for dtype, share in attention.items()},
+        },
+        sources={**runtime.sources, "kappa": said, "format_kappa": said},
+    )

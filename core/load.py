@@ -182,9 +182,9 @@ def _runtime(key: str, table: Table) -> Runtime:
             table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
     sources: dict[str, str] = {}
     priors = {name: _prior(name, table.table(name), low, high, sources) for name, low, high in _PRIORS}
-    formats = {
-        name: _prior(f"format_eta.{name}", one, 0.05, 20.0, sources)
-        for name, one in table.table("format_eta", {}).tables()
+    ratios = {
+        of: {name: _prior(f"{of}.{name}", one, 0.05, 20.0, sources) for name, one in table.table(of, {}).tables()}
+        for of in ("format_eta", "format_kappa")
     }
     made = Runtime(
         key=key,
@@ -197,7 +197,8 @@ def _runtime(key: str, table: Table) -> Runtime:
         eta_compute=priors["eta_compute"],
         t_layer_prefill_s=priors["t_layer_prefill_s"],
         format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
-        format_eta=formats,
+        format_eta=ratios["format_eta"],
+        format_kappa=ratios["format_kappa"],
         model_log_sd=table.number("model_log_sd", 0.0, 3.0, default=0.12),
         model_factor=_factors(table, "model_factor"),
         prompt_log_sd=table.number("prompt_log_sd", 0.0, 3.0, default=0.0),

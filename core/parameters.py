@@ -69,7 +69,7 @@ def ratio_names(at: Setting) -> dict[str, float | Prior]:
     of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
         f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
-        f"kappa.{at.kv.key}": KV_FORMAT_LOG_SD,
+        f"kappa.{at.kv.key}": at.runtime.format_kappa.get(at.kv.key, KV_FORMAT_LOG_SD),
         f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
         f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(model, at.runtime.model_log_sd),
         f"{PROMPT_FACTOR}{model}": at.runtime.prompt_factor.get(

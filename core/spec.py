@@ -158,6 +158,7 @@ class Runtime:
     t_layer_prefill_s: Prior  # launch and synchronisation per layer in prefill
     format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them
     format_eta: Mapping[str, Prior] = field(default_factory=dict)  # by weight format, where eta is known to differ
+    format_kappa: Mapping[str, Prior] = field(default_factory=dict)  # by KV format, the same of kappa
     model_log_sd: float = 0.12  # between models on one board: kernel coverage of an architecture
     model_factor: Mapping[str, Prior] = field(
         default_factory=dict

@@ -65,7 +65,7 @@ def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Cat
         if left_out not in known:
             runtimes = learned(compared.catalogue, learner.learn(left_out))
             # what is known of single formats was not learned without the board
-            bare = {key: replace(runtime, format_eta={}) for key, runtime in runtimes.items()}
+            bare = {key: replace(runtime, format_eta={}, format_kappa={}) for key, runtime in runtimes.items()}
             known[left_out] = replace(compared.catalogue, runtimes=bare)
         return known[left_out]
 
@@ -150,9 +150,10 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
         said = source if name in LEARNED else sources[name]
         lines += ["", f"[{name}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
         lines.append(f"source = {json.dumps(said, ensure_ascii=False)}")
-    for key, prior in runtime.format_eta.items():
-        lines += ["", f"[format_eta.{key}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
-        lines.append(f"source = {json.dumps(sources[f'format_eta.{key}'], ensure_ascii=False)}")
+    for of in ("format_eta", "format_kappa"):
+        for key, prior in getattr(runtime, of).items():
+            lines += ["", f"[{of}.{key}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
+            lines.append(f"source = {json.dumps(sources[f'{of}.{key}'], ensure_ascii=False)}")
     factors = {"model_factor": runtime.model_factor, "prompt_factor": runtime.prompt_factor}
     for name, of_models in factors.items():
         lines += ["", f"[{name}]"] if of_models else []

@@ -54,18 +54,27 @@ def save_bench(path: Path, machine: str, rows: Sequence[Mapping[str, Any]]) -> N
     write_whole(path, msgspec.json.encode({**all_machines, machine: kept + new}) + b"\n")
 
 
-def benched(catalogue: Catalogue, machine: str) -> Catalogue:
-    """Return the catalogue whose decoder has the priors that this machine's bench found, if there was one.
+def load_bench(path: Path, machine: str) -> list[dict[str, Any]]:
+    """Return the rows of a machine's kernels; none where they were not benched.
 
     Raises
     ------
     FileError
         There is a file and it cannot be understood; one sentence.
     """
-    path = bench_file()
-    found = _read(path).get(machine, [])
-    rows = schema.convert(found, list[_Row], f"{path.name}: {machine}")
-    runtime = taught(catalogue.runtimes[RUNTIME], [msgspec.structs.asdict(row) for row in rows])
+    rows = schema.convert(_read(path).get(machine, []), list[_Row], f"{path.name}: {machine}")
+    return [msgspec.structs.asdict(row) for row in rows]
+
+
+def benched(catalogue: Catalogue, machine: str) -> Catalogue:
+    """Return the catalogue whose decoder has the priors that this machine's bench found, if there was one.
+
+    Raises
+    ------
+    FileError
+        As `load_bench`.
+    """
+    runtime = taught(catalogue.runtimes[RUNTIME], load_bench(bench_file(), machine))
     return replace(catalogue, runtimes={**catalogue.runtimes, RUNTIME: runtime})
 
 

@@ -24,6 +24,7 @@ from app.client import events
 from app.model import axes
 from app.model.attachment import Attachment, MakeSession
 from app.model.bandwidth import learned, save_bandwidth
+from app.model.bench import RUNTIME
 from app.model.files import FileError
 from app.model.fitting import Calibrated, Fitting
 from app.model.history import History
@@ -41,6 +42,7 @@ from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
 from app.model.tape import Tape
+from core.bench_priors import taught
 from core.spec import OperatingPoint
 
 if TYPE_CHECKING:
@@ -237,20 +239,12 @@ class Conductor(QObject):
         if not_here and not played:
             self._store.say("warning", not_here)
         if machine != self._store.machine:
-            this = self._data_sheet.boards["this"]
-            if self._name != THIS_MACHINE:
-                this = replace(this, name=self._name)
-            if this != self._store.catalogue.boards["this"]:  # what another board has taught is not of this one
-                self._store.set_board(this)
+            self._learn_saved(machine)
             if self._store.calibration is not None:
                 self._store.set_calibration(None)
             self._store.set_machine(
                 machine, saved.measurements(machine), "" if played else not_here, saved.beta(machine)
             )
-            bandwidth = saved.bandwidth(machine)
-            self._bandwidth_of = machine if bandwidth is not None else ""
-            if bandwidth is not None:
-                self._store.set_board(learned(self._store.catalogue.boards["this"], bandwidth))
             self.fitting.start()
         if not_here or not self._store.get("auto_measure"):
             return
@@ -366,6 +360,19 @@ class Conductor(QObject):
         for note in body.get("notes", ()):
             if note not in said:  # every point of a plan has the same to say
                 self._store.say("info", str(note))
+
+    def _learn_saved(self, machine: str) -> None:
+        """Make of the data sheet what was measured of a machine; what another board has taught is not of this one."""
+        this, runtime = self._data_sheet.boards["this"], self._data_sheet.runtimes[RUNTIME]
+        if self._name != THIS_MACHINE:
+            this = replace(this, name=self._name)
+        self._bandwidth_of = ""
+        if (bandwidth := self._saved.bandwidth(machine)) is not None:
+            this, self._bandwidth_of = learned(this, bandwidth), machine
+        runtime = taught(runtime, self._saved.bench(machine))
+        known = self._store.catalogue
+        if (this, runtime) != (known.boards["this"], known.runtimes[RUNTIME]):
+            self._store.set_board(this, runtime)
 
     def _learn_bandwidth(self, body: Mapping[str, Any]) -> None:
         record = body.get("read_byte_s", {})

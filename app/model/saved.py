@@ -1,11 +1,13 @@
-"""What the files keep of a machine: measurements, bandwidth, instruction sets; the log is told what cannot be read."""
+"""What the files keep of a machine: measurements, bandwidth, kernels, betas; the log is told what cannot be read."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from app.model import axes
 from app.model.bandwidth import bandwidth_file, load_bandwidth
+from app.model.bench import bench_file, load_bench
 from app.model.beta import beta_file, load_beta
 from app.model.files import FileError
 from app.model.measurements import Measurement, load_measurements
@@ -44,6 +46,14 @@ class Saved:
         except FileError as error:
             self._store.say("warning", str(error))
             return {}
+
+    def bench(self, machine: str) -> list[dict[str, Any]]:
+        """Return what the kernels of a machine reached; nothing where they were not benched."""
+        try:
+            return load_bench(self.file.with_name(bench_file().name), machine)
+        except FileError as error:
+            self._store.say("warning", str(error))
+            return []
 
     def bandwidth(self, machine: str) -> dict[str, float] | None:
         """Return the read bandwidth of a machine; None where it was not measured."""

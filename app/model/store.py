@@ -35,7 +35,7 @@ from app.model.state import (
     checked_plain,
 )
 from core.scenario import predict
-from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
+from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Runtime
 
 if TYPE_CHECKING:
     from core.calibrate import Calibration
@@ -287,9 +287,14 @@ class Store(QObject):
         self._calibration, self._proposal = calibration, proposal
         self._emit("calibration", *self._forget())
 
-    def set_board(self, board: Board) -> None:
-        """Replace a board of the catalogue by what was measured on it; every prediction of it follows."""
-        self._catalogue = replace(self._catalogue, boards={**self._catalogue.boards, board.key: board})
+    def set_board(self, board: Board, runtime: Runtime | None = None) -> None:
+        """Replace a board of the catalogue, and a runtime, by what was measured on it; every prediction follows."""
+        runtimes = {} if runtime is None else {runtime.key: runtime}
+        self._catalogue = replace(
+            self._catalogue,
+            boards={**self._catalogue.boards, board.key: board},
+            runtimes={**self._catalogue.runtimes, **runtimes},
+        )
         self._measured = Measured(self._measured.all, self._catalogue)
         self._emit("catalogue", *self._forget())
 

@@ -12,6 +12,7 @@ from app.client.events import Catalogue, Channel, Connected, Disconnected, Faile
 from app.client.session import Session
 from app.client.transport import LocalTransport
 from app.model import conductor as module
+from app.model.bench import save_bench
 from app.model.calibration import candidates, fit
 from app.model.conductor import Conductor
 from app.model.machine import machine_key
@@ -182,6 +183,28 @@ def test_progress_of_the_plan_counts_its_points(board):
     activity = board.store.activity
     assert (activity.kind, activity.text) == ("calibrate", f"Point 2 of {N_PLAN}: decoding")
     assert activity.done_frac == pytest.approx(1.5 / N_PLAN)
+
+
+def test_a_saved_bench_of_the_kernels_is_what_predictions_start_from(board, path):
+    board.attach()
+    before = board.store.prediction_of(OperatingPoint(weights="int8")).decode_s
+    row = {"name": "linear int8", "dtype": "int8", "shape": [4096, 4096], "read_share": 0.35}
+    save_bench(path.with_name("bench.json"), machine_key(HELLO), [row])
+    again = Board(path)
+    again.attach()
+    runtime = again.store.catalogue.runtimes["builtin"]
+    assert runtime.eta.median == pytest.approx(0.35)
+    assert runtime.sources["eta"].startswith("measured")
+    assert again.store.prediction_of(OperatingPoint(weights="int8")).decode_s.median > before.median
+    again.hear(Connected({**HELLO, "board": {**HELLO["board"], "cpu": "another"}}))
+    assert again.store.catalogue.runtimes["builtin"] == CATALOGUE.runtimes["builtin"]
+
+
+def test_a_bench_that_cannot_be_read_is_said_and_changes_nothing(board, path):
+    path.with_name("bench.json").write_text("nonsense", encoding="utf-8")
+    board.attach()
+    assert board.store.catalogue is CATALOGUE
+    assert "bench.json" in board.store.log[0].text
 
 
 def test_saved_measurements_of_this_machine_are_not_measured_again(board, path):
