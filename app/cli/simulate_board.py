@@ -96,7 +96,7 @@ def _print(report: dict[str, Any]) -> None:
     point = report["default_point"]
     rows = [
         ("board", report["board"]["name"]),
-        ("mode", report["board"]["power_mode"]),
+        *([("mode", report["board"]["power_mode"])] if "power_mode" in report["board"] else []),
         ("default point", f"{quantity_text(point['decode_s'], 's')} a token"),
         ("power", f"{quantity_text(point['idle_w'], 'W')} idle, {quantity_text(point['decoding_w'], 'W')} decoding"),
         ("clock", " to ".join(quantity_text(clock, "Hz") for clock in point["clock_hz"])),

@@ -71,11 +71,11 @@ def r_max(
         return Mark(
             measured.r_max(DROPPED_MASS),
             f"r_max, measured on this model at {measured.n_tokens} tokens: beyond it the tokens kept hold under "
-            f"{1 - DROPPED_MASS:.0%} of the attention mass",
+            f"{100 * (1 - DROPPED_MASS):.0f} % of the attention mass",
         )
     if top1_limit is None:
         alpha = r_max_zipf(int(float(point.context_tokens)), DROPPED_MASS)
-        share = f"{1 - DROPPED_MASS:.0%} of the attention mass"
+        share = f"{100 * (1 - DROPPED_MASS):.0f} % of the attention mass"
         return Mark(alpha, f"r_max, assumed until accuracy is measured: beyond it the tokens kept hold under {share}")
     x, prediction = curve(axis_of("point.alpha", point, catalogue), point, catalogue, posterior, n=381)
     held = prediction.top1_agreement

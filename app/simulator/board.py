@@ -250,6 +250,11 @@ class SimulatedBoard:
             values += [self.charge.soc, self.charge.voltage_v]
         return values
 
+    def power_mode_state(self) -> dict[str, str]:
+        """Return the entry of the power mode, as a real board tells it: a board with a single one has none to tell."""
+        modes = list(self.board.power_modes)
+        return {"value": modes[0]} if len(modes) > 1 else {"absent": "this board has a single power mode"}
+
     def facts(self) -> dict[str, Any]:
         """Return what the board says it is."""
         mode = next(iter(self.board.power_modes))
@@ -258,7 +263,7 @@ class SimulatedBoard:
             "key": self.board.key,
             "cpu": f"simulated {self.board.unit} of {self.board.name}, seed {self.seed}",
             "memory_byte": None if self.board.memory_byte is None else int(self.board.memory_byte),
-            "power_mode": mode,
+            "power_mode": mode if len(self.board.power_modes) > 1 else None,
             "governor": "simulated",
         }
         return {key: value for key, value in told.items() if value is not None}

@@ -106,7 +106,7 @@ class Server:
             "t_ns": time.monotonic_ns(),
             "simulated": True,
             "board": {**facts, "name": f"{facts['name']} (simulated{faster})"},
-            "state": {"power_mode": {"value": facts["power_mode"]}},
+            "state": {"power_mode": self._board.power_mode_state()},
             "can": {"measure": True, "bandwidth": True, "torch": "none"},
             "models": [{"file": "any model of the catalogue", "byte": 0}],
             "runtimes": [],

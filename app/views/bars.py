@@ -76,7 +76,8 @@ class Bars(QWidget):
             painter.drawText(QRectF(self.width() - texts, top, texts, _ROW_PX), place, text)
             if width > 8:
                 room = QRectF(left, middle - _BAR_PX / 2, width, _BAR_PX)
-                self._draw_bar(painter, room, bar, min(abs(bar.value) / full, 1.0))
+                value = abs(bar.value) if bar.bad else bar.value  # what is less than nothing and not bad has no length
+                self._draw_bar(painter, room, bar, min(value / full, 1.0))
 
     def _draw_bar(self, painter: QPainter, room: QRectF, bar: Bar, share: float) -> None:
         p = self._theme.palette

@@ -19,7 +19,7 @@ from app.views.bars import Bar, Bars
 from app.views.chart import Chart
 from app.views.chart_card import ChartCard
 from app.views.field import QuantityField
-from app.views.format import output_text, quantity_text
+from app.views.format import number_text, output_text, quantity_text
 from app.views.heatmap import HeatMapView
 from app.views.page import CardGrid, Page
 from app.views.theme import Theme
@@ -203,7 +203,7 @@ class Energy(Page):
             Bar(
                 energy_data.TERM_WORDS[name],
                 value,
-                f"{quantity_text(value, 'W')} · {100 * value / total:.0f} %",
+                f"{quantity_text(value, 'W')} · {number_text(100 * value / total, 0)} %",
                 self._origin(name),
             )
             for name, value in found.run.terms_w.items()

@@ -73,6 +73,8 @@ class Live(QWidget):
     def _build(self, pause: QAction) -> None:
         self._state = ElidedLabel("dim")
         self._pause, self._live = QPushButton("Pause"), QPushButton("Live")
+        self._pause.setObjectName("live.pause")
+        self._live.setObjectName("live.run_on")
         self._pause.setAccessibleName("Pause the view; recording goes on")
         self._pause.setToolTip("Hold the view; recording goes on (Space)")
         self._pause.clicked.connect(pause.trigger)

@@ -102,10 +102,23 @@ class TimelineView(QWidget):
         painter.setPen(QPen(p.color(bar.role), 1, Qt.PenStyle.DashDotLine if bar.hollow else Qt.PenStyle.SolidLine))
         painter.setBrush(p.color(bar.role, 0.08 if bar.hollow else 0.32))
         painter.drawRoundedRect(room, 3, 3)
+        painter.setPen(p.color("text"))
+        width = painter.fontMetrics().horizontalAdvance(bar.label) + 6
+        if width > room.width() and width <= self._free_px(bar, x1):
+            painter.drawText(QRectF(x1 + 3, top, width, _BAR_PX), Qt.AlignmentFlag.AlignVCenter, bar.label)
+            return
         text = painter.fontMetrics().elidedText(bar.label, Qt.TextElideMode.ElideRight, int(room.width() - 6))
         if room.width() >= 10 and (text == bar.label or len(text) > 3):
-            painter.setPen(p.color("text"))
             painter.drawText(room.adjusted(3, 0, -3, 0), Qt.AlignmentFlag.AlignCenter, text)
+
+    def _free_px(self, bar: Bar, x1: float) -> float:
+        """Return the room behind a bar that ends at `x1`, up to the next of its row; none where its slack is drawn."""
+        if bar.slack_end is not None and bar.slack_end > bar.end:
+            return 0.0
+        left, per_unit = self._scale
+        later = [left + other.start * per_unit for other in self._shown.bars
+                 if other.row == bar.row and other is not bar and other.end > bar.start]  # fmt: skip
+        return min([self.width(), *later]) - x1 - 3
 
     def _draw_axis(self, painter: QPainter, left: float, right: float, top: float) -> None:
         p, unit, end = self._theme.palette, self._shown.unit, self._shown.end

@@ -13,7 +13,7 @@ from app.model.timing import EXAMPLES, Chain, Graph, Request, Tasks, request_of,
 from app.model.verdicts import MINE, Figures, judged, judged_by_limits, known_scenarios
 from app.views.scenarios import Scenarios
 from app.views.schedule import ScheduleView
-from app.views.schedule_data import told
+from app.views.schedule_data import Bar, Timeline, told
 from app.views.theme import DARK, Theme
 from app.views.timeline import TimelineView, round_ticks
 from app.views.triangle import Triangle
@@ -211,6 +211,19 @@ def test_the_timeline_draws_its_deadline_and_as_printed_in_their_colours(qtbot):
         qtbot.addWidget(made)
         made.show_timeline(told(timing_of_file(name)).timeline)
         assert color in colors_of(made, (500, made.height()))
+
+
+@pytest.mark.parametrize(("next_start", "is_written"), [(8.0, True), (1.5, False)])
+def test_a_label_that_does_not_fit_its_bar_is_written_behind_it_where_there_is_room(qtbot, next_start, is_written):
+    made = TimelineView(Theme("dark"), "t", "Timeline")
+    qtbot.addWidget(made)
+    bars = (Bar(0, 0.0, 1.0, "827 µs or more", "accent"), Bar(0, next_start, 10.0, "", "accent"))
+    made.show_timeline(Timeline(("a",), bars, "s"))
+    made.resize(500, made.height())
+    image, (left, per_unit) = made.grab().toImage(), made._scale
+    behind = range(int(left + 1.05 * per_unit), int(left + 1.45 * per_unit))
+    inks = {image.pixelColor(x, y).lightness() for x in behind for y in range(8, 22)}
+    assert (max(inks) - min(inks) > 60) == is_written
 
 
 # ---- scenarios

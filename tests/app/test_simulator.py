@@ -50,6 +50,13 @@ def measured(seed, point=POINT, key=KEY, what=("ttft", "decode", "quality")):
     return finish(board, measure(board, {"point": point, "what": list(what)}, np.random.default_rng(seed)))
 
 
+@pytest.mark.parametrize(("key", "told"), [(KEY, False), ("jetson_orin_nano_8gb", True)])
+def test_a_board_with_a_single_power_mode_tells_none(key, told):
+    board = SimulatedBoard(key, seed=1)
+    assert ("power_mode" in board.facts()) == told
+    assert set(board.power_mode_state()) == ({"value"} if told else {"absent"})
+
+
 # --- heat and battery -------------------------------------------------------------------------------------------------
 
 
