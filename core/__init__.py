@@ -43,6 +43,7 @@ top-1          agreement with the reference                      quality.top1_ag
 E              energy of a token by bytes moved                  power.decode_energy_j              M6
 8 B e          energy of the DRAM alone                          power.dram_energy_j                M6
                least energy of a board                           power.energy_floor_j               M6
+               energy of a token at another pace                 power.paced_energy_j               M6
 P              mean power                                        power.mean_power_w                 M6
                energy under a power trace                        power.trace_energy_j               M6
 P_leak         leakage power                                     power.leakage_power_w              M6
