@@ -71,6 +71,7 @@ CONTROL, SAMPLES = 1, 2
 
 MAX_BODY_BYTE = {CONTROL: 64 * 1024, SAMPLES: 512 * 1024}
 MAX_DEPTH = 8
+MAX_INT = 2**64 - 1
 MAX_QUEUED = 64
 MAX_SKIPPED_BYTE = 1024 * 1024
 MAX_REJECTED = 32
@@ -156,7 +157,7 @@ def decode_control(body: bytes) -> dict[str, Any]:
     Raises
     ------
     Malformed
-        If it is not a JSON object with finite numbers, `MAX_DEPTH` deep at most.
+        If it is not a JSON object with finite numbers, whole ones up to `MAX_INT`, `MAX_DEPTH` deep at most.
     ProtocolError
         If it is not of a known operation with the members that `MESSAGES` lists.
     """
@@ -200,13 +201,14 @@ def _check_value(value: Any, depth: int) -> None:
             raise Malformed(f"a control message is nested deeper than {MAX_DEPTH}")
         for item in [*value, *value.values()] if isinstance(value, dict) else value:
             _check_value(item, depth + 1)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise Malformed(f"a control message holds {value!r}: expected a finite number")
     elif isinstance(value, str):
         if any("\ud800" <= char <= "\udfff" for char in value):
             raise Malformed(f"a control message holds half a character: {_short(value)}")
-    elif value is not None and not isinstance(value, int):
+    elif isinstance(value, _NUMBER):
+        if not (math.isfinite(value) if isinstance(value, float) else abs(value) <= MAX_INT):
+            wanted = "a finite number, whole ones of 64 bits at most"
+            raise Malformed(f"a control message holds {_short(value)}: expected {wanted}")
+    elif value is not None:
         raise ProtocolError(f"a control message holds a {type(value).__name__}: expected JSON values")
 
 

@@ -10,7 +10,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from app.client.clock import Reading
-from app.client.events import BoardState, Catalogue, Channel, Connected, Disconnected, Event, Failed, Progress, Result
+from app.client.events import (
+    BoardState,
+    Catalogue,
+    Channel,
+    Connected,
+    Disconnected,
+    Event,
+    Failed,
+    Log,
+    Progress,
+    Result,
+)
 from app.client.session import Session
 from app.client.transport import Transport
 
@@ -60,6 +71,7 @@ class AttachedBoard:
         self.hello: Mapping[str, Any] = {}
         self.channels: tuple[Channel, ...] = ()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._complaint = ""  # the first line of the log that was no information, until attached
         self._session = Session(open_transport, self._events.put)
         self._patience_s = getattr(open_transport, "patience_s", ATTACH_S)
 
@@ -70,6 +82,7 @@ class AttachedBoard:
         except BaseException:
             self._session.stop()
             raise
+        self._complaint = ""
         return self
 
     def __exit__(
@@ -158,11 +171,14 @@ class AttachedBoard:
         try:
             event = self._events.get(timeout=None if timeout_s is None else max(0.0, timeout_s))
         except queue.Empty:
-            raise LinkError("link", "the agent does not answer") from None
+            more = f": {self._complaint}" if self._complaint else ""
+            raise LinkError("link", f"the agent does not answer{more}") from None
         if isinstance(event, Connected):
             self.hello = event.hello
         elif isinstance(event, BoardState):
             self.hello = {**self.hello, "state": event.state}
         elif isinstance(event, Catalogue):
             self.channels = event.channels
+        elif isinstance(event, Log) and event.level != "info":
+            self._complaint = self._complaint or event.text
         return event

@@ -25,6 +25,7 @@ from app.client.events import (
     Result,
     Samples,
 )
+from app.client.sound import LEVELS, printable_tree, sound_hello, sound_state
 from app.protocol import CONTROL, Frame, ProtocolError, decode_control
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Reader:
             "progress": self._progress,
             "result": self._result,
             "failed": self._failed,
-            "log": lambda message: self._emit(Log(message["level"], message["text"])),
+            "log": self._log,
             "clock": self._clock,
             "gap": self._gap,
             "measured": self._measured,
@@ -63,13 +64,19 @@ class Reader:
         }
 
     def take(self, frame: Frame) -> None:
-        """Handle one frame; what cannot be understood becomes a line in the log."""
+        """Handle one frame; what cannot be understood becomes a line in the log, or ends the link before the hello.
+
+        Raises
+        ------
+        ProtocolError
+            If there was no hello yet, and this is none.
+        """
         self._follow_recorder()
         if frame.kind != CONTROL:
             self._samples(frame)
             return
         try:
-            message = decode_control(frame.body)
+            message = printable_tree(decode_control(frame.body))
             handler = self._handlers.get(message["op"])
             if handler is None:
                 raise ProtocolError(f"{message['op']} is not an answer")
@@ -78,6 +85,8 @@ class Reader:
                     self._recorder.take(frame)
                 handler(message)
         except ProtocolError as error:
+            if not self.connected:
+                raise ProtocolError(f"what the agent says first is no hello: {error}") from None
             self._emit(Log("warning", f"message from the agent ignored: {error}"))
 
     def _emit(self, event: Event) -> None:
@@ -109,11 +118,22 @@ class Reader:
         if self.connected:
             return
         self.connected = True
+        message, wrong = sound_hello(message)
         self._begin["hello"] = message
         self._offset_s = message["t_ns"] * 1e-9 - time.monotonic()  # until the first pong
         self._note_clock(0.0, math.inf, None)
         self._session.rings.mark_gap()
         self._session.connected(message)
+        self._left_out(wrong)
+
+    def _left_out(self, names: list[str]) -> None:
+        if names:
+            text = f"left out of what the board says of itself, since it is not as expected: {', '.join(names)}"
+            self._emit(Log("warning", f"{text:.500}"))
+
+    def _log(self, message: dict[str, Any]) -> None:
+        level = message["level"]
+        self._emit(Log(level if level in LEVELS else "info", message["text"]))
 
     def _catalogue(self, message: dict[str, Any]) -> None:
         channels = tuple(channel_of(record) for record in message["channels"])
@@ -122,8 +142,10 @@ class Reader:
         self._emit(Catalogue(channels))
 
     def _state(self, message: dict[str, Any]) -> None:
-        self._begin["hello"] = {**self._begin["hello"], "state": message["state"]}
-        self._emit(BoardState(message["state"]))
+        state, wrong = sound_state(message["state"])
+        self._begin["hello"] = {**self._begin["hello"], "state": state}
+        self._emit(BoardState(state))
+        self._left_out(wrong)
 
     def _pong(self, message: dict[str, Any]) -> None:
         now_ns, clock = time.monotonic_ns(), self._session.clock

@@ -224,6 +224,8 @@ def test_messages_make_the_round_trip(op):
         (b'{"op":"subscribe","rate_hz":NaN}', "finite"),
         (b'{"op":"subscribe","rate_hz":1e999}', "finite"),
         (b'{"op":"subscribe","rate_hz":-Infinity}', "finite"),
+        (b'{"op":"ping","t1_ns":18446744073709551616}', "64 bits"),
+        (b'{"op":"hello","t_ns":-1' + b"0" * 400 + b"}", "64 bits"),
         (b'{"op":"log","level":"info","text":"\\ud800"}', "half a character"),
         (b'{"op":"ping","t1_ns":' + b"9" * 5000 + b"}", "not JSON"),
         (b'{"op":"measure","id":1,"what":["decode"],"point":{"a":[[[[[[[1]]]]]]]}}', "nested deeper than 8"),

@@ -285,6 +285,31 @@ def test_a_newer_agent_is_understood_and_a_wrong_message_is_a_line_in_the_log():
         assert [c.key for c in board.wait(Catalogue).channels] == ["a", "b", "c"]
 
 
+def test_a_hello_of_another_shape_is_shown_as_far_as_it_can_be():
+    script = ScriptedTransport(
+        hello(board={"name": 5, "os": "\x1b]0;mine\x07"}, state=[1]),
+        {"op": "log", "level": "loud", "text": "\x1b[31mred"},
+    )
+    with attached(lambda: script) as board:
+        connected = board.wait(Connected).hello
+        assert connected["board"] == {"name": "unknown board", "os": "]0;mine"}
+        assert connected["state"] == {}
+        assert board.wait(Log) == Log(
+            "warning",
+            "left out of what the board says of itself, since it is not as expected: board.name, state",
+        )
+        assert board.wait(Log) == Log("info", "[31mred")
+
+
+def test_an_agent_whose_first_word_is_no_hello_is_given_up_at_once():
+    with attached(
+        lambda: ScriptedTransport(encode_frame(1, 0, b'{"op":"hello","t_ns":1' + b"0" * 400 + b"}"))
+    ) as board:
+        assert board.wait(Disconnected).reason.startswith(
+            "what the agent says first is no hello: a control message holds"
+        )
+
+
 def test_another_minor_version_is_said_and_another_major_one_ends_the_link():
     with attached(lambda: ScriptedTransport(hello(minor=99))) as board:
         board.wait(Connected)

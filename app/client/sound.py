@@ -1,0 +1,100 @@
+"""What a board says, in a shape that the rest of the program can rely on.
+
+Its agent may be of another version, or hostile: what is known has the type it should have, or is left out; what is not
+known stays. No text can steer a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LEVELS = ("info", "warning", "error")
+_NUMBER = (int, float)
+_FACTS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("name", "cpu", "os", "release", "soc", "kernel", "machine", "python", "id", "key"), str),
+    **dict.fromkeys(("n_threads", "n_cores", "n_big_cores", "memory_byte"), _NUMBER),
+    "cache_byte": dict,
+    "isa": list,
+}
+_NAMELESS = "unknown board"
+_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Return a text without the characters that steer a terminal."""
+    return text.translate(_CONTROLS)
+
+
+def printable_tree(value: Any) -> Any:
+    """Return JSON values with every text in them, keys too, made `printable`."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): printable_tree(item) for key, item in value.items()}
+    return [printable_tree(item) for item in value] if isinstance(value, list) else value
+
+
+def sound_hello(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a ``hello`` without what has another shape than expected, and the names of that."""
+    wrong: list[str] = []
+    sound = dict(message)
+    board = _kept(message["board"], "board", wrong, lambda name, value: _fits(value, _FACTS.get(name, object)))
+    sound["board"] = {"name": _NAMELESS, **board}
+    sound["can"] = _kept(message["can"], "can", wrong, _is_ability)
+    sound["models"] = _items(message["models"], "models", wrong, {"file": str, "byte": _NUMBER})
+    if "state" in message:
+        sound["state"], more = sound_state(message["state"])
+        wrong += more
+    sound["runtimes"] = _items(message.get("runtimes", []), "runtimes", wrong, {"runtime": str, "model": str})
+    for name in ("recording", "simulated"):
+        if name in message and not isinstance(message[name], dict if name == "recording" else bool):
+            del sound[name]
+            wrong.append(name)
+    return sound, wrong
+
+
+def sound_state(state: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the state of a board without what has another shape than expected, and the names of that."""
+    if not isinstance(state, dict):
+        return {}, ["state"]
+    wrong: list[str] = []
+    return _kept(state, "state", wrong, _is_entry), wrong
+
+
+def _is_entry(_name: str, value: Any) -> bool:
+    """Tell whether a value is ``{value}`` or ``{absent}``, and maybe ``{warning}``."""
+    if not isinstance(value, dict) or not isinstance(value.get("warning", ""), str):
+        return False
+    return "value" in value or isinstance(value.get("absent"), str)
+
+
+def _is_ability(name: str, value: Any) -> bool:
+    """Tell whether an agent can do something, or why not; or its version of something, or a list of such."""
+    if isinstance(value, dict):
+        return isinstance(value.get("absent"), str)
+    if name in ("measure", "bandwidth"):
+        return value is True
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _fits(value: Any, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, kind) and (kind is object or not isinstance(value, bool))
+
+
+def _kept(
+    members: Mapping[str, Any], where: str, wrong: list[str], right: Callable[[str, Any], bool]
+) -> dict[str, Any]:
+    kept = {name: value for name, value in members.items() if right(name, value)}
+    wrong += [f"{where}.{name}" for name in members if name not in kept]
+    return kept
+
+
+def _items(
+    values: Any, where: str, wrong: list[str], members: Mapping[str, type | tuple[type, ...]]
+) -> list[dict[str, Any]]:
+    """Return those of a list that are objects with these members."""
+    given = values if isinstance(values, list) else [values]
+    kept = [item for item in given if isinstance(item, dict) and all(_fits(item.get(n), k) for n, k in members.items())]
+    wrong += [where] * (len(kept) < len(given))
+    return kept
