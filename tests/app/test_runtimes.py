@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -525,6 +526,29 @@ def test_a_command_that_hangs_is_cancelled_with_its_children():
     drivers.send({"op": "cancel", "id": 7})
     assert done.wait(PATIENCE_S)
     assert answers[-1] == {"op": "failed", "id": 7, "kind": "cancelled", "reason": "cancelled"}
+
+
+@pytest.mark.parametrize("ends", ["os.kill(os.getpid(), 9)", "command.kill()"])
+def test_a_server_ends_with_the_agent_however_that_ends(ends):
+    text = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from app.agent.runtimes.command import Command\n"
+        "command = Command([sys.executable, '-c', 'import time; time.sleep(99)'], guarded=True)\n"
+        f"print(command._process.pid, flush=True); {ends}"
+    )
+    folder = str(Path(LAUNCHER).parent)
+    done = subprocess.run([sys.executable, "-c", text, folder], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert not done.stderr
+    pid, deadline_s = int(done.stdout), time.monotonic() + PATIENCE_S
+    while (state := _state_of(pid)) not in ("", "Z") and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert state in ("", "Z")
+
+
+def _state_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def test_what_is_not_configured_is_refused_by_name():

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 from collections import deque
 from typing import Deque, Dict, List, Optional, Sequence
@@ -22,13 +23,17 @@ _TELLING = re.compile(r"error|fail|assert|invalid|cannot|unable|out of memory|ba
 class Command:
     """A process of our own session, its output taken by threads so that it never waits for us.
 
+    A guarded one, which would not end by itself, ends with this program however that ends.
+
     Raises
     ------
     Failed
         It cannot start.
     """
 
-    def __init__(self, argv: Sequence[str], env: Optional[Dict[str, str]] = None, text: str = "") -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Optional[Dict[str, str]] = None, text: str = "", guarded: bool = False
+    ) -> None:
         self.name = os.path.basename(argv[0])
         environment = {**os.environ, "LC_ALL": "C", **(env or {})}
         try:
@@ -42,6 +47,7 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise Failed(f"{argv[0]} cannot start: {getattr(error, 'strerror', None) or error}") from None
+        self._guard = _guard(self._process.pid) if guarded else None
         self.output = bytearray()
         self._words: Deque[bytes] = deque(maxlen=64)
         self.last_output_s = now_s()
@@ -72,6 +78,9 @@ class Command:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        if self._guard is not None:
+            self._guard.communicate(b".")  # nothing is left to watch
+            self._guard = None
 
     def why_ended(self) -> str:
         """Return how it ended, in words, with the last line that tells why."""
@@ -113,6 +122,12 @@ class Command:
             self._process.stdin.flush()
         with contextlib.suppress(OSError):
             self._process.stdin.close()
+
+
+def _guard(group: int) -> subprocess.Popen[bytes]:
+    """Start a process that kills a group as soon as this program is gone, unless it was told that all is well."""
+    watch = f"import os, sys; sys.stdin.buffer.read() or os.killpg({group}, 9)"
+    return subprocess.Popen([sys.executable, "-I", "-S", "-c", watch], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def run_to_end(

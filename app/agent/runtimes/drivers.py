@@ -108,6 +108,7 @@ class Drivers:
         except Failed:
             server = self._servers.get(entry.url)
             if server is not None and server.wait(ENDED_S):
+                server.kill()  # what it may have left, and its guard
                 raise Failed(server.why_ended()) from None
             raise
 
@@ -115,12 +116,13 @@ class Drivers:
         """Start the server if none answers and its command is known, and wait until it has loaded."""
         server = self._servers.get(entry.url)
         if server is not None and server.status is not None:
-            server = None
-            del self._servers[entry.url]  # another may answer there by now
+            server.kill()
+            server = None  # another may answer there by now
+            del self._servers[entry.url]
         if entry.argv and server is None and not _answers(entry, run):
             run.progress(0.0, f"starting {entry.argv[0]}")
             values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
-            server = self._servers[entry.url] = Command(entry.command(values))
+            server = self._servers[entry.url] = Command(entry.command(values), guarded=True)
         end_s = now_s() + entry.timeout_s
         while server is not None and server.status is None and not _answers(entry, run):
             run.check()
