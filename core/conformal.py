@@ -109,6 +109,8 @@ def sentence(guard: Guard, own: Sequence[float], what: str = "points") -> str:
         return ""
     inside = sum(score <= Z90 for score in own)
     found = f"{inside} of {len(own)} {what} predicted from the others lie inside the model's own 90 % interval"
+    if times > 1.0 and inside >= 0.9 * len(own):
+        return f"The band is {times:.1f} times as wide as the model's own: {found}, but they are too few to narrow it."
     if times > 1.0:
         return f"The band is {times:.1f} times as wide as the model's own, since only {found}: was the board busy?"
     return f"The band is {times:.2f} times as wide as the model's own, since {found}."

@@ -108,7 +108,7 @@ class CurveCard(Card):
         """Show everything of the current point."""
         q = self.quantity
         self.data = data = curve_data(self._store, q)
-        self._y_range = held_range(self._y_range, (data.q05, data.q95, *data.dots[1:], data.ghost), q.least, q.most)
+        self._y_range = held_range(self._y_range, data.y_values, q.least, q.most)
         self.space.say(data.message)
         self._show_texts()
         if self.plot is not None:

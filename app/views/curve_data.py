@@ -21,6 +21,7 @@ from core.spec import Absent, Estimate, Provenance
 Floats = NDArray[np.float64]
 
 N_POINTS = 101
+_LONGEST_BAR = 3.0  # times the highest of curve, band and dots
 _NEAR_FRAC = 0.02  # a dot nearer than this share of the axis is read with the curve
 
 
@@ -51,6 +52,14 @@ class CurveData:
         low, high = float(self.x[0]), float(self.x[-1])
         margin = 0.5 if self.axis.options else 0.01 * (high - low)
         return low - margin, high + margin
+
+    @property
+    def y_values(self) -> tuple[Floats | None, ...]:
+        """What the vertical range has to hold: an error bar far longer than all else may leave the picture."""
+        _, median, q05, q95 = self.dots
+        held = np.concatenate([self.q95, median])
+        most = _LONGEST_BAR * float(np.nanmax(held)) if np.isfinite(held).any() else np.inf
+        return self.q05, self.q95, median, q05, np.minimum(q95, np.maximum(most, median)), self.ghost
 
     @property
     def ghost_stands_apart(self) -> bool:

@@ -649,3 +649,13 @@ def test_the_words_of_a_plot_are_those_of_its_data(store):
     data = curve_data(store, LATENCY)
     assert data.reading(0.3, 0.01).startswith("0.304: ")
     assert "against KV prune rate α" in data.description()
+
+
+def test_one_long_error_bar_does_not_flatten_the_curve(store):
+    data = curve_data(store, LATENCY)
+    at = np.array([float(data.x[3])])
+    far = replace(data, dots=(at, np.array([0.01]), np.array([0.009]), np.array([12.0])))
+    held = np.concatenate([np.ravel(v) for v in far.y_values if v is not None])
+    assert held.max() <= 3 * max(float(data.q95.max()), 0.01)
+    outlier = replace(data, dots=(at, np.array([12.0]), np.array([11.0]), np.array([13.0])))
+    assert max(np.max(v) for v in outlier.y_values if v is not None) >= 12.0  # a dot is always in the picture

@@ -81,5 +81,8 @@ def test_the_sentence_has_its_evidence():
     calm = conformal.sentence(Guard(decode=0.6), [0.2] * 12)
     assert "0.60 times" in calm
     assert "busy" not in calm
+    few = conformal.sentence(Guard(decode=1.4), [0.4, 0.2, 1.0])
+    assert "3 of 3 points" in few
+    assert "only" not in few
     assert conformal.sentence(Guard(decode=1.05), [1.0] * 9) == ""
     assert conformal.sentence(Guard(decode=3.0), [9.0]) == ""
