@@ -123,5 +123,5 @@ def test_lower_precision_takes_fewer_bytes_and_stays_close(tiny):
     errors = [float((o - outputs[0]).norm() / outputs[0].norm()) for o in outputs]
     assert errors[0] == 0
     assert errors[1] < 0.02
-    assert errors[2] < 0.03
+    assert errors[2] < 0.04  # activations are rounded to 8 bits too
     assert errors[3] < 0.3
