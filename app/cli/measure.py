@@ -18,6 +18,7 @@ from app.cli.taught import posterior_for
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import Target
 from app.model.bandwidth import measured_here
+from app.model.bench import benched
 from app.model.files import FileError
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, append_measurement, measurements_file, ran
@@ -109,9 +110,9 @@ def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None
 
 
 def _predicted(point: OperatingPoint, catalogue: Catalogue, machine: str) -> Prediction:
-    """Return what the board is expected to do, with its bandwidth as it was measured last."""
+    """Return what the board is expected to do, with its bandwidth and its kernels as they were measured last."""
     try:
-        catalogue = measured_here(catalogue, machine)
+        catalogue = benched(measured_here(catalogue, machine), machine)
     except FileError as error:
         raise UserError(str(error)) from error
     return predict(point, catalogue, posterior_for(point, catalogue, machine))

@@ -1,7 +1,9 @@
 """Build the C library once a machine: with the compiler found, into the user's cache folder. Standard library only.
 
 ``TRILEMMA_NATIVE=0`` switches the library off, ``TRILEMMA_NATIVE_MARCH`` compiles it for another instruction set than
-this processor's (as GCC's ``-march=``), ``CC`` names the compiler.
+this processor's (as GCC's ``-march=``), ``CC`` names the compiler, with options if need be.
+
+A library's name ends in a digest of its bytes: one that a full disk or a power cut has cut short is built again.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import hashlib
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -51,15 +54,16 @@ def build() -> Build:
     if os.environ.get("TRILEMMA_NATIVE") == "0":
         return Build(None, absent="switched off by TRILEMMA_NATIVE=0")
     compiler = _compiler()
-    if compiler is None:
-        return Build(None, absent="no C compiler: none of " + ", ".join(COMPILERS) + " is installed")
+    if not compiler:
+        named = os.environ.get("CC")
+        why = f"CC is {named!r}, which is not" if named else f"none of {', '.join(COMPILERS)} is"
+        return Build(None, absent=f"no C compiler: {why} installed")
     try:
-        version = _run([compiler, "--version"]).splitlines()[0]
-        path = _path(compiler, version)
-        if not path.is_file():
-            _compile(compiler, path)
+        version = _run([*compiler, "--version"]).splitlines()[0]
+        stem = _stem(compiler, version)
+        path = _whole(stem) or _compile(compiler, stem)
     except (OSError, RuntimeError, IndexError, subprocess.TimeoutExpired) as error:
-        return Build(None, absent=f"{compiler} cannot build it: {_first_line(error)}")
+        return Build(None, absent=f"{' '.join(compiler)} cannot build it: {_first_line(error)}")
     return Build(path, version)
 
 
@@ -83,19 +87,37 @@ def cache_folder() -> Path:
     return Path(base) / "trilemma"
 
 
-def _compiler() -> str | None:
-    named = os.environ.get("CC")
-    return next((path for name in ([named] if named else COMPILERS) if (path := shutil.which(name))), None)
+def _compiler() -> list[str]:
+    """Return the compiler's path and options; nothing where there is none."""
+    named = shlex.split(os.environ.get("CC", ""))
+    found = next((path for name in (named[:1] or COMPILERS) if (path := shutil.which(name))), None)
+    return [found, *named[1:]] if found else []
 
 
-def _march() -> str:
-    return "-march=" + os.environ.get("TRILEMMA_NATIVE_MARCH", "native")
+def _marches() -> list[list[str]]:
+    """Return the options that choose the instruction set, to be tried in turn: not every compiler knows "native"."""
+    named = os.environ.get("TRILEMMA_NATIVE_MARCH")
+    return [[f"-march={named}"]] if named else [["-march=native"], []]
 
 
-def _path(compiler: str, version: str) -> Path:
-    """Return where the library belongs that is made of just these parts."""
-    parts = [cpu_model(), compiler, version, _march(), *FLAGS, str(_torch_openmp()), *_sources().values()]
-    return cache_folder() / f"native-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
+def _stem(compiler: Sequence[str], version: str) -> Path:
+    """Return where a library belongs that is made of just these parts, without the digest of what came of them."""
+    options = [*compiler, version, *_marches()[0], *FLAGS]
+    parts = [cpu_model(), *options, str(_torch_openmp()), *_sources().values()]
+    return cache_folder() / f"native-{_digest(chr(0).join(parts).encode())}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:20]
+
+
+def _whole(stem: Path) -> Path | None:
+    """Return the library that was built there and is as it was built; damaged ones are removed."""
+    for path in sorted(stem.parent.glob(f"{stem.name}-*.so")):
+        if path.stem == f"{stem.name}-{_digest(path.read_bytes())}":
+            return path
+        path.unlink(missing_ok=True)
+    return None
 
 
 def _sources() -> dict[str, str]:
@@ -116,38 +138,36 @@ def _torch_openmp() -> Path | None:
     return next((file for place in places for file in sorted(place.glob("libgomp*.so*"))), None)
 
 
-def _compile(compiler: str, path: Path) -> None:
-    """Compile to a temporary folder beside the target, then rename: several processes may do so at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+def _compile(compiler: Sequence[str], stem: Path) -> Path:
+    """Compile in a temporary folder beside the target, then rename: several processes may do so at the same time."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=stem.parent) as folder:
         for name, text in _sources().items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         units = sorted(Path(folder).glob("*.c"))
         objects = [source.with_suffix(".o") for source in units]
         for unit, compiled in zip(units, objects, strict=True):
-            _run([compiler, *FLAGS, _march(), "-c", str(unit), "-o", str(compiled)])
-        target = Path(folder) / path.name
-        _link(compiler, objects, target)
-        target.replace(path)
+            _run_first([*compiler, *FLAGS, "-c", str(unit), "-o", str(compiled)], _marches())
+        target = Path(folder) / "native.so"
+        _run_first([*compiler, "-shared", *map(str, objects), "-lm", "-o", str(target)], _openmp_choices())
+        return target.replace(stem.with_name(f"{stem.name}-{_digest(target.read_bytes())}.so"))
 
 
-def _link(compiler: str, objects: Sequence[Path], target: Path) -> None:
-    words = [compiler, "-shared", *map(str, objects), "-lm", "-o", str(target)]
-    failure: RuntimeError | None = None
-    for openmp in _openmp_choices():
+def _openmp_choices() -> list[list[str]]:
+    bundled = _torch_openmp()
+    return [*([] if bundled is None else [[str(bundled), "-lpthread"]]), ["-fopenmp"]]
+
+
+def _run_first(words: Sequence[str], choices: Sequence[Sequence[str]]) -> None:
+    """Run the words with the first of the choices of further words that works; the first one's failure is told."""
+    failures = list[RuntimeError]()
+    for further in choices:
         try:
-            _run([*words, *openmp])
+            _run([*words, *further])
             return
         except RuntimeError as error:
-            failure = failure or error
-    raise failure or RuntimeError("nothing to link with")
-
-
-def _openmp_choices() -> Iterator[list[str]]:
-    bundled = _torch_openmp()
-    if bundled is not None:
-        yield [str(bundled), "-lpthread"]
-    yield ["-fopenmp"]
+            failures.append(error)
+    raise failures[0]
 
 
 def _run(words: Sequence[str]) -> str:

@@ -43,6 +43,18 @@ def built(tmp_path_factory):
     return env, said
 
 
+@pytest.fixture
+def stub(tmp_path):
+    """A compiler that writes the same words into whatever it is told to make."""
+    path = tmp_path / "stub-cc"
+    path.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo stub 1.0; exit 0; }\n'
+        'while [ $# -gt 0 ]; do case $1 in\n-o) echo a library > "$2"; shift;;\n# refuse\nesac; shift; done\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
 def test_switched_off_by_the_environment(env):
     assert said({**env, "TRILEMMA_NATIVE": "0"}) == ["None", "", "switched off by TRILEMMA_NATIVE=0"]
 
@@ -88,9 +100,32 @@ def test_a_library_that_is_there_is_not_built_again(built):
 
 def test_another_instruction_set_is_another_library(built):
     env, _ = built
-    script = "from kernels.native import build; print(build._path(build._compiler(), '1.0'))"
+    script = "from kernels.native import build; print(build._stem(build._compiler(), '1.0'))"
     assert said(env, script) == said(env, script)
     assert said({**env, "TRILEMMA_NATIVE_MARCH": "x86-64-v2"}, script) != said(env, script)
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:7], lambda whole: b"", lambda whole: whole + b"\0"])
+def test_a_damaged_library_is_built_again(env, stub, damage):
+    (path, *_) = said({**env, "CC": str(stub)})
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(damage(whole))
+    assert said({**env, "CC": str(stub)})[0] == path
+    assert Path(path).read_bytes() == whole
+    assert list(Path(path).parent.iterdir()) == [Path(path)]
+
+
+def test_a_compiler_with_options_is_taken_and_one_that_is_not_there_named(built, env):
+    script = "from kernels.native import build; print(build._compiler()[1:])"
+    assert said({**env, "CC": "cc -m64"}, script) == ["['-m64']"]
+    assert said({**env, "CC": "tcc --fast"})[2] == "no C compiler: CC is 'tcc --fast', which is not installed"
+
+
+def test_a_compiler_that_does_not_know_native_builds_for_all_of_its_kind(env, stub):
+    stub.write_text(stub.read_text().replace("# refuse", "-march=native) echo 'bad -march' >&2; exit 1;;"))
+    assert said({**env, "CC": str(stub)})[1:] == ["stub 1.0", ""]
+    stub.write_text(stub.read_text().replace("-march=native)", "-march=mine)"))
+    assert said({**env, "CC": str(stub), "TRILEMMA_NATIVE_MARCH": "mine"})[2] == f"{stub} cannot build it: bad -march"
 
 
 def test_torch_and_the_library_share_one_pool_of_threads(built):
