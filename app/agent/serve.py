@@ -17,11 +17,11 @@ import ssl
 import sys
 import threading
 import time
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from app.agent.main import Agent
+from app.agent.strangers import Locks, Strangers
 from app.protocol import MAGIC, Decoder, ProtocolError, decode_control, encode_control
 from app.secure import (
     PORT,
@@ -40,9 +40,8 @@ from app.secure import (
 
 GREET_S = 5.0  # for a client to prove itself
 MAX_GREETING_BYTE = 4096
-MAX_STRANGERS, MAX_CLIENTS = 8, 16  # at once: not yet proven, and attached
-MAX_FAILURES, LOCK_S = 5, 30.0
-MAX_ADDRESSES = 1024
+MAX_CLIENTS = 16  # at once, attached
+BUSY_S = 0.5  # rest where the system can accept no more
 WATCHING = "another program controls this board: this one may only watch"
 LOCKED = "what stays on this board is read-only: its agent serves without --allow-control"
 
@@ -57,35 +56,6 @@ def socket_path() -> Path:
     """Return where the Unix socket is by default: in the user's own folder for such, else beside the secrets."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return (Path(runtime) / "trilemma" if runtime else folder()) / "agent.sock"
-
-
-class Locks:
-    """Addresses that failed to prove the token: after `MAX_FAILURES` in a row one is locked for `LOCK_S`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._failures: OrderedDict[str, Tuple[int, float]] = OrderedDict()  # the count, and until when
-
-    def locked_s(self, address: str) -> float:
-        """Return how long an address is locked yet; 0 when it is not."""
-        with self._lock:
-            count, until_s = self._failures.get(address, (0, 0.0))
-            return max(0.0, until_s - time.monotonic()) if count >= MAX_FAILURES else 0.0
-
-    def failed(self, address: str) -> None:
-        """Count a failure."""
-        with self._lock:
-            count, until_s = self._failures.pop(address, (0, 0.0))
-            if count >= MAX_FAILURES and until_s <= time.monotonic():
-                count = 0  # the lock is over: five more
-            self._failures[address] = (count + 1, time.monotonic() + LOCK_S)
-            while len(self._failures) > MAX_ADDRESSES:
-                self._failures.popitem(last=False)
-
-    def proved(self, address: str) -> None:
-        """Forget the failures of an address."""
-        with self._lock:
-            self._failures.pop(address, None)
 
 
 class Server:
@@ -118,7 +88,7 @@ class Server:
         self._certificate = certificate
         self._locks = Locks()
         self._controller = threading.Lock()
-        self._strangers = threading.Semaphore(MAX_STRANGERS)
+        self._strangers = Strangers()
         self._clients = threading.Semaphore(MAX_CLIENTS)
 
     def run(self) -> None:
@@ -127,11 +97,14 @@ class Server:
             try:
                 client, peer = self._listener.accept()
             except OSError:
-                return
-            if not self._strangers.acquire(blocking=False):
-                client.close()
+                if self._listener.fileno() < 0:
+                    return
+                time.sleep(BUSY_S)  # a client that left while it waited, or no descriptor free
                 continue
             address = peer[0] if isinstance(peer, tuple) else ""
+            if not self._strangers.enter(address):
+                client.close()
+                continue
             threading.Thread(target=self._serve, args=(client, address), name="client", daemon=True).start()
 
     def _serve(self, client: socket.socket, address: str) -> None:
@@ -145,7 +118,7 @@ class Server:
                     client = open_.enter_context(self._context.wrap_socket(client, server_side=True))
                 control = self._greet(client, address)
             finally:
-                self._strangers.release()
+                self._strangers.leave(address)
             if control is not None and self._clients.acquire(blocking=False):
                 try:
                     self._attend(client, control)
@@ -205,16 +178,17 @@ def _read_answer(client: socket.socket) -> Dict[str, Any]:
     """
     decoder, received = Decoder(), b""
     deadline_s = time.monotonic() + GREET_S
-    while len(received) < MAX_GREETING_BYTE and time.monotonic() < deadline_s:
+    while len(received) < MAX_GREETING_BYTE and (left_s := deadline_s - time.monotonic()) > 0:
+        client.settimeout(left_s)
         data = client.recv(MAX_GREETING_BYTE)
         received += data
         if not data or not received.startswith(MAGIC[: len(received)]):
             break
         for frame in decoder.feed(data):
             message = decode_control(frame.body)
-            if message["op"] == "answer":
-                return message
-            break
+            if message["op"] != "answer":
+                raise ProtocolError(f"a client began with {message['op']}")
+            return message
         if decoder.n_skipped_byte:
             break
     raise ProtocolError("a client did not answer the challenge")

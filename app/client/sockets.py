@@ -6,15 +6,18 @@ import contextlib
 import errno
 import os
 import socket
+import ssl
 import threading
 from pathlib import Path
 
 from app.client.pairing import Pairing, load_pairing
+from app.client.sound import printable
 from app.client.transport import READ_BYTE, Ended, OpenError
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import PORT, Pump, SecurityError, fingerprint, new_nonce, proof, read_private, same, tls_context
 
 GREET_S = 5.0
+CLOSED = "closed the connection: expected an agent, and not too many clients at it"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -88,6 +91,8 @@ def open_tls(host: str, port: int) -> SocketTransport:
         tls = tls_context(server=False).wrap_socket(plain)
     except OSError as error:  # ssl.SSLError is one
         plain.close()
+        if isinstance(error, (ConnectionError, ssl.SSLEOFError)):
+            raise OpenError(f"{host}:{port} {CLOSED}") from None
         raise OpenError(f"{host}:{port} does not speak TLS: {error.strerror or error}") from None
     shown = fingerprint(tls.getpeercert(binary_form=True) or b"")
     if not same(shown, pairing.fingerprint):
@@ -197,9 +202,9 @@ def _expect(connection: socket.socket, op: str, name: str) -> dict[str, str]:
         for frame in decoder.feed(data):
             message = decode_control(frame.body)
             if message["op"] == "refused":
-                reason = str(message["reason"])
+                reason = printable(str(message["reason"]))
                 raise OpenError(f"{name} refused: {reason}", final="locked" not in reason)
             if message["op"] == op:
                 return message
             raise ProtocolError(f"it said {message['op']}, expected {op}")
-    raise OpenError(f"{name} closed the connection: expected an agent, and not too many clients at it")
+    raise OpenError(f"{name} {CLOSED}")

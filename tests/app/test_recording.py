@@ -200,17 +200,18 @@ def test_what_is_no_recording_is_refused_in_one_sentence(tmp_path, content):
 def test_impossible_numbers_in_whole_frames_do_no_harm(tmp_path):
     path = tmp_path / "x.trilemma"
     frames = [
-        {"op": "recording", "format": 9, "made_by": "x", "t_ns": -(10**30), "time_utc": "yesterday"},
-        {"op": "clock", "t_ns": 10**40, "offset_s": 1e300, "drift": 0.0},
+        {"op": "recording", "format": 9, "made_by": "x", "t_ns": -(2**64 - 1), "time_utc": "yesterday"},
+        {"op": "clock", "t_ns": 2**64 - 1, "offset_s": 1e300, "drift": 0.0},
         CATALOGUE,
         {"op": "catalogue", "channels": [{"key": 3}], "rate_hz": 1},
     ]
     data = b"".join(encode_control(message, 0) for message in frames)
     data += encode_frame(SAMPLES, 1 << 63, samples(0, 2).body) + encode_frame(SAMPLES, 5, samples(0, 2).body)
+    data += encode_frame(1, 0, b'{"op":"gap","t_ns":1' + b"0" * 40 + b',"reason":"long"}')
     path.write_bytes(data + encode_frame(1, 0, b'{"op":"dance"}'))
     recording = opened(path)
     assert recording.n_records == 2
-    assert recording.n_unreadable == 2
+    assert recording.n_unreadable == 3
     assert recording.time_utc(0) is None
     assert len(list(recording.pieces())) == 1
     assert any("format 9" in text for text in recording.warnings)

@@ -14,12 +14,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from app import LAUNCHER
-from app.agent import serve
-from app.agent.serve import Locks, is_loopback, split_address
+from app.agent import serve, strangers
+from app.agent.serve import is_loopback, split_address
+from app.agent.strangers import Locks, Strangers
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.pairing import load_pairing, make_certificate
 from app.client.sockets import open_tcp, open_tls, open_unix, split_host
@@ -245,7 +247,7 @@ def test_five_failures_lock_the_address_even_for_the_right_token(config):
 
 def test_a_lock_ends_and_is_of_its_address_only(monkeypatch):
     locks, now = Locks(), [1000.0]
-    monkeypatch.setattr(serve.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(strangers.time, "monotonic", lambda: now[0])
     for _ in range(4):
         locks.failed("10.0.0.1")
     assert locks.locked_s("10.0.0.1") == 0
@@ -258,7 +260,7 @@ def test_a_lock_ends_and_is_of_its_address_only(monkeypatch):
     assert locks.locked_s("10.0.0.1") == 0  # five more before the next lock
     for i in range(5000):
         locks.failed(str(i))
-    assert len(locks._failures) == serve.MAX_ADDRESSES
+    assert len(locks._failures) == strangers.MAX_ADDRESSES
 
 
 def test_an_agent_that_does_not_know_the_token_is_not_believed(config):
@@ -476,7 +478,7 @@ def test_a_stranger_that_says_nothing_is_put_out(config, monkeypatch):
     monkeypatch.setattr(serve, "GREET_S", 0.2)
     near, far = socket.socketpair()
     server = serve.Server(near, "")
-    server._strangers.acquire()
+    assert server._strangers.enter("")
     thread = threading.Thread(target=server._serve, args=(near, ""))
     thread.start()
     assert next_message(far, Decoder())["op"] == "challenge"
@@ -487,7 +489,7 @@ def test_a_stranger_that_says_nothing_is_put_out(config, monkeypatch):
 
 
 def test_many_strangers_do_not_keep_a_client_out_for_long(unix):
-    held = [unix.connect() for _ in range(serve.MAX_STRANGERS + 3)]
+    held = [unix.connect() for _ in range(strangers.MAX_STRANGERS_EACH + 3)]
     turned_away = [connection.recv(1) for connection in held[-3:]]
     assert turned_away == [b""] * 3
     for connection in held:
@@ -502,6 +504,51 @@ def test_many_strangers_do_not_keep_a_client_out_for_long(unix):
     link.close()
     while link.read():
         pass
+
+
+def test_one_address_cannot_keep_the_others_out():
+    waiting = Strangers()
+    assert [waiting.enter("attacker") for _ in range(100)].count(True) == strangers.MAX_STRANGERS_EACH
+    assert waiting.enter("friend")
+    assert [waiting.enter(f"attacker {i}") for i in range(100)].count(True) < strangers.MAX_STRANGERS
+    assert not waiting.enter("friend")
+    waiting.leave("attacker")
+    assert waiting.enter("friend")
+
+
+def test_a_stranger_that_says_anything_but_the_answer_is_put_out_at_once(unix):
+    for op in (
+        {"op": "bandwidth", "id": 1},
+        {"op": "parameters", "id": 1, "step": "status"},
+        {"op": "ping", "t1_ns": 1},
+    ):
+        began_s = time.monotonic()
+        with unix.connect() as connection:
+            assert next_message(connection, Decoder())["op"] == "challenge"
+            connection.sendall(encode_control(op, 0))
+            assert connection.recv(65536) == b""
+        assert time.monotonic() - began_s < serve.GREET_S
+
+
+def test_a_client_that_leaves_before_it_is_accepted_does_not_end_the_server(monkeypatch):
+    class Listener:
+        """Fails as the system may, then is closed."""
+
+        failures: ClassVar = [ConnectionAbortedError(), OSError(24, "too many open files")]
+        closed = False
+
+        def accept(self):
+            if self.failures:
+                raise self.failures.pop()
+            self.closed = True
+            raise OSError(9, "closed")
+
+        def fileno(self):
+            return -1 if self.closed else 5
+
+    monkeypatch.setattr(serve, "BUSY_S", 0.0)
+    serve.Server(Listener(), "").run()
+    assert not Listener.failures
 
 
 @pytest.mark.parametrize(
