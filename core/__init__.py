@@ -18,6 +18,7 @@ T              decode time of a token and its terms              latency.decode_
 max, p, +      overlap of memory and compute                     latency.overlap                    M1
 dlnT/dln       how T follows its parameters                      latency.decode_log_gradient        M10
 TTFT           time to the first token and its terms             latency.prefill_parts              M2
+w              what narrow matrices cost in a prompt             latency.width_cost                 M2
 dlnTTFT/dln    how TTFT follows its parameters                   latency.prefill_log_gradient       M10
 k              tokens kept                                       pruning.keep_count                 A02
                share of pages still read                         pruning.page_keep_frac             M4
@@ -41,6 +42,7 @@ KLD            mean Kullback-Leibler divergence                  quality.mean_kl
 top-1          agreement with the reference                      quality.top1_agreement             M5
                retrieval score after pruning                     quality.retrieval_score            M4
 E              energy of a token by bytes moved                  power.decode_energy_j              M6
+               at another pace than the board's own              power.paced_energy_j               M6
 8 B e          energy of the DRAM alone                          power.dram_energy_j                M6
                least energy of a board                           power.energy_floor_j               M6
                energy of a token at another pace                 power.paced_energy_j               M6

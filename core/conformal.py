@@ -31,7 +31,7 @@ LEVELS = tuple(0.02 + 0.04 * i for i in range(25))  # of the quantiles that stan
 NOMINAL = tuple(NormalDist().inv_cdf((1.0 + level) / 2.0) for level in LEVELS)
 """The scores of a model that knows itself."""
 
-N_HELD_OUT = 10.0  # how many points of a board's own the published boards count for
+N_HELD_OUT = 20.0  # how many points of a board's own the published boards count for
 BUCKETS = (0, 1, 3, 5, 8)
 """Numbers of measured models that scores of models not among them are kept for; any number is of the last not above."""
 

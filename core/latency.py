@@ -183,6 +183,7 @@ class PrefillCosts:
     weight_byte : bytes of weights, read once [byte]
     n_layers : layers
     bandwidth_byte_s, compute_op_s, beta : as in `DecodeCosts`
+    width_cost : how much longer an operation takes than in a model of the reference width, see `width_cost`
     """
 
     flop: Array
@@ -191,6 +192,25 @@ class PrefillCosts:
     bandwidth_byte_s: Array
     compute_op_s: Array
     beta: Array = 1.0
+    width_cost: Array = 1.0
+
+
+REFERENCE_WIDTH = 1024.0  # hidden size whose share of the compute rate is eta_compute
+
+
+def width_cost(hidden_size: Array, half_width: Array) -> Array:
+    """Return how much longer an operation of a prompt takes in a model of that width than in one of 1024.
+
+    Matrix products as narrow as the model reach ``h / (h + h_half)`` of the rate that wide ones reach.
+
+    Parameters
+    ----------
+    hidden_size : float or array
+        h, > 0.
+    half_width : float or array
+        h_half, the hidden size that reaches half of the rate, >= 0; 0 means that width does not matter.
+    """
+    return (1.0 + half_width / hidden_size) / (1.0 + half_width / REFERENCE_WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +227,14 @@ class PrefillParts:
 def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> PrefillParts:
     """Return the time to the first token and its terms [s].
 
-    ``TTFT = max(F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + t_token``; the model is loaded already.
+    ``TTFT = max(w F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + t_token``, w being `width_cost`; the model is
+    loaded already.
 
     References
     ----------
     Trilemma models, M2.
     """
-    compute = costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
+    compute = costs.width_cost * costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
     layers = costs.n_layers * parameters.t_layer_prefill_s
     total = np.maximum(compute, weights) + layers + parameters.t_token_s

@@ -206,6 +206,7 @@ def _runtime(key: str, table: Table) -> Runtime:
         size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
         repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
         prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
+        prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
         knobs=tuple(knobs),
         sources=sources,
     )

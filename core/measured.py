@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 DECODE, TTFT = 0, 1  # kinds of observed times
 KL, TOP1 = 0, 1  # kinds of observed accuracy
+N_SCALE = 10.0  # [prior] points that a runtime's scatter of new runs counts for: one odd format must not blur the rest
 BUSY_LOG_SD = 0.2  # [prior] of a time all of whose steps other work interrupted
 
 
@@ -189,7 +190,8 @@ class Rows:
         """Return the posterior of the parameters, `before` being their prior."""
         scale = np.array([before.decode_log_sd, before.ttft_log_sd]) / robust.NORMAL_SD_PER_SCALE
         heavy = np.array([name.startswith(HEAVY_TAILED) for name in before.names])
-        return robust.fit(self.model, self.observed, robust.Prior(before.log_mean, before.log_cov, scale, heavy), start)
+        known = robust.Prior(before.log_mean, before.log_cov, scale, heavy, N_SCALE)
+        return robust.fit(self.model, self.observed, known, start)
 
     def without(self, left_out: NDArray[np.bool_]) -> Rows:
         """Return the rows but those."""

@@ -35,8 +35,8 @@ LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_layer_prefill_s")
 """The parameters that are learned; the others keep the priors that the runtimes' files give."""
 
 PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 1.2e-3])  # [prior] of every class
-CLASS_SD = np.array([0.10, 0.25, 0.5, 0.4, 1.0])  # [prior] between classes
-RUNTIME_SD = np.array([0.06, 0.2, 0.4, 0.3, 0.6])  # [prior] between runtimes of a class
+CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 2.0])  # [prior] between classes
+RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 1.8])  # [prior] between runtimes of a class
 FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.9])  # where the iteration starts
 LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.6])  # boards are few: never surer than that of a new one
 N_ROUNDS = 8

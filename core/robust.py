@@ -22,7 +22,6 @@ Model = Callable[[Floats], tuple[Floats, Floats]]
 
 NU = 4.0  # degrees of freedom of the residuals
 NORMAL_SD_PER_SCALE = 1.2961  # 95 % quantile of Student's t with NU degrees of freedom over that of the normal
-N_PRIOR = 1.0  # how many points the prior of the scale counts for
 MAX_ROUNDS = 60
 TOLERANCE = 1e-3  # of the parameters in prior standard deviations, and of the scale relative to itself
 
@@ -35,6 +34,7 @@ class Prior:
     cov: Floats  # (p, p), positive definite
     scale: Floats  # (n_kinds,)
     heavy: NDArray[np.bool_] | None = None  # (p,), parameters, independent of the others, whose prior is a Student-t
+    n_scale: float = 1.0  # how many points the expected scale counts for
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +156,5 @@ def _scale(observed: Observed, prior: Prior, scale: Floats, residual: Floats, ja
     n_kinds = len(prior.scale)
     total = np.bincount(observed.kind, moment, n_kinds)
     count = np.bincount(observed.kind, minlength=n_kinds)
-    updated: Floats = np.sqrt((N_PRIOR * np.square(prior.scale) + total) / (N_PRIOR + count))
+    updated: Floats = np.sqrt((prior.n_scale * np.square(prior.scale) + total) / (prior.n_scale + count))
     return updated

@@ -62,6 +62,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
     n_chunks = np.ceil(np.asarray(point.context_tokens) / chunk) if chunk else 1.0
     return latency.PrefillCosts(
         flop=traffic.prefill_flop(at.model, point.context_tokens),
+        width_cost=latency.width_cost(at.model.hidden_size, at.runtime.prompt_half_width),
         weight_byte=n_chunks * traffic.weight_byte(at.model, at.weights, at.head),
         n_layers=n_chunks * at.model.n_layers,
         bandwidth_byte_s=bandwidth_byte_s,

@@ -168,6 +168,7 @@ class Runtime:
     size_log_sd: float = 0.0  # of what models of similar size have in common beyond the equations
     repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
     prompt_chunk_tokens: float = 0.0  # of a prompt that it takes at once; 0 means all
+    prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     sources: Mapping[str, str] = field(default_factory=dict)
 

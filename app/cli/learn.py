@@ -145,6 +145,8 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
     ]
     if runtime.prompt_chunk_tokens:
         lines.append(f"prompt_chunk_tokens = {runtime.prompt_chunk_tokens:g}")
+    if runtime.prompt_half_width:
+        lines.append(f"prompt_half_width = {runtime.prompt_half_width:g}")
     for name in PRIORS:
         prior = getattr(runtime, name)
         said = source if name in LEARNED else sources[name]
@@ -164,7 +166,7 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
         "size_log_sd": "[prior] what models of similar size share beyond the equations",
         "repeat_log_sd": "[prior] of a new run; tables of one board and model differ by 3 to 10 %",
         **{name: f"of another board of this runtime; {source}" for name, of_models in factors.items() if of_models},
-        **{name: of for name, of in sources.items() if name == "prompt_chunk_tokens"},
+        **{name: of for name, of in sources.items() if name in ("prompt_chunk_tokens", "prompt_half_width")},
     }
     lines += ["", "[sources]", *(f"{name} = {json.dumps(of, ensure_ascii=False)}" for name, of in said.items())]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from core import latency
-from core.latency import PARAMETERS, DecodeCosts, LatencyParameters, PrefillCosts, decode_parts, overlap, prefill_parts
+from core.latency import (
+    PARAMETERS,
+    REFERENCE_WIDTH,
+    DecodeCosts,
+    LatencyParameters,
+    PrefillCosts,
+    decode_parts,
+    overlap,
+    prefill_parts,
+    width_cost,
+)
 
 MODELS = json.loads((Path(__file__).parents[1] / "data" / "golden" / "models.json").read_text())
 QUANTITIES = json.loads((Path(__file__).parents[1] / "data" / "golden" / "quantities.json").read_text())
@@ -147,3 +157,13 @@ def test_prompts_are_bound_by_computing_above_the_golden_length():
         flop = 2 * body * n + 2 * head + 2 * 32 * 32 * 128 * n * (n + 1)
         parts = prefill_parts(PrefillCosts(flop, weight, 32, 81.92e9, 10e12), LatencyParameters(eta=1.0))
         assert (parts.compute > parts.weights) == by_compute
+
+
+def test_narrow_models_reach_less_of_the_compute_rate():
+    assert width_cost(REFERENCE_WIDTH, 600.0) == 1.0
+    assert width_cost(np.array([64.0, 4096.0]), 0.0).tolist() == [1.0, 1.0]
+    narrow, half = width_cost(300.0, 600.0), width_cost(600.0, 600.0)
+    assert narrow / half == pytest.approx(1.5)  # a third of the rate of wide products, beside a half
+    assert width_cost(1e12, 600.0) == pytest.approx(1.0 / (1.0 + 600.0 / REFERENCE_WIDTH))
+    costs = PrefillCosts(1e12, 1e6, 0.0, 1e11, 1e12, width_cost=1.7)
+    assert float(prefill_parts(costs, LatencyParameters(eta=1.0)).total) == pytest.approx(1.7)

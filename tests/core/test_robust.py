@@ -120,3 +120,19 @@ def test_heavy_tailed_parameter_that_nothing_observed_keeps_its_prior():
     found = fit(lambda theta: (theta[:1], np.array([[1.0, 0.0]])), seen, prior)
     assert found.mean[1] == 0.0
     assert found.cov[1, 1] == pytest.approx(0.04)
+
+
+def test_an_expected_scale_that_counts_for_many_points_is_not_blurred_by_one_odd_point():
+    """Five values of scatter 0.02 and one far off: the mean stays with the five, the surer the scale."""
+    rng = np.random.default_rng(5)
+    value = np.array([*rng.normal(0.0, 0.02, 5), 1.0])
+    seen = observed(value)
+    ones = np.ones((6, 1))
+
+    def found(n_scale):
+        prior = Prior(np.zeros(1) - 0.3, np.eye(1) * 0.15**2, np.array([0.02]), None, n_scale)
+        return fit(lambda theta: (ones @ theta, ones), seen, prior)
+
+    sure, unsure = found(10.0), found(1.0)
+    assert sure.scale[0] < unsure.scale[0]
+    assert abs(sure.mean[0] - value[:5].mean()) < abs(unsure.mean[0] - value[:5].mean()) < 0.1

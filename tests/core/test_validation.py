@@ -42,33 +42,34 @@ def figures(study, method, quantity="decode_s", fewest=4):
 def test_boards_never_seen_are_predicted_better_than_by_their_data_sheets(study):
     prior, sheet = figures(study, "shipped"), figures(study, "data_sheet")
     assert prior.n_groups == sheet.n_groups == 14
-    assert prior.median_of_medians_frac <= 0.14
+    assert prior.median_of_medians_frac <= 0.12
     assert prior.mean_of_means_frac <= 0.17
     assert prior.median_of_medians_frac < 0.7 * sheet.median_of_medians_frac
     assert prior.mean_of_means_frac < 0.7 * sheet.mean_of_means_frac
 
 
 def test_points_and_other_models_and_modes_help(study):
-    assert figures(study, "k3").median_of_medians_frac <= 0.12
+    assert figures(study, "k3").median_of_medians_frac <= 0.115
     assert figures(study, "k3").mean_of_means_frac <= 0.14
     assert figures(study, "k3").median_of_p90_frac <= 0.20
-    assert figures(study, "leave_one_model_out", fewest=2).median_of_medians_frac <= 0.14
-    assert figures(study, "unseen_model", fewest=2).median_of_medians_frac <= 0.14
-    assert figures(study, "same_model", fewest=1).median_of_medians_frac <= 0.06
+    assert figures(study, "leave_one_model_out").median_of_medians_frac <= 0.115
+    assert figures(study, "unseen_model").median_of_medians_frac <= 0.115
+    assert figures(study, "same_model", fewest=1).median_of_medians_frac <= 0.05
     assert figures(study, "other_mode").median_of_medians_frac <= 0.05
-    assert figures(study, "leave_one_model_out", "ttft_s").median_of_medians_frac <= 0.155
+    assert figures(study, "leave_one_model_out", "ttft_s").median_of_medians_frac <= 0.14
     assert figures(study, "k1", "energy_j_per_token").median_of_medians_frac <= 0.12
 
 
 @pytest.mark.parametrize("quantity", ["decode_s", "ttft_s"])
 @pytest.mark.parametrize("method", ["shipped", "k1", "k3", "k5", "leave_one_model_out", "unseen_model"])
 def test_guarded_intervals_hold_what_they_promise(study, quantity, method):
-    assert 0.84 <= figures(study, method, quantity).coverage_frac <= 0.96
+    most = 1.0 if (method, quantity) == ("shipped", "ttft_s") else 0.97  # a compute share that no row taught
+    assert 0.84 <= figures(study, method, quantity).coverage_frac <= most
 
 
 def test_intervals_narrow_with_points(study):
     assert figures(study, "k3").interval_ratio < 0.95 * figures(study, "shipped").interval_ratio < 0.9 * 2.8
-    assert figures(study, "leave_one_model_out").interval_ratio < 2.0
+    assert figures(study, "leave_one_model_out").interval_ratio < 1.85
 
 
 def test_every_group_says_how_many_rows_it_has(study):
