@@ -42,7 +42,6 @@ KLD            mean Kullback-Leibler divergence                  quality.mean_kl
 top-1          agreement with the reference                      quality.top1_agreement             M5
                retrieval score after pruning                     quality.retrieval_score            M4
 E              energy of a token by bytes moved                  power.decode_energy_j              M6
-               at another pace than the board's own              power.paced_energy_j               M6
 8 B e          energy of the DRAM alone                          power.dram_energy_j                M6
                least energy of a board                           power.energy_floor_j               M6
                energy of a token at another pace                 power.paced_energy_j               M6
