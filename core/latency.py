@@ -234,7 +234,7 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     ----------
     Trilemma models, M2.
     """
-    compute = costs.width_cost * costs.flop / (costs.beta * costs.compute_op_s * parameters.eta_compute)
+    compute = costs.flop * (costs.width_cost / (costs.beta * costs.compute_op_s * parameters.eta_compute))
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
     layers = costs.n_layers * parameters.t_layer_prefill_s
     total = np.maximum(compute, weights) + layers + parameters.t_token_s
