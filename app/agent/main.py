@@ -34,6 +34,7 @@ from app.protocol import VERSION as PROTOCOL_VERSION
 REST_S = 1.5
 """Before the first run of a board with a power sensor, so that its idle power is known."""
 
+JOIN_S = 1.0
 SILENCE_S = 60.0
 """A client that has pinged, as they do each second, and then is silent for so long is gone, whatever its link says."""
 
@@ -118,8 +119,12 @@ class Agent:
         if self._runtimes_wrong:
             self._outbox.send({"op": "log", "level": "error", "text": self._runtimes_wrong})
         threading.Thread(target=self._write, name="writer", daemon=True).start()
-        threading.Thread(target=self._sampler.run, name="sampler", daemon=True).start()
-        threading.Thread(target=self._watch.run, name="state", daemon=True).start()
+        reading = [
+            threading.Thread(target=run, name=name, daemon=True)
+            for name, run in (("sampler", self._sampler.run), ("state", self._watch.run))
+        ]
+        for thread in reading:
+            thread.start()
         decoder = Decoder()
         try:
             while True:
@@ -140,6 +145,8 @@ class Agent:
             self._runs.close()
             self._outbox.close()
             self._scratch.clear()
+            for thread in reading:  # they hold the descriptors of the sensors
+                thread.join(JOIN_S)
 
     def _read(self) -> bytes:
         """Wait for the client; b"" when it has ended, or gone silent after it had pinged."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import ipaddress
 import os
 import signal
@@ -88,6 +89,7 @@ class Server:
         self._certificate = certificate
         self._locks = Locks()
         self._controller = threading.Lock()
+        self._collecting = threading.Lock()
         self._strangers = Strangers()
         self._clients = threading.Semaphore(MAX_CLIENTS)
 
@@ -119,14 +121,16 @@ class Server:
                 control = self._greet(client, address)
             finally:
                 self._strangers.leave(address)
-            if control is not None and self._clients.acquire(blocking=False):
+            if control is not None:
                 try:
                     self._attend(client, control)
                 finally:
                     self._clients.release()
+                    with self._collecting:  # while one collects, another would not
+                        gc.collect()  # an agent's parts hold each other, and the descriptors of its sensors
 
     def _greet(self, client: socket.socket, address: str) -> Optional[bool]:
-        """Let a client prove itself; return whether it wants control, None when it is turned away."""
+        """Let a client prove itself and take a place; return whether it wants control, None when it is turned away."""
         locked_s = self._locks.locked_s(address)
         if locked_s > 0:
             _refuse(client, f"too many wrong tokens from {address}: locked for {locked_s:.0f} s more")
@@ -140,8 +144,15 @@ class Server:
             _refuse(client, "the token is not that of this board")
             return None
         self._locks.proved(address)
+        if not self._clients.acquire(blocking=False):
+            _refuse(client, f"too many clients: {MAX_CLIENTS} are attached already")
+            return None
         ours = proof(self._token, "agent", nonce, answer["nonce"], self._certificate)
-        client.sendall(encode_control({"op": "welcome", "proof": ours}, 1))
+        try:
+            client.sendall(encode_control({"op": "welcome", "proof": ours}, 1))
+        except OSError:
+            self._clients.release()
+            raise
         return bool(answer["control"])
 
     def _attend(self, client: socket.socket, control: bool) -> None:

@@ -203,7 +203,7 @@ def _expect(connection: socket.socket, op: str, name: str) -> dict[str, str]:
             message = decode_control(frame.body)
             if message["op"] == "refused":
                 reason = printable(str(message["reason"]))
-                raise OpenError(f"{name} refused: {reason}", final="locked" not in reason)
+                raise OpenError(f"{name} refused: {reason}", final="too many" not in reason)
             if message["op"] == op:
                 return message
             raise ProtocolError(f"it said {message['op']}, expected {op}")

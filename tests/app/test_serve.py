@@ -92,6 +92,19 @@ def places(config, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(config / "data"))
 
 
+def hang_up(link):
+    link.close()
+    while link.read():
+        pass
+
+
+def wait_until(condition):
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, "did not happen in time"
+        time.sleep(0.01)
+
+
 @contextlib.contextmanager
 def serving(config, *words, **more):
     served = Served(config, *words, **more)
@@ -501,9 +514,24 @@ def test_many_strangers_do_not_keep_a_client_out_for_long(unix):
             break
         except OpenError:
             assert time.monotonic() < deadline_s
-    link.close()
-    while link.read():
-        pass
+    hang_up(link)
+
+
+def test_one_client_too_many_is_told_so_and_leaves_nothing_open(unix):
+    def n_open():
+        return len(os.listdir(f"/proc/{unix.process.pid}/fd"))
+
+    path = Path(unix.target.removeprefix("unix:"))
+    hang_up(open_unix(path))
+    wait_until(lambda: n_open() <= 8)
+    before = n_open()
+    links = [open_unix(path) for _ in range(serve.MAX_CLIENTS)]
+    with pytest.raises(OpenError, match=f"refused: too many clients: {serve.MAX_CLIENTS} are attached") as caught:
+        open_unix(path)
+    assert not caught.value.final
+    for link in links:
+        hang_up(link)
+    wait_until(lambda: n_open() <= before)
 
 
 def test_one_address_cannot_keep_the_others_out():
