@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import LAUNCHER
-from app.agent.runtimes import llama_bench, llama_server, ollama, openai, rkllm
+from app.agent.runtimes import llama_bench, llama_server, ollama, openai, rkllm, streams
 from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import RuntimeEntry, parse_entries, read_entries
 from app.agent.runtimes.http import Exchange, sse_data
@@ -332,6 +332,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+@pytest.fixture(autouse=True)
+def patient(request, monkeypatch):
+    """A busy test machine stalls a stand-in too: what that does to a measurement has a test of its own."""
+    if "stand" in request.fixturenames:
+        monkeypatch.setattr(streams, "MAX_STALL_S", 60.0)
 
 
 @pytest.fixture
