@@ -89,8 +89,8 @@ def read_private(path: Path) -> str:
     return content.decode("utf-8", "replace")
 
 
-def write_private(path: Path, content: str) -> None:
-    """Replace a file by one that only its owner can read; whole or not at all.
+def write_private(path: Path, content: "str | bytes") -> None:
+    """Replace a file by one that only its owner can read; whole or not at all. Text is written as UTF-8.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def write_private(path: Path, content: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, beside = tempfile.mkstemp(dir=str(path.parent), prefix=".")  # 0600
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, str(path))

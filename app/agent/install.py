@@ -18,17 +18,20 @@ def main() -> int:
     write_fd = claim_stdout()
     try:
         message = _read(0)
-        write_private(folder() / "tls.pem", message["pem"])
-        write_private(folder() / "token", message["token"] + "\n")
         command = ["trilemma", "agent"]
         archive = archive_bytes()
-        if archive is not None:
+        if archive is not None:  # first, for it is what a full disk has no room for
             path = folder() / "trilemma-agent.pyz"
-            path.write_bytes(archive)
+            write_private(path, archive)
             command = ["python3", str(path)]
+        write_private(folder() / "tls.pem", message["pem"])
+        write_private(folder() / "token", message["token"] + "\n")
         command += ["serve", "--bind", f"0.0.0.0:{PORT}"]
-    except (OSError, ProtocolError) as error:
+    except ProtocolError as error:
         print(f"trilemma: not paired: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"trilemma: not paired: {error.filename or folder()}: {error.strerror}", file=sys.stderr)
         return 1
     os.write(write_fd, encode_control({"op": "paired", "folder": str(folder()), "command": command}, 0))
     return 0

@@ -324,7 +324,8 @@ def split_address(text: str) -> Tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(PORT)
-    if not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+    balanced = host.startswith("[") == host.endswith("]")
+    if not host or not balanced or not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise ValueError(f"--bind {text}: expected HOST:PORT, the port 0 to 65535")
     return host.strip("[]"), int(port)
 

@@ -65,7 +65,8 @@ def split_host(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    balanced = host.startswith("[") == host.endswith("]")
+    if not host or not balanced or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r:.60}: expected host or host:port, the port 1 to 65535")
     return host.strip("[]"), int(port)
 
@@ -116,8 +117,12 @@ def open_tcp(host: str, port: int) -> SocketTransport:
     OpenError
         One sentence.
     """
+    file = loopback_token_file()
+    if not file.exists():
+        words = "no agent of yours has served at a port of this machine: expected trilemma agent serve --bind 127.0.0.1"
+        raise OpenError(f"{words}, which makes {file}", final=True)
     try:
-        token = read_private(loopback_token_file()).strip()
+        token = read_private(file).strip()
     except SecurityError as error:
         raise OpenError(str(error), final=True) from None
     connection = _connect(host, port)

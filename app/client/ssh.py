@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import io
 import os
 import re
 import subprocess
@@ -16,11 +17,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk
+from app.client.sound import printable
 from app.client.ssh_words import ended
-from app.client.transport import GRACE_S, READ_BYTE, Ended, OpenError, agent_log_file, open_log
+from app.client.transport import GRACE_S, MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
 
 CONNECT_S = 5
 """For the first host to answer, where the user's configuration says nothing else."""
@@ -30,7 +33,7 @@ PERSON_S = 150.0
 
 LAST_WORDS_S = 0.5
 SETTINGS_S = 5.0
-MAX_LINES = 40
+MAX_LINES, MAX_LINE_BYTE = 40, 4096
 SSH_NAME = re.compile(r"(?:[A-Za-z0-9_.+][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_\[:.][A-Za-z0-9_.:%\]-]*")
 SSH_URL = re.compile(
     r"ssh://(?:[A-Za-z0-9_.+][A-Za-z0-9_.+-]*@)?(?:[A-Za-z0-9_.][A-Za-z0-9_.-]*|\[[0-9a-fA-F:.%]+\])(?::\d{1,5})?"
@@ -137,6 +140,11 @@ class SshTarget:
 
 def check_destination(text: str) -> None:
     """Raise ValueError unless `text` is a host for ssh: no option of its, nothing a shell would understand."""
+    host, colon, port = text.rpartition(":")
+    if colon and port.isdecimal() and ":" not in host:
+        raise ValueError(f"{text!r:.80}: a host with a port is expected as ssh://{host}:{port}")
+    if colon and port.isdecimal() and text.startswith("ssh://") and not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r:.80}: expected a port of 1 to 65535")
     if not (SSH_NAME.fullmatch(text) or SSH_URL.fullmatch(text)):
         raise ValueError(
             f"{text!r:.80} is no board: expected [user@]host or ssh://[user@]host[:port], "
@@ -243,11 +251,15 @@ class SshTransport:
 
     def _listen(self, log_file: Path) -> None:
         assert self._process.stderr is not None
-        with open_log(log_file) as log, self._process.stderr as stderr:
-            for raw in stderr:
-                self._lines.append(raw.decode("utf-8", "replace").rstrip())
-                log.write(raw)
-                log.flush()
+        raw_stderr = cast(io.RawIOBase, self._process.stderr)
+        with open_log(log_file) as log, io.BufferedReader(raw_stderr) as stderr:
+            room_byte = MAX_LOG_BYTE
+            while raw := stderr.readline(MAX_LINE_BYTE):
+                self._lines.append(printable(raw.decode("utf-8", "replace")).rstrip())
+                if room_byte > 0:  # a board that never stops must not fill the disk
+                    log.write(raw)
+                    log.flush()
+                    room_byte -= len(raw)
 
 
 def _start(argv: Sequence[str], desk: Desk | None) -> subprocess.Popen[bytes]:

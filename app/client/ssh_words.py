@@ -86,6 +86,8 @@ def ended(destination: str, status: int | None, lines: Sequence[str], *, heard: 
         return _of_ssh(name, told, heard=heard)
     if status and not heard:
         last = told[-1] if told else f"it ended with status {status}"
+        if last.startswith("trilemma: "):
+            return Ended(f"{name}: {last.removeprefix('trilemma: '):.200}", final=True)
         return Ended(f"the agent does not start on {name}: {last:.200}", final=True)
     return None
 

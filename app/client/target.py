@@ -91,7 +91,11 @@ def open_target(text: str, *, ssh_config: Path | None = None, ask: Ask | None = 
     makers: dict[str, Callable[[str], Target]] = {"sim": _simulated, "unix": _unix, "tls": _tls, "tcp": _tcp}
     if colon and scheme in makers:
         return makers[scheme](rest)
-    if scheme != "ssh" and (os.sep in text or Path(text).is_file()):
+    if scheme != "ssh" and (os.sep in text or _is_file(text)):
+        if rest.startswith("//"):
+            raise ValueError(
+                f"{text:.80}: {scheme}:// is no way to a board: expected ssh://, tls:// or tcp://localhost"
+            )
         return _recording(text)
     return _ssh(text, ssh_config, ask)
 
@@ -143,10 +147,17 @@ def _simulated(text: str) -> Target:
     return Target(f"sim:{text}", f"{key} (simulated)", lambda: LocalTransport(argv))
 
 
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).expanduser().is_file()
+    except (OSError, RuntimeError):  # too long for a name; ~ of nobody
+        return False
+
+
 def _recording(text: str) -> Target:
+    if not _is_file(text):
+        raise ValueError(f"{text:.200}: expected a recording, there is no such file")
     path = Path(text).expanduser()
-    if not path.is_file():
-        raise ValueError(f"{text}: expected a recording, there is no such file")
     from app.client.replay import ReplayTransport
 
     return Target(str(path), path.name, lambda: ReplayTransport(path))

@@ -19,6 +19,7 @@ from app import LAUNCHER
 
 READ_BYTE = 65536
 MAX_LOG_BYTE = 1 << 20
+ASKED_WRONGLY = 2  # the exit status of our commands where the words are wrong
 GRACE_S = 2.0  # for an agent to end after its input has ended
 AGENT_ARGV = (sys.executable, str(LAUNCHER), "agent")
 
@@ -84,7 +85,9 @@ class LocalTransport:
     """
 
     def __init__(self, argv: Sequence[str] = AGENT_ARGV, log_file: Path | None = None) -> None:
-        with open_log(log_file or agent_log_file()) as log:
+        self._log_file = log_file or agent_log_file()
+        with open_log(self._log_file) as log:
+            self._log_at = log.tell()
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True, bufsize=0
             )
@@ -103,6 +106,19 @@ class LocalTransport:
         if not data:
             self._process.stdout.close()  # here, not in `close`: another thread may be reading then
         return data
+
+    def ended(self) -> Ended | None:
+        """Return what an agent said that refused to start, such as a simulated board that is not there; else None."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)
+        if self._process.returncode != ASKED_WRONGLY:
+            return None
+        with contextlib.suppress(OSError), self._log_file.open("rb") as log:
+            log.seek(self._log_at)
+            lines = log.read(READ_BYTE).decode("utf-8", "replace").strip().splitlines()
+            if lines:
+                return Ended(lines[-1].partition(": ")[2].removeprefix("error: ") or lines[-1], final=True)
+        return None
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""

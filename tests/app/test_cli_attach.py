@@ -64,6 +64,8 @@ def test_a_board_that_cannot_be_attached_ends_in_one_sentence(tmp_path, ssh_serv
         (("attach", "a;b", "--probe"), "expected [user@]host"),
         (("attach", "this", "--json"), "expected --probe beside it"),
         (("measure", "--attach", "/no/such/file"), "there is no such file"),
+        (("attach", "https://orin", "--probe"), "https:// is no way to a board"),
+        (("attach", "a" * 300 + ".trilemma", "--probe"), "its name cannot be resolved"),
         (("gui", "--attach", "tcp://far:1"), "expected localhost"),
         (("pair", "a b"), "expected [user@]host"),
         (("agent", "--bind", "127.0.0.1:1"), "expected trilemma agent serve --bind"),

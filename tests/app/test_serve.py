@@ -587,7 +587,7 @@ def test_addresses(text, expected):
     assert split_address(text) == split_host(f"//{text}") == expected
 
 
-@pytest.mark.parametrize("text", [":80", "a:b", "a:70000", "a:-1", "a:"])
+@pytest.mark.parametrize("text", [":80", "a:b", "a:70000", "a:-1", "a:", "[::1", "[::1:80", "::1]:80"])
 def test_bad_addresses_are_refused(text):
     with pytest.raises(ValueError, match="expected"):
         split_address(text)

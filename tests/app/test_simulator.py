@@ -373,5 +373,9 @@ def test_the_command_describes_a_board_and_refuses_what_it_does_not_know(capsys)
 
 
 def test_a_simulated_board_that_is_not_there_cannot_be_attached():
-    with pytest.raises(LinkError, match="ended before it said hello"), AttachedBoard(open_target("sim:toaster")):
-        pass
+    for target, says in (
+        ("sim:toaster", "^board: got .toaster., expected one of"),
+        ("sim:rk3588,seed=x", "^argument --seed: invalid int value: 'x'$"),
+    ):
+        with pytest.raises(LinkError, match=says), AttachedBoard(open_target(target)):
+            pass

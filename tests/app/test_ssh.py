@@ -74,13 +74,16 @@ def at(ssh_server):
     return lambda host, **options: open_target(host, ssh_config=ssh_server.config, **options)
 
 
-def agents():
-    """Return the processes on "the board" that run the agent which this program sends."""
+def agents(ssh_server):
+    """Return the processes that run the agent which this program sends, in a session of the tests' own server."""
+    session = f" {ssh_server.port}\0".encode()  # the end of SSH_CONNECTION: other servers on this machine have others
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (folder / "cmdline").read_bytes().split(b"\0")
-            if b"-S" in words and any(agent_hash().encode() in word for word in words) and b"ssh" not in words[0]:
+            ours = session in (folder / "environ").read_bytes()
+            sent = any(agent_hash().encode() in word for word in words)
+            if ours and sent and b"-S" in words and b"ssh" not in words[0]:
                 found.append(int(folder.name))
     return found
 
@@ -104,11 +107,11 @@ def test_samples_arrive_from_a_board_with_python_and_ssh_only(at, host):
 
 
 def test_nothing_stays_on_the_board(at, ssh_server):
-    assert agents() == []
+    assert agents(ssh_server) == []
     with attached(at("bare")) as board:
         board.ready()
-        assert len(agents()) == 1
-    wait_until(lambda: not agents())
+        assert len(agents(ssh_server)) == 1
+    wait_until(lambda: not agents(ssh_server))
     assert {path.name for path in ssh_server.bare.rglob("*")} == {"home", "tmp"}
 
 
@@ -125,13 +128,15 @@ def test_a_program_that_is_killed_takes_its_agent_along(ssh_server):
     """
     argv = [sys.executable, "-c", code, str(LAUNCHER.parent), str(ssh_server.config)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout.readline() == "attached\n"
-        assert len(agents()) == 1
-        program.kill()
-    wait_until(lambda: not agents())
+        try:
+            assert program.stdout.readline() == "attached\n"
+            assert len(agents(ssh_server)) == 1
+        finally:
+            program.kill()
+    wait_until(lambda: not agents(ssh_server))
 
 
-def test_the_measuring_process_runs_from_memory_too(at):
+def test_the_measuring_process_runs_from_memory_too(at, ssh_server):
     with attached(at("ours")) as board:
         hello = board.wait(Connected).hello
         if hello["can"]["measure"] is not True:
@@ -140,7 +145,7 @@ def test_the_measuring_process_runs_from_memory_too(at):
         assert board.wait((Progress, Failed), lambda event: event.request_id == request_id).text
         board.session.cancel(request_id)
         assert board.wait(Failed).kind == "cancelled"
-    wait_until(lambda: not agents())
+    wait_until(lambda: not agents(ssh_server))
 
 
 def test_a_board_without_torch_says_what_it_lacks(at):
@@ -217,7 +222,7 @@ def test_a_link_that_is_cut_comes_back_with_a_gap_in_the_same_rings(at, ssh_serv
         (gap,) = np.flatnonzero(np.isnan(y))
         assert 0 < gap < len(y) - 1
         assert t_s[gap] <= cut_s + 0.5
-    wait_until(lambda: not agents())
+    wait_until(lambda: not agents(ssh_server))
 
 
 def test_a_board_that_was_away_is_attached_as_soon_as_it_is_back(at, ssh_server, monkeypatch):
@@ -235,7 +240,7 @@ def test_a_silent_link_is_noticed_and_replaced(at, ssh_server, monkeypatch):
     monkeypatch.setattr(link, "SILENCE_S", 1.5)
     with attached(at("board")) as board:
         board.ready()
-        stopped = agents()
+        stopped = agents(ssh_server)
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -244,10 +249,10 @@ def test_a_silent_link_is_noticed_and_replaced(at, ssh_server, monkeypatch):
         finally:
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: not agents())
+    wait_until(lambda: not agents(ssh_server))
 
 
-def test_a_passphrase_is_asked_for_at_the_desk_and_hidden(at, tmp_path):
+def test_a_passphrase_is_asked_for_at_the_desk_and_hidden(at, tmp_path, ssh_server):
     asked = []
 
     def ask(prompt, secret):
@@ -256,7 +261,7 @@ def test_a_passphrase_is_asked_for_at_the_desk_and_hidden(at, tmp_path):
 
     with attached(at("locked", ask=ask)) as board:
         board.ready()
-        for pid in [board.transports[0].pid, *agents()]:
+        for pid in [board.transports[0].pid, *agents(ssh_server)]:
             assert b"open sesame" not in Path(f"/proc/{pid}/cmdline").read_bytes()
             assert b"open sesame" not in Path(f"/proc/{pid}/environ").read_bytes()
     ((prompt, secret),) = asked
@@ -320,7 +325,7 @@ def test_only_secrets_are_hidden(prompt, kind, hidden):
 EVIL = [
     *("-oProxyCommand=touch /tmp/x", "-F/etc/passwd", "user@-oProxyCommand", "-u@host", "ssh://-oX", "ssh://a b"),
     *("a;b", "a b", "a&b", "a|b", "$(id)", "`id`", "a\nb", "a\0b", "a>b", "'a'", '"a"', "a\\b", "a*", "~"),
-    *("", "ü", "ssh://h:port"),
+    *("", "ü", "ssh://h:port", "ssh://h:99999", "ssh://h:0", "h:22", "me@h:22"),
 ]
 
 
