@@ -168,7 +168,7 @@ def test_weights_of_the_file_are_taken_as_they_are(smollm2, smollm2_tokenizer):
     steps = torch.stack([four_bit.decode(t, i, cache) for i, t in enumerate(tokens[:-1])])
     whole, _ = exact.extend(torch.tensor(tokens[:-1]), 0, exact.new_cache(len(tokens), "fp32"), all_logits=True)
     scored = [Scored.from_logits(logits, torch.tensor(tokens[1:])) for logits in (steps, whole)]
-    # what is left is the rounding of activations to eight bits, token by token
+    # what is left is the rounding of activations to eight bits: 0.01 of the ratio is one standard error, sqrt(2 KL / n)
     found = compare(*scored)
     assert found["mean_kl"]["median"] < 0.005
-    assert found["perplexity_ratio"]["median"] == pytest.approx(1, abs=0.03)
+    assert found["perplexity_ratio"]["median"] == pytest.approx(1, abs=0.04)
