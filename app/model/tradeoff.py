@@ -56,12 +56,13 @@ def trade(
 
 
 def _axes(point: OperatingPoint, catalogue: Catalogue) -> dict[str, Sequence[Any]]:
-    """Return what is varied: formats the screen offers, and rates where the runtime prunes."""
+    """Return what is varied: formats the screen offers that have a speed, and rates where the runtime prunes."""
     knobs = catalogue.runtimes[point.runtime].knobs
+    without_speed = {key for key, each in catalogue.weight_formats.items() if each.accuracy_only}
     axes: dict[str, Sequence[Any]] = {}
     for name, path in (("weights", "point.weights"), ("kv", "point.kv")):
         if name in knobs:
-            axes[name] = [key for key, _ in axis_of(path, point, catalogue).options]
+            axes[name] = [key for key, _ in axis_of(path, point, catalogue).options if key not in without_speed]
     rates = [*ALPHAS.round(3).tolist()]
     if "alpha" in knobs:
         axes["alpha"] = rates

@@ -56,6 +56,7 @@ def test_no_point_beats_the_front_and_every_point_is_the_prediction(against):
     for i in (0, 57, len(found.points) - 1):
         assert float(predict(found.points[i], CATALOGUE).decode_s.median) == pytest.approx(x[i])
     assert {p.context_tokens for p in found.points} == {point.context_tokens}
+    assert not {p.weights for p in found.points} & {"int3", "int2"}  # they have no speed to trade
 
 
 def test_limits_part_the_points():
