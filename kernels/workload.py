@@ -155,6 +155,8 @@ class Workload:
             with self._placed(checked, steps[timed[0]]) as how:
                 carry_out(timed)
             body["conditions"] |= how
+            if "bandwidth_how" in how:
+                body["notes"].append(f"Measured at reduced bandwidth: {how['bandwidth_how']}.")
         return body
 
     @contextmanager

@@ -158,6 +158,7 @@ def test_a_run_at_less_bandwidth_says_what_was_read_beside_it(tiny_file, monkeyp
     conditions = result["conditions"]
     assert conditions["bandwidth_byte_s"] == 15e9
     assert conditions["bandwidth_how"] == "co-runner at 100 % duty, 1 thread, read 15.0 GB/s beside it"
+    assert any(note.startswith("Measured at reduced bandwidth: co-runner at 100 % duty") for note in result["notes"])
     free = measure(workload, ["ttft"])
     assert free["ttft_s"] != result["ttft_s"]
     assert "bandwidth_how" not in free["conditions"]
