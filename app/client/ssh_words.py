@@ -15,7 +15,7 @@ _CAUSES: tuple[tuple[str, str, bool], ...] = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|host key for .* has changed",
         "the host key of {host} has changed: it was installed anew, or it is another machine; "
-        "find out which, and only then remove the old key with ssh-keygen -R {name}",
+        "find out which, and only then remove the old key {where}",
         True,
     ),
     (r"REVOKED HOST KEY", "the host key of {host} is revoked: it is not to be trusted", True),
@@ -99,7 +99,9 @@ def _of_ssh(name: str, told: Sequence[str], *, heard: bool) -> Ended:
         if match:
             groups = [group or "" for group in match.groups()]
             line = next((line for line in told if re.search(pattern, line)), "")
-            words = sentence.format(match.group(0), *groups, host=name, name=name, line=line[:200])
+            old = re.search(r"Offending \S+ key in (\S+):(\d+)", text)
+            where = f"from line {old[2]} of {old[1]}" if old else f"with ssh-keygen -R {name}"
+            words = sentence.format(match.group(0), *groups, host=name, name=name, line=line[:200], where=where)
             return Ended(words, final and not heard)
     if heard:
         return Ended(f"the link to {name} was lost")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QIcon, QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -120,7 +120,7 @@ class AttachDialog(QDialog):
         self.known.setRootIsDecorated(False)
         self.known.setUniformRowHeights(True)
         self.known.setObjectName("attach.known")
-        self.known.setAccessibleName("Boards attached before, and hosts of ssh's configuration")
+        self.known.setAccessibleName("Boards used before, and hosts of ssh's configuration")
         self.known.currentItemChanged.connect(self._chosen)
         self.known.itemActivated.connect(lambda _item, _column: self._attach())
         self.state = label("", "secondary", wrap=True, selectable=True)
@@ -149,6 +149,7 @@ class AttachDialog(QDialog):
         buttons.addButton(self.try_, QDialogButtonBox.ButtonRole.ActionRole)
         close = buttons.addButton(QDialogButtonBox.StandardButton.Close)
         close.setObjectName("attach.close")
+        close.setIcon(QIcon())  # the platform's is dark on dark
         self.attach.clicked.connect(self._attach)
         self.try_.clicked.connect(self._probe)
         close.clicked.connect(self.reject)
@@ -164,7 +165,7 @@ class AttachDialog(QDialog):
     def _offer(self) -> None:
         recent = self._boards.recent
         hosts = [host for host in self._boards.hosts() if host not in recent]
-        for target, words in [(t, "attached before") for t in recent] + [(h, "ssh configuration") for h in hosts]:
+        for target, words in [(t, "used before") for t in recent] + [(h, "ssh configuration") for h in hosts]:
             item = QTreeWidgetItem([target, words])
             item.setToolTip(0, target)
             item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -192,11 +193,12 @@ class AttachDialog(QDialog):
     def _attach(self) -> None:
         reason = self._boards.attach(self.target.text())
         self._waiting = not reason
-        self._say(reason or self._store.link.text, "bad" if reason else "secondary")
+        self._say(_sentence(reason or self._store.link.text), "bad" if reason else "secondary")
 
     def _probe(self) -> None:
         reason = self._boards.probe(self.target.text())
-        self._say(reason or f"Trying {self.target.text().strip()}.", "bad" if reason else "secondary")
+        words = _sentence(reason) if reason else f"Trying {self.target.text().strip()}."
+        self._say(words, "bad" if reason else "secondary")
 
     def reject(self) -> None:
         """Close; an attempt goes on, a probe is forgotten."""
@@ -214,7 +216,7 @@ class AttachDialog(QDialog):
     # ---- what comes of it
 
     def _probed(self, words: str, can: bool) -> None:
-        self._say(words, "ok" if can else "bad")
+        self._say(_sentence(words), "ok" if can else "bad")
 
     def _on_changed(self, path: str) -> None:
         if path != "link" or not self._waiting:
@@ -270,6 +272,8 @@ class QuestionDialog(QDialog):
             no.clicked.connect(partial(self._choose, "no"))
             no.setDefault(True)  # to trust a key is never the key that happens to be pressed
             no.setFocus(Qt.FocusReason.OtherFocusReason)
+        for button in buttons.buttons():
+            button.setIcon(QIcon())
         layout.addWidget(buttons)
 
     def _take(self) -> None:

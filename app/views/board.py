@@ -18,7 +18,7 @@ from app.views.names import channel_name, channel_text
 from app.views.palette import plain
 from app.views.state_text import state_rows, unknown_text
 from app.views.theme import PADDING
-from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text
+from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text, set_tip
 
 _PACE_MS = 500
 _RATE_SPAN_S = 5.0
@@ -145,7 +145,7 @@ class BoardPanel(QWidget):
                 self._board_state.addWidget(said, at, 0, 1, 2)
                 at += 1
         set_text(self._unknown, unknown)
-        self._unknown.setToolTip(reasons)
+        set_tip(self._unknown, reasons)
         self._unknown.setVisible(bool(unknown))
         self._state_heading.setVisible(bool(rows or unknown))
 
@@ -158,7 +158,7 @@ class BoardPanel(QWidget):
             name = label(
                 f"{words}: {brief(channel.absent)}" if channel.absent else words, "dim", wrap=bool(channel.absent)
             )
-            name.setToolTip(channel_text(channel))
+            set_tip(name, channel_text(channel))
             if channel.absent:
                 self._sensors.addWidget(name, i, 0, 1, 2)
                 continue
@@ -173,7 +173,7 @@ class BoardPanel(QWidget):
         if not self.isVisible():
             return
         link = self._store.link
-        state = link.text
+        state = f"{link.text[:1].upper()}{link.text[1:].rstrip('.')}." if link.text else ""
         if link.retry_at_s is not None:
             state += f" Next try in {max(link.retry_at_s - time.monotonic(), 0):.0f} s."
         set_text(self._facts["State"], state)
@@ -195,7 +195,7 @@ class BoardPanel(QWidget):
     def _clock_text(self) -> str:
         """Return how well the board's clock is known: bound of its offset, and its drift."""
         read = self._conductor.tape.clock
-        if read is None or not math.isfinite(read.bound_s):
+        if self._store.link.state != "attached" or read is None or not math.isfinite(read.bound_s):
             return "not compared yet"
         return f"±{quantity_text(read.bound_s, 's', 2)} · drift {number_text(read.drift * 1e6, 1)} ppm"
 

@@ -9,7 +9,7 @@ from app.model.store import Store
 from app.views.format import change_text, quantity_text
 from app.views.quantities import ALL, WORDS, Quantity, measured_as
 from app.views.theme import PADDING
-from app.views.widgets import Dock, ElidedLabel, label, set_text
+from app.views.widgets import Dock, ElidedLabel, label, set_text, set_tip
 from core.spec import Estimate, Output
 
 _PACE_MS = 100
@@ -87,4 +87,4 @@ def _show(cell: ElidedLabel, quantity: Quantity, output: Output) -> None:
     else:
         set_text(cell, "–")
         cell.setAccessibleDescription(output.reason)
-    cell.setToolTip(cell.accessibleDescription())
+    set_tip(cell, cell.accessibleDescription())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF, QWheelEvent
+from PySide6.QtGui import Qt as Text
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QBoxLayout,
@@ -44,6 +46,11 @@ def set_role(widget: QWidget, role: str) -> None:
         widget.setProperty("role", role)
         widget.style().unpolish(widget)
         widget.style().polish(widget)
+
+
+def set_tip(widget: QWidget, text: str) -> None:
+    """Set a tool tip that shows a text as it is: Qt would take what a board says for HTML where it looks like it."""
+    widget.setToolTip(html.escape(text).replace("\n", "<br>") if Text.mightBeRichText(text) else text)
 
 
 def set_text(widget: QLabel | ElidedLabel, text: str) -> None:
@@ -148,7 +155,7 @@ class ElidedLabel(QWidget):
         """Say more in the tool tip; "" leaves it to what is cut."""
         if tip != self._tip:
             self._tip = tip
-            self.setToolTip(tip or (self._text if self._cut else ""))
+            set_tip(self, tip or (self._text if self._cut else ""))
 
     def sizeHint(self) -> QSize:
         """Return the height of a line; the width is what is given."""
@@ -164,7 +171,7 @@ class ElidedLabel(QWidget):
         text = painter.fontMetrics().elidedText(self._text, Qt.TextElideMode.ElideRight, room.width())
         if self._cut != (text != self._text):
             self._cut = not self._cut
-            self.setToolTip(self._tip or (self._text if self._cut else ""))
+            set_tip(self, self._tip or (self._text if self._cut else ""))
         painter.setPen(self.palette().windowText().color())
         painter.drawText(room, self._align, text)
 

@@ -12,6 +12,7 @@ from app.model.store import Store
 from app.views.board import BoardPanel
 from app.views.names import channel_name, channel_text
 from app.views.state_text import NAMES, entry_text, state_rows, unknown_text
+from app.views.widgets import ElidedLabel, label, set_tip
 from core.load import load_catalogue
 
 STATE = {
@@ -136,3 +137,14 @@ def test_names_of_sensors(key, name):
 
 def test_what_is_not_known_of_a_channel_has_no_line():
     assert channel_text(Channel("a.temp_c", "degC", "/sys/a", None)) == "a.temp_c\n/sys/a"
+
+
+def test_what_a_board_says_is_shown_as_it_is_in_tool_tips_too(qapp):
+    cell = label("")
+    set_tip(cell, "<img src='/etc/passwd'>\nnext")
+    assert cell.toolTip() == "&lt;img src=&#x27;/etc/passwd&#x27;&gt;<br>next"
+    set_tip(cell, "a < b\nnext")
+    assert cell.toolTip() == "a < b\nnext"
+    line = ElidedLabel()
+    line.set_tip("<b>bold</b>")
+    assert line.toolTip() == "&lt;b&gt;bold&lt;/b&gt;"
