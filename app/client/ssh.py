@@ -31,6 +31,9 @@ CONNECT_S = 5
 PERSON_S = 150.0
 """For a person to type a password and for the board to start Python; an ssh server gives 120 seconds itself."""
 
+SESSION = {"SessionType": "default", "StdinNull": "no", "ForkAfterAuthentication": "no"}
+"""What a host of the user's that is for tunnels may have set otherwise; an ssh before 8.7 has no such settings."""
+
 LAST_WORDS_S = 0.5
 SETTINGS_S = 5.0
 MAX_LINES, MAX_LINE_BYTE = 40, 4096
@@ -115,6 +118,7 @@ class SshTarget:
         settings = self.settings()
         if settings.get("connecttimeout", "none") == "none" and not _hop(settings):
             fixed["ConnectTimeout"] = str(CONNECT_S)
+        fixed |= {key: value for key, value in SESSION.items() if settings.get(key.lower(), value) != value}
         options = [word for key, value in fixed.items() for word in ("-o", f"{key}={value}")]
         words = " ".join([f"exec python3 -I -S -c '{stub}'", *self.words])
         return ["ssh", "-T", "-a", "-x", *options, *self.options, "--", self.destination, words]

@@ -188,6 +188,17 @@ def test_what_goes_wrong_is_said_in_a_sentence_within_five_seconds(at, host, mon
             assert board.wait(Disconnected).reason == down.reason
 
 
+@pytest.mark.parametrize("setting", ["SessionType none", "StdinNull yes", "ForkAfterAuthentication yes"])
+def test_a_host_that_is_set_up_for_tunnels_is_attached_all_the_same(ssh_server, tmp_path, setting):
+    known = subprocess.run(["ssh", "-G", "x"], capture_output=True, text=True, check=True).stdout
+    if setting.split()[0].lower() not in known:
+        pytest.skip("this ssh has no such setting")
+    config = tmp_path / "config"
+    config.write_text(f"Host board\n{setting}\n{ssh_server.config.read_text()}")
+    with attached(open_target("board", ssh_config=config)) as board:
+        board.ready()
+
+
 def test_a_host_that_accepts_and_is_silent_is_given_up(ssh_server, tmp_path, monkeypatch):
     monkeypatch.setattr(ssh, "CONNECT_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
