@@ -77,10 +77,11 @@ def _measured(points: list[OperatingPoint], rounds: int) -> dict[OperatingPoint,
     try:
         with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
             check_measurable(points[0], catalogue, board.hello, None)
+            n_all = rounds * len(points)
             for index, point in enumerate(points * rounds):
 
                 def show(done_frac: float, text: str, index: int = index) -> None:
-                    line.show((index + done_frac) / (rounds * len(points)), text)
+                    line.show((index + done_frac) / n_all, f"point {index + 1} of {n_all}: {text}")
 
                 times[point].append(board.measure(point_record(point), ("decode",), show)["decode_s"]["median"])
     except LinkError as error:

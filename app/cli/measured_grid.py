@@ -19,7 +19,7 @@ from app.cli.progress import ProgressLine
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import Target
 from app.model.axes import canonical, check_point
-from app.model.files import FileError, data_dir
+from app.model.files import FileError, data_dir, reason
 from app.model.machine import machine_key
 from app.model.measurements import (
     OUTPUTS_OF,
@@ -120,6 +120,7 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
     """
     if journal is None:
         journal = data_dir() / "sweeps" / f"{hashlib.sha256(work.name.encode()).hexdigest()[:16]}.jsonl"
+    _check_writable(journal)
     try:
         with AttachedBoard(target) as board, ProgressLine() as line:
             for point in work.points:
@@ -133,6 +134,19 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
     order = {point: index for index, point in enumerate(work.points)}
     done.sort(key=lambda m: order[m.point])
     return Outcome(tuple(filed(m, catalogue) for m in done), tuple(failed.items()), n_before, complete)
+
+
+def _check_writable(journal: Path) -> None:
+    """Refuse a journal that cannot be written before anything is measured; nothing is left of the trial."""
+    try:
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not journal.exists()
+        with journal.open("a", encoding="utf-8"):
+            pass
+        if is_new:
+            journal.unlink()
+    except OSError as error:
+        raise UserError(f"journal: got {journal}, expected a file that can be written: {reason(error)}") from error
 
 
 def _carry_out(

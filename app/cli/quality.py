@@ -38,6 +38,8 @@ from core.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 
 ALPHAS = (0.0, 0.3, 0.6, 0.8, 0.9)
+MOST_SAMPLES = 32
+"""Of windows and of haystacks, as the board's own limits are."""
 COLUMNS = {
     "perplexity_ratio": ("PERPLEXITY", "1"),
     "mean_kl": ("KL", "nat"),
@@ -107,6 +109,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
+    for name, given, least in (("windows", args.windows, 1), ("haystacks", args.haystacks, 0)):
+        if not least <= given <= MOST_SAMPLES:
+            raise UserError(f"{name}: got {given}, expected {least} to {MOST_SAMPLES}")
     options: dict[str, Any] = {"n_windows": args.windows}
     if args.haystacks:
         options["n_haystacks"] = args.haystacks

@@ -145,6 +145,12 @@ def test_ctrl_c_ends_with_a_sentence_and_the_same_command_goes_on(tmp_path, mode
         (("quality", "--over", "alpha=1.5"), "alpha"),
         (("quality", "--over", "colour=red"), "colour"),
         (("quality", "--text", "none.txt"), "none.txt"),
+        (("quality", "--windows", "0"), "windows: got 0, expected 1 to 32"),
+        (("quality", "--haystacks", "33"), "haystacks: got 33, expected 0 to 32"),
+        (
+            ("sweep", "--measured", "--over", "alpha=0", "--journal", "/dev/null/x.jsonl"),
+            "journal: got /dev/null/x.jsonl",
+        ),
         (("sweep", "--measured", "--over", "alpha=0", "--what", "power"), "what: got 'power'"),
         (("sweep", "--measured", "--over", "alpha=0", "--rounds", "0"), "rounds: got 0, expected 1 to 100"),
         (
@@ -158,6 +164,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(capsys, words
     captured = capsys.readouterr()
     assert captured.out == ""
     assert says in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_without_axes_every_policy_and_format_is_measured_once():
