@@ -121,7 +121,7 @@ class BoardPanel(QWidget):
         board = self._store.catalogue.boards["this"]
         key, mode = next(iter(board.power_modes.items()))
         source = board.sources.get(f"{key}.bandwidth_byte_s", "")
-        word = "measured, read" if source.startswith("measured") else "assumed, not measured yet"
+        word = "measured, read" if source.startswith("measured") else "assumed so far"
         return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"
 
     def _show_board_state(self, state: Mapping[str, Any]) -> None:
