@@ -41,4 +41,4 @@ def _agent_embedded() -> Iterator[None]:
     try:
         yield
     finally:
-        EMBEDDED.unlink()
+        EMBEDDED.unlink(missing_ok=True)

@@ -16,6 +16,9 @@ from app.client.agent_file import EMBEDDED, build_agent
 ROOT = Path(__file__).resolve().parent.parent
 
 
+pytestmark = pytest.mark.xdist_group("wheel")  # it is built once, and not by two workers at a time
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel of a copy of the tracked files, built without a network."""

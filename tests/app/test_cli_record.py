@@ -118,7 +118,7 @@ def test_what_cannot_be_recorded_or_replayed_is_one_sentence(tmp_path, capsys):
     there.write_text("x")
     for words, says in (
         (["record", SIM, str(there)], "exists already: expected a new file"),
-        (["record", "sim:toaster", str(tmp_path / "new")], "before it said hello"),
+        (["record", "sim:toaster", str(tmp_path / "new")], "board: got 'toaster', expected one of"),
         (["record", SIM, str(tmp_path / "new"), "--rate", "9000"], "rate"),
         (["record", SIM, str(tmp_path / "new"), "--seconds", "-1"], "seconds"),
         (["replay", str(there)], "holds no recording"),

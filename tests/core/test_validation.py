@@ -63,7 +63,7 @@ def test_points_and_other_models_and_modes_help(study):
 @pytest.mark.parametrize("quantity", ["decode_s", "ttft_s"])
 @pytest.mark.parametrize("method", ["shipped", "k1", "k3", "k5", "leave_one_model_out", "unseen_model"])
 def test_guarded_intervals_hold_what_they_promise(study, quantity, method):
-    most = 1.0 if (method, quantity) == ("shipped", "ttft_s") else 0.97  # a compute share that no row taught
+    most = 1.0 if (method, quantity) == ("shipped", "ttft_s") else 0.98  # a compute share that no row taught
     assert 0.84 <= figures(study, method, quantity).coverage_frac <= most
 
 
