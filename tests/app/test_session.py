@@ -98,10 +98,12 @@ def board(tmp_path_factory):
 def test_samples_flow_into_rings_in_our_clock(board):
     index = [channel.key for channel in board.channels].index("memory.available_byte")
     board.wait(Samples)
-    t_s, y = board.session.rings.window(index, time.monotonic() - 60, time.monotonic())
+    t_s, y = board.session.rings.window(
+        index, time.monotonic() - 60, time.monotonic() + 1
+    )  # the clocks agree within a bound
     assert len(t_s) >= 1
     assert np.all(np.diff(t_s) > 0)
-    assert 0 <= time.monotonic() - t_s[-1] < 5
+    assert -1 < time.monotonic() - t_s[-1] < 5
     assert np.all((y > 1e6) & (y < 1e13))
 
 
