@@ -13,6 +13,14 @@
 
 static int activation_group(const linear_t *linear) { return linear->format == INT4 ? linear->group : GROUP_INT8; }
 
+/* A word that holds the nibbles n0..n3 is multiplied whole, and so is what shifts by 4, 8 and 12 leave of it: with inputs
+   x0, x1 - 16 x0, x2 - 16 x1, x3 - 16 x2 the four products sum to n0 x0 + .. + n3 x3. Nothing has to be masked, and what
+   overflows 16 bits on the way comes back, since the sum itself does not. Words hold every other input of eight. */
+INLINE void differences(int16_t *q, int n) {
+    for (int first = 0; first < n; first += 8)
+        for (int i = first + 7; i >= first + 2; i--) q[i] = (int16_t)(q[i] - 16 * q[i - 2]);
+}
+
 /* Round each group of the row to -127..127 of its own scale. */
 void round_row(const linear_t *linear, row_t *row) {
     if (linear->format < INT8) return;
@@ -44,74 +52,69 @@ void round_row(const linear_t *linear, row_t *row) {
                 even_odd[16 + i] = q[2 * i + 1];
             }
             memcpy(q, even_odd, sizeof even_odd);
-        }
+        } else
+            differences(q, length);
     }
     memset(row->q + n, 0, PAD * sizeof *row->q);
     for (int g = n_groups; g < n_groups + 16; g++) row->scale[g] = row->sum[g] = 0;
 }
 
-/* Sum neighbouring words; those of 4-bit products stay small enough to be summed as words, in the upper half. */
-INLINE f32x8 pairs(i16x16 words) {
+/* Sum neighbouring words. */
+INLINE i32x8 pairs(i16x16 words) {
     i32x8 w = (i32x8)words;
-    return __builtin_convertvector((w << 16 >> 16) + (w >> 16), f32x8);
+    return (w << 16 >> 16) + (w >> 16);
 }
 
-INLINE f32x8 small_pairs(i16x16 words) {
-    i32x8 w = (i32x8)words;
-    return __builtin_convertvector((w + (w << 16)) & (int32_t)0xffff0000, f32x8); /* too large by 2^16 */
+/* Two inputs, for the two words of each of 8 rows. */
+INLINE i16x16 both(const int16_t *x) {
+    int32_t two;
+    memcpy(&two, x, sizeof two);
+    return (i16x16)(two - (i32x8){0});
 }
 
-/* The scales of a row of INT4 weights times those of the activations; returns the share of the minima. */
-INLINE float scale_int4(const int32_t *pairs_fp16, const row_t *row, int n_groups, float *scale) {
-    f32x8 minima = {0};
-    for (int g = 0; g < n_groups; g += 8) {
-        i32x8 u = LOAD(i32x8, pairs_fp16 + g);
-        f32x8 s = (f32x8)((u << 16 >> 3) & (int32_t)0x8fffe000) * LOAD(f32x8, row->scale + g) * 0x1p-16f;
-        memcpy(scale + g, &s, sizeof s);
-        minima += (f32x8)((u >> 3) & (int32_t)0x8fffe000) * LOAD(f32x8, row->sum + g);
-    }
-    return sum8(minima);
-}
-
-#define NIBBLE(v, k) ((i16x16)((v) >> 4 * (k) & 15))
-#define INPUTS(x, k) LOAD(i16x16, (x) + 16 * (k))
-
-/* 32 or 64 products of 4 bits with 8, as words that each hold the sum of two or four. */
-#define HALF(v, h, x) (NIBBLE(v, 2 * (h)) * INPUTS(x, 2 * (h)) + NIBBLE(v, 2 * (h) + 1) * INPUTS(x, 2 * (h) + 1))
-#define UNIT(v, x) (HALF(v, 0, x) + HALF(v, 1, x))
-
-INLINE float int4_row(const linear_t *linear, const row_t *row, int r, const int group) {
-    const int step = group < 64 ? 1 : group / 64; /* units of 64 inputs that share a scale */
-    const int n_units = (linear->n_in + 64 * step - 1) / (64 * step) * step, n_groups = n_units * 64 / group;
-    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_units * 32;
+/* The rows 16 block.. of the product. Eight rows lie side by side in a vector, so that nothing is summed across one, and
+   scales are multiplied as vectors; inputs are read once for both eights. */
+INLINE void int4_block(const linear_t *linear, const row_t *row, int block, const int group, float *y) {
+    const int n_groups = (linear->n_in + group - 1) / group;
+    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)block * n_groups * group * (BLOCK / 2);
+    const int32_t *scales = (const int32_t *)linear->scale + (size_t)block * n_groups * BLOCK;
     const int16_t *x = row->q;
-    float scale[n_groups + 8];
-    const float minima = scale_int4((const int32_t *)linear->scale + (size_t)r * n_groups, row, n_groups, scale);
-    f32x8 sum = {0}, more = {0};
-    int u = 0;
-    if (group == 32) /* two units, a cache line, at a time, into two sums */
-        for (; u + 2 <= n_units; u += 2, w += 64, x += 128) {
-            u16x16 v = LOAD(u16x16, w), next = LOAD(u16x16, w + 32);
-            __builtin_prefetch(w + AHEAD);
-            sum += scale[2 * u] * small_pairs(HALF(v, 0, x));
-            more += scale[2 * u + 1] * small_pairs(HALF(v, 1, x));
-            sum += scale[2 * u + 2] * small_pairs(HALF(next, 0, x + 64));
-            more += scale[2 * u + 3] * small_pairs(HALF(next, 1, x + 64));
+    f32x8 sum[2] = {{0}}, minima[2] = {{0}};
+    for (int g = 0; g < n_groups; g++, scales += BLOCK) {
+        i32x8 products[2] = {{0}};
+        __builtin_prefetch(scales + AHEAD / 4);
+        for (int i = 0; i < group; i += 32, w += 256, x += 32) {
+            i16x16 words[2] = {{0}}; /* each the sum of 16 products */
+            for (int line = 0; line < 256; line += 64) __builtin_prefetch(w + line + AHEAD);
+            for (int j = 0; j < 4; j++)
+                for (int half = 0; half < 2; half++) {
+                    const u16x16 v = LOAD(u16x16, w + 64 * j + 32 * half);
+                    words[half] += (i16x16)v * both(x + 8 * j) + (i16x16)(v >> 4) * both(x + 8 * j + 2) +
+                                   (i16x16)(v >> 8) * both(x + 8 * j + 4) + (i16x16)(v >> 12) * both(x + 8 * j + 6);
+                }
+            for (int half = 0; half < 2; half++) products[half] += pairs(words[half]);
         }
-    for (; u < n_units; u += step, w += 32 * step, x += 64 * step) {
-        u16x16 v = LOAD(u16x16, w);
-        __builtin_prefetch(w + AHEAD);
-        if (group == 32) {
-            sum += scale[2 * u] * small_pairs(HALF(v, 0, x));
-            more += scale[2 * u + 1] * small_pairs(HALF(v, 1, x));
-        } else if (group == 64) {
-            sum += scale[u] * small_pairs(UNIT(v, x));
-        } else {
-            u16x16 next = LOAD(u16x16, w + 32);
-            sum += scale[u / 2] * small_pairs(UNIT(v, x) + UNIT(next, x + 64));
+        for (int half = 0; half < 2; half++) {
+            const i32x8 u = LOAD(i32x8, scales + 8 * half);
+            const f32x8 scale = (f32x8)((u << 16 >> 3) & (int32_t)0x8fffe000) * row->scale[g];
+            sum[half] += __builtin_convertvector(products[half], f32x8) * scale;
+            minima[half] += (f32x8)((u >> 3) & (int32_t)0x8fffe000) * row->sum[g];
         }
     }
-    return (sum8(sum + more) + minima) * CORRECTION;
+    for (int half = 0; half < 2; half++) {
+        const f32x8 rows = (sum[half] + minima[half]) * CORRECTION;
+        memcpy(y + 8 * half, &rows, sizeof rows);
+    }
+}
+
+/* `first` begins a block. */
+INLINE void int4_rows(const linear_t *linear, const row_t *row, int first, int last, const int group, float *y) {
+    for (; last - first >= BLOCK; first += BLOCK, y += BLOCK) int4_block(linear, row, first / BLOCK, group, y);
+    if (first < last) {
+        float rows[BLOCK];
+        int4_block(linear, row, first / BLOCK, group, rows);
+        memcpy(y, rows, (last - first) * sizeof *y);
+    }
 }
 
 INLINE float int8_row(const linear_t *linear, const row_t *row, int r) {
@@ -132,7 +135,8 @@ INLINE float int8_row(const linear_t *linear, const row_t *row, int r) {
     for (int g = 0; g < n_groups; g++, w += GROUP_INT8, x += GROUP_INT8) {
         i16x16 v = LOAD(i16x16, w);
         __builtin_prefetch(w + AHEAD);
-        sum += scale[g] * pairs((v << 8 >> 8) * INPUTS(x, 0) + (v >> 8) * INPUTS(x, 1));
+        const i32x8 products = pairs((v << 8 >> 8) * LOAD(i16x16, x) + (v >> 8) * LOAD(i16x16, x + 16));
+        sum += scale[g] * __builtin_convertvector(products, f32x8);
     }
     return sum8(sum) * (linear->group ? CORRECTION : ((const float *)linear->scale)[r] / CORRECTION);
 }
@@ -166,9 +170,9 @@ void linear_rows(const linear_t *linear, const row_t *row, int first, int last, 
     case FP16: FOR_ROWS(float_row(linear, row, r, FP16)); break;
     case INT8: FOR_ROWS(int8_row(linear, row, r)); break;
     default:
-        if (linear->group == 32) FOR_ROWS(int4_row(linear, row, r, 32));
-        else if (linear->group == 64) FOR_ROWS(int4_row(linear, row, r, 64));
-        else FOR_ROWS(int4_row(linear, row, r, 128));
+        if (linear->group == 32) int4_rows(linear, row, first, last, 32, y);
+        else if (linear->group == 64) int4_rows(linear, row, first, last, 64, y);
+        else int4_rows(linear, row, first, last, 128, y);
     }
     if (linear->bias)
         for (int r = first; r < last; r++) y[r - first] += linear->bias[r];

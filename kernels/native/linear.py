@@ -15,7 +15,7 @@ from kernels.native.library import FORMATS, LinearStruct, address, multiply, row
 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
-_UNIT = 64
+_BLOCK = 16  # rows that int4 holds side by side
 _SPARE = 64  # bytes behind the scales that the kernel may read, and does not use
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -28,13 +28,14 @@ class NativeLinear:
     weight_format : str
         One of `kernels.native.library.FORMATS`.
     weight : Tensor
-        [n_out, n_in] in the format's type; for int4 packed, [n_out, padded / 2] uint8.
+        [n_out, n_in] in the format's type; for int4 packed, [blocks, padded / 8, 16 rows, 4] uint8.
     scale : Tensor, optional
-        int8: fp32 [n_out], or fp16 [n_out, n_in / 32]. int4: fp16 [n_out, padded / group, 2] with scale and minimum.
+        int8: fp32 [n_out], or fp16 [n_out, n_in / 32]. int4: fp16 [blocks, padded / group, 16 rows, 2] with scale and
+        minimum.
     group : int
         Inputs that share a scale; 0 for a whole row.
-    n_in : int
-        Inputs.
+    n_in, n_out : int
+        Inputs and outputs.
     bias : Tensor, optional
         fp32 [n_out].
     """
@@ -48,9 +49,10 @@ class NativeLinear:
         scale: Tensor | None,
         group: int,
         n_in: int,
+        n_out: int,
         bias: Tensor | None = None,
     ) -> None:
-        self.weight_format, self.group, self.n_in, self.n_out = weight_format, group, n_in, len(weight)
+        self.weight_format, self.group, self.n_in, self.n_out = weight_format, group, n_in, n_out
         self._weight, self._scale, self.bias = weight, None if scale is None else _with_spare(scale), bias
         self.struct = LinearStruct(
             address(weight), address(self._scale), address(bias), FORMATS[weight_format], group, n_in, self.n_out
@@ -64,7 +66,8 @@ class NativeLinear:
 
     def __deepcopy__(self, memo: object) -> NativeLinear:
         scale = None if self._scale is None else self._scale.clone()
-        return NativeLinear(self.weight_format, self._weight.clone(), scale, self.group, self.n_in, self.bias)
+        sizes = self.group, self.n_in, self.n_out
+        return NativeLinear(self.weight_format, self._weight.clone(), scale, *sizes, self.bias)
 
     def rounded(self, x: Tensor) -> Tensor:
         """Round fp32 activations [n, n_in] as the kernel does."""
@@ -94,18 +97,21 @@ class NativeLinear:
     def _floats(self, index: Tensor | slice) -> Tensor:
         if self._scale is None:
             return self._weight[index].float()
-        scale = self._scale[index].float()
         if self.weight_format == "int8":
+            scale = self._scale[index].float()
             grouped = self._weight[index].float().view(len(scale), -1, self.group or self.n_in)
             return grouped.mul_(scale.view(len(scale), -1, 1)).view(-1, self.n_in)
-        q = _unpacked(self._weight[index]).view(len(scale), -1, self.group).float()
-        return (q * scale[..., :1] + scale[..., 1:]).view(len(scale), -1)[:, : self.n_in].contiguous()
+        q = _unpacked(self._weight)[: self.n_out][index]
+        scale = self._scale.transpose(1, 2).flatten(0, 1)[: self.n_out][index].float()
+        grouped = q.view(len(scale), -1, self.group) * scale[..., :1] + scale[..., 1:]
+        return grouped.view(len(scale), -1)[:, : self.n_in].contiguous()
 
 
 def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None) -> NativeLinear:
     """Hold fp32 weights [n_out, n_in] in fp32, bf16 or fp16."""
     _check_inputs(weight, 8)
-    return NativeLinear(weight_format, weight.to(_TYPES[weight_format]).contiguous(), None, 0, weight.shape[1], bias)
+    n_out, n_in = weight.shape
+    return NativeLinear(weight_format, weight.to(_TYPES[weight_format]).contiguous(), None, 0, n_in, n_out, bias)
 
 
 def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
@@ -113,7 +119,7 @@ def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
     _check_inputs(weight, _INPUTS)
     scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30)
     q = (weight / scale[:, None]).round_().to(torch.int8)
-    return NativeLinear("int8", q, scale, 0, weight.shape[1], bias)
+    return NativeLinear("int8", q, scale, 0, weight.shape[1], len(weight), bias)
 
 
 def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None) -> NativeLinear:
@@ -152,14 +158,8 @@ def from_blocks(blocks: NDArray[np.uint8], block_format: str, bias: Tensor | Non
     head = block[..., :head_byte].contiguous().view(torch.float16)
     body = block[..., head_byte:]
     if block_format == "Q8_0":
-        return NativeLinear(
-            "int8",
-            body.contiguous().view(torch.int8).view(n_out, -1),
-            head[..., 0].contiguous(),
-            32,
-            block.shape[1] * 32,
-            bias,
-        )
+        q, scale = body.contiguous().view(torch.int8).view(n_out, -1), head[..., 0].contiguous()
+        return NativeLinear("int8", q, scale, 32, q.shape[1], n_out, bias)
     if block_format == "Q4_0":  # W = scale * (q - 8)
         head = torch.cat([head, head * -8], -1)
     q = torch.cat([body & 15, body >> 4], -1)
@@ -172,24 +172,25 @@ def _check_inputs(weight: Tensor, multiple: int) -> None:
 
 
 def _int4(q: Tensor, scale: Tensor, group: int, bias: Tensor | None) -> NativeLinear:
-    """Pack q [n_out, n_in] of 0..15, padded to a whole number of groups and of 64."""
-    n_in = q.shape[1]
-    padded = -(-n_in // max(group, _UNIT)) * max(group, _UNIT)
-    q = F.pad(q, (0, padded - n_in))
-    scale = F.pad(scale, (0, 0, 0, padded // group - scale.shape[1]))
-    return NativeLinear("int4", _packed(q), scale.contiguous(), group, n_in, bias)
+    """Pack q [n_out, n_in] of 0..15 and fp16 scale [n_out, groups, 2], padded to whole groups and blocks of rows."""
+    n_out, n_in = q.shape
+    q = F.pad(q, (0, -n_in % group, 0, -n_out % _BLOCK))
+    scale = F.pad(scale, (0, 0, 0, 0, 0, -n_out % _BLOCK)).view(-1, _BLOCK, scale.shape[1], 2).transpose(1, 2)
+    return NativeLinear("int4", _packed(q), scale.contiguous(), group, n_in, n_out, bias)
 
 
 def _packed(q: Tensor) -> Tensor:
-    """Put each 64 inputs into 16 little-endian words: word l holds l, 16 + l, 32 + l, 48 + l from its low end on."""
-    parts = q.view(len(q), -1, 4, 16)
-    low, high = parts[:, :, 0] | parts[:, :, 1] << 4, parts[:, :, 2] | parts[:, :, 3] << 4
-    return torch.stack([low, high], -1).view(len(q), -1).contiguous()
+    """Put each 8 inputs into two little-endian words, the even ones into the first from its low end on, and those of 16
+    rows side by side.
+    """
+    parts = q.view(len(q) // _BLOCK, _BLOCK, -1, 2, 2, 2)  # block, row, eight of inputs, byte, nibble, word
+    byte = parts[..., 0, :] | parts[..., 1, :] << 4
+    return byte.permute(0, 2, 1, 4, 3).reshape(len(parts), -1, _BLOCK, 4)
 
 
 def _unpacked(packed: Tensor) -> Tensor:
-    low, high = packed.view(len(packed), -1, 16, 2).unbind(-1)
-    return torch.stack([low & 15, low >> 4, high & 15, high >> 4], 2).view(len(packed), -1)
+    byte = packed.view(len(packed), -1, _BLOCK, 2, 2).permute(0, 2, 1, 4, 3)  # block, row, eight of inputs, byte, word
+    return torch.stack([byte & 15, byte >> 4], 4).view(len(packed) * _BLOCK, -1)
 
 
 def _with_spare(scale: Tensor) -> Tensor:

@@ -30,9 +30,9 @@ enum { FP32, BF16, FP16, INT8, INT4 }; /* formats of weights and of caches, as i
 
 /* y = W x + bias. FP32, BF16, FP16: weight [n_out, n_in].
    INT8: weight [n_out, n_in] int8; scale fp32 [n_out] where group = 0, else fp16 [n_out, n_in / 32].
-   INT4: weight [n_out, padded / 2]: 32 bytes hold 64 inputs, the four nibbles of the l-th of their 16 words the inputs
-   l, 16 + l, 32 + l, 48 + l; scale [n_out, padded / group] pairs of fp16 (scale, minimum): W = scale * q + minimum.
-   Inputs are padded to a whole number of groups and of 64. */
+   INT4: weight [blocks, padded / 8, 16 rows, 2] 16-bit words: of 8 inputs of a row, word h holds 2 k + h in nibble k;
+   scale [blocks, padded / group, 16 rows] pairs of fp16 (scale, minimum): W = scale * q + minimum. Rows are padded to a
+   whole number of blocks, inputs to one of groups. */
 typedef struct {
     const void *weight, *scale;
     const float *bias; /* may be NULL */
@@ -47,7 +47,7 @@ typedef struct {
     float *sum;   /* per group: sum of the rounded inputs, times 2^56 */
 } row_t;
 
-enum { GROUP_INT8 = 32, PAD = 128 };
+enum { GROUP_INT8 = 32, BLOCK = 16, PAD = 128 };
 
 #define ROW_BUFFERS(n) int16_t row_q_[(n) + PAD]; float row_scale_[(n) / 32 + 16], row_sum_[(n) / 32 + 16]
 #define ROW(x_) ((row_t){(x_), row_q_, row_scale_, row_sum_})
@@ -55,9 +55,9 @@ enum { GROUP_INT8 = 32, PAD = 128 };
 void round_row(const linear_t *linear, row_t *row);
 void linear_rows(const linear_t *linear, const row_t *row, int first, int last, float *y);
 
-/* The part of n items at which a thread's share begins; shares are whole fours, but for the last. */
+/* The part of n items at which a thread's share begins; shares are whole blocks of rows, but for the last. */
 INLINE int share_of(int n, int thread, int n_threads) {
-    return thread == n_threads ? n : (int)((int64_t)(n / 4) * thread / n_threads * 4);
+    return thread == n_threads ? n : (int)((int64_t)(n / BLOCK) * thread / n_threads * BLOCK);
 }
 
 INLINE float sum8(f32x8 v) {

@@ -172,18 +172,19 @@ def test_negative_scales_of_blocks_are_kept():
 
 
 def test_bytes_held():
-    weight = torch.ones(10, 128)
+    weight = torch.ones(32, 128)
     byte = {name: maker(weight).byte for name, maker in MAKERS.items()}
-    n = 10 * 128
+    n = 32 * 128
     assert byte == {
         "fp32": n * 4,
         "bf16": n * 2,
         "fp16": n * 2,
-        "int8": n + 10 * 4,
+        "int8": n + 32 * 4,
         "int4": n // 2 + n // 32 * 4,
         "int4_g64": n // 2 + n // 64 * 4,
         "int4_g128": n // 2 + n // 128 * 4,
     }
+    assert int4_linear(weight[:10], 32).byte == (n // 2 + n // 32 * 4) // 2  # rows are held in blocks of 16
 
 
 def test_what_the_kernels_do_not_serve_raises():
