@@ -102,11 +102,12 @@ def attention_statistics(prompt: Prefilled, keep_shares: Sequence[float] = KEEP_
     """
     if any(not 0 < share <= 1 for share in keep_shares):
         raise ValueError(f"keep_shares: got {tuple(keep_shares)}, expected each 0 < share <= 1")
-    n_tokens, n_queries = prompt.cache.length, prompt.queries.shape[2]
+    n_tokens, n_queries, rule = prompt.cache.length, prompt.queries.shape[2], prompt.cache.rule
     layers = []
     for layer in range(prompt.cache.n_layers):
         k, _ = prompt.cache.dequantised(layer, n_tokens)
-        layers.append(_of_layer(probabilities(prompt.queries[layer], k), keep_shares))
+        p = probabilities(prompt.queries[layer], k, rule.window(layer), rule.soft_cap)
+        layers.append(_of_layer(p, keep_shares))
     by_name = {name: [of_layer[name] for of_layer in layers] for name in layers[0]}
     return AttentionStatistics(n_tokens=n_tokens, n_queries=n_queries, keep_shares=list(keep_shares), **by_name)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kernels.attention import attend, attend_int8
 from kernels.paged import PagedKvCache
+from kernels.rule import PLAIN, AttentionRule, attend_capped
 
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -29,6 +30,7 @@ class KvCache(Protocol):
     n_layers: int
     length: int
     mask: Tensor | None  # [n_layers, n_kv_heads, 1, n_keys] added to the scores: the masked layout
+    rule: AttentionRule
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
@@ -48,8 +50,8 @@ class KvCache(Protocol):
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers, scales included."""
 
-    def tokens_read(self, n_keys: int) -> int:
-        """Count the tokens that attention over the first `n_keys` reads in each layer and KV head."""
+    def tokens_read(self, n_keys: int) -> float:
+        """Count the tokens that attention over the first `n_keys` reads in a KV head, mean over the layers."""
 
 
 class FloatKvCache:
@@ -63,6 +65,8 @@ class FloatKvCache:
         "fp32", "bf16" or "fp16".
     device : str or torch.device
         Where it lies.
+    rule : AttentionRule
+        How the layers attend.
     """
 
     def __init__(
@@ -73,8 +77,9 @@ class FloatKvCache:
         head_dim: int,
         kv_format: str,
         device: str | torch.device = "cpu",
+        rule: AttentionRule = PLAIN,
     ) -> None:
-        self.kv_format = kv_format
+        self.kv_format, self.rule = kv_format, rule
         self.n_layers, self.capacity = n_layers, capacity
         self.length = 0
         self.mask: Tensor | None = None
@@ -90,9 +95,10 @@ class FloatKvCache:
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
-        k, v = self._kv[layer].narrow(3, 0, n_keys).to(self._compute_dtype).unbind(0)
-        mask = None if self.mask is None else self.mask[layer, :, :, :n_keys]
-        return attend(q.to(self._compute_dtype), k, v, mask)
+        first = self.rule.first_key(layer, n_keys)
+        k, v = self._kv[layer].narrow(3, first, n_keys - first).to(self._compute_dtype).unbind(0)
+        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
+        return _attend(q.to(self._compute_dtype), k, v, mask, self.rule.soft_cap)
 
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
@@ -108,9 +114,9 @@ class FloatKvCache:
         _, _, n_kv_heads, _, head_dim = self._kv[0].shape
         return 2 * self.n_layers * n_kv_heads * head_dim * self._kv[0].element_size()
 
-    def tokens_read(self, n_keys: int) -> int:
-        """All of them: a masked cache is read whole."""
-        return n_keys
+    def tokens_read(self, n_keys: int) -> float:
+        """All that the rule lets a token attend to: a masked cache is read whole."""
+        return self.rule.tokens_read(n_keys)
 
 
 class Int8KvCache:
@@ -122,14 +128,22 @@ class Int8KvCache:
         Sizes; `capacity` is the number of tokens it can hold.
     device : str or torch.device
         Where it lies.
+    rule : AttentionRule
+        How the layers attend.
     """
 
     kv_format = "int8"
 
     def __init__(
-        self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, device: str | torch.device = "cpu"
+        self,
+        n_layers: int,
+        n_kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        device: str | torch.device = "cpu",
+        rule: AttentionRule = PLAIN,
     ) -> None:
-        self.n_layers = n_layers
+        self.n_layers, self.rule = n_layers, rule
         self.length = 0
         self.mask: Tensor | None = None
         self.capacity = capacity = -(-capacity // _INT8_STEP) * _INT8_STEP
@@ -152,19 +166,22 @@ class Int8KvCache:
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
-        mask = None if self.mask is None else self.mask[layer, :, :, :n_keys]
-        if q.device.type != "cpu":  # torch's int8 kernel is for CPUs
-            k, v = self.dequantised(layer, n_keys)
-            return attend(q.float(), k[None], v[None], mask)
+        first = self.rule.first_key(layer, n_keys)
+        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
+        if q.device.type != "cpu" or first or self.rule.soft_cap:  # torch's int8 kernel is for CPUs and whole caches
+            k, v = self._dequantised(layer, first, n_keys)
+            return _attend(q.float(), k[None], v[None], mask, self.rule.soft_cap)
         k_scale, v_scale = self._scale[layer].narrow(3, 0, n_keys).unbind(0)
         keys = self._k[layer].narrow(1, 0, n_keys).unbind(0)
         return attend_int8(q, keys, k_scale, self._v_t[layer].unbind(0), v_scale, mask)
 
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
-        k_scale, v_scale = self._scale[layer].narrow(3, 0, n_keys).transpose(2, 3)
-        k = self._k[layer].narrow(1, 0, n_keys) * k_scale
-        return k, self._v_t[layer].narrow(2, 0, n_keys).transpose(1, 2) * v_scale
+        return self._dequantised(layer, 0, n_keys)
+
+    def _dequantised(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        k_scale, v_scale = self._scale[layer][..., first:n_keys].transpose(2, 3)
+        return self._k[layer][:, first:n_keys] * k_scale, self._v_t[layer][..., first:n_keys].transpose(1, 2) * v_scale
 
     def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
@@ -175,9 +192,9 @@ class Int8KvCache:
         n_kv_heads, _, head_dim = self._k[0].shape
         return 2 * self.n_layers * n_kv_heads * (head_dim + 4)
 
-    def tokens_read(self, n_keys: int) -> int:
-        """All of them: a masked cache is read whole."""
-        return n_keys
+    def tokens_read(self, n_keys: int) -> float:
+        """All that the rule lets a token attend to: a masked cache is read whole."""
+        return self.rule.tokens_read(n_keys)
 
 
 class Int4KvCache:
@@ -193,16 +210,24 @@ class Int4KvCache:
         Sizes; `capacity` is the number of tokens it can hold.
     device : str or torch.device
         Where it lies.
+    rule : AttentionRule
+        How the layers attend.
     """
 
     kv_format = "int4"
 
     def __init__(
-        self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, device: str | torch.device = "cpu"
+        self,
+        n_layers: int,
+        n_kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        device: str | torch.device = "cpu",
+        rule: AttentionRule = PLAIN,
     ) -> None:
         if head_dim % 2:
             raise ValueError(f"head_dim: got {head_dim}, expected an even number")
-        self.n_layers, self.capacity = n_layers, capacity
+        self.n_layers, self.capacity, self.rule = n_layers, capacity, rule
         self.length = 0
         self.mask: Tensor | None = None
         pages = -(-capacity // INT4_GROUP)
@@ -244,9 +269,10 @@ class Int4KvCache:
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
-        k, v = self.dequantised(layer, n_keys)
-        mask = None if self.mask is None else self.mask[layer, :, :, :n_keys]
-        return attend(q.float(), k[None], v[None], mask)
+        first = self.rule.first_key(layer, n_keys)
+        k, v = (part[None, :, first:] for part in self.dequantised(layer, n_keys))
+        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
+        return _attend(q.float(), k, v, mask, self.rule.soft_cap)
 
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
@@ -269,9 +295,13 @@ class Int4KvCache:
         scales = 4 * (2 * half_dim + INT4_GROUP) // INT4_GROUP
         return self.n_layers * n_kv_heads * (2 * half_dim + scales)
 
-    def tokens_read(self, n_keys: int) -> int:
-        """All of them: a masked cache is read whole."""
-        return n_keys
+    def tokens_read(self, n_keys: int) -> float:
+        """All that the rule lets a token attend to: a masked cache is read whole."""
+        return self.rule.tokens_read(n_keys)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, soft_cap: float | None) -> Tensor:
+    return attend(q, k, v, mask) if soft_cap is None else attend_capped(q, k, v, mask, soft_cap)
 
 
 def _gathered(kv: tuple[Tensor, Tensor], index: Tensor) -> tuple[Tensor, Tensor]:
@@ -318,19 +348,20 @@ def new_cache(
     head_dim: int,
     kv_format: str,
     device: str | torch.device = "cpu",
+    rule: AttentionRule = PLAIN,
 ) -> KvCache:
     """Make an empty cache for up to `capacity` tokens in one of `FORMATS`: the fastest there is for it here."""
     if kv_format not in FORMATS:
         raise ValueError(f"kv: got {kv_format!r}, expected one of {', '.join(FORMATS)}")
     if capacity < 1:
         raise ValueError(f"capacity: got {capacity}, expected at least 1")
-    if PagedKvCache.serves(head_dim, device):
+    if PagedKvCache.serves(head_dim, device) and rule == PLAIN:
         return PagedKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format)
     if kv_format == "int8":
-        return Int8KvCache(n_layers, n_kv_heads, capacity, head_dim, device)
+        return Int8KvCache(n_layers, n_kv_heads, capacity, head_dim, device, rule)
     if kv_format == "int4":
-        return Int4KvCache(n_layers, n_kv_heads, capacity, head_dim, device)
-    return FloatKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format, device)
+        return Int4KvCache(n_layers, n_kv_heads, capacity, head_dim, device, rule)
+    return FloatKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format, device, rule)
 
 
 def copy_tokens(source: KvCache, target: KvCache, index: Tensor | None, n_tokens: int) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from kernels.native.library import FORMATS, address, library
+from kernels.rule import PLAIN, AttentionRule
 
 PAGE_TOKENS = 64
 _BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "int8": 8, "int4": 4}
@@ -55,6 +56,7 @@ class PagedKvCache:
         self.n_layers = n_layers
         self.length = 0
         self.mask: Tensor | None = None
+        self.rule: AttentionRule = PLAIN
         self._library = found
         self._shape = (n_kv_heads, -(-capacity // PAGE_TOKENS), head_dim)
         self._pages: Tensor | None = None  # [n_layers, n_kv_heads, capacity in pages] int32

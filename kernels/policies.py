@@ -79,10 +79,23 @@ def select(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE, n_sink
     return forced.topk(keep, dim=-1, sorted=False).indices.sort(-1).values
 
 
-def select_pages(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE) -> Tensor:
+def within(scores: Tensor, window: int) -> Tensor:
+    """Return scores [..., n_tokens] by which tokens before the last `window` ones come behind all others, newest first.
+
+    In a layer with a window they are not attended to, but it keeps as many tokens as the other layers do.
+    """
+    n_before = scores.shape[-1] - window
+    if n_before <= 0:
+        return scores
+    seen = scores[..., n_before:]
+    return torch.cat([seen.amin(-1, keepdim=True) - torch.arange(n_before, 0, -1, device=scores.device), seen], -1)
+
+
+def select_pages(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE, n_sinks: int = N_SINKS) -> Tensor:
     """Choose whole pages of `PAGE_TOKENS` tokens by their mean score, as many as `keep` tokens need, rounded up.
 
-    The last page may be partly filled; it is always kept. Returns token indices [..., n], sorted.
+    The last page may be partly filled; it is always kept, and so is the first where there are sinks. Returns token
+    indices [..., n], sorted.
     """
     n_tokens = scores.shape[-1]
     if not 1 <= keep <= n_tokens:
@@ -95,6 +108,6 @@ def select_pages(scores: Tensor, keep: int, recent_share: float = RECENT_SHARE) 
     if n_full == 0:
         return tail
     page_scores = scores[..., : n_tokens - last].reshape(*scores.shape[:-1], n_pages - 1, PAGE_TOKENS).mean(-1)
-    pages = select(page_scores, n_full, recent_share, n_sinks=1)
+    pages = select(page_scores, n_full, recent_share, min(n_sinks, 1))
     full = (pages[..., None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS, device=scores.device)).flatten(-2)
     return torch.cat([full, tail], -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -10,13 +11,14 @@ from torch import Tensor
 from kernels import scores
 from kernels.cache import KvCache, copy_tokens
 from kernels.paged import PagedKvCache
-from kernels.policies import PAGE_TOKENS, POLICIES, n_kept, select, select_pages, sinks_recent_scores
+from kernels.policies import PAGE_TOKENS, POLICIES, n_kept, select, select_pages, sinks_recent_scores, within
 from kernels.transformer import Prefilled
 
 LAYOUTS = ("compacted", "paged", "masked")
 """compacted: the kept tokens are copied together once. paged: whole pages of 64 tokens are kept and, in a paged cache,
 read where they lie; in another cache they are copied together. masked: nothing moves and everything is read, the scores
-of pruned tokens are set to -inf."""
+of pruned tokens are set to -inf. In layers with a window all layouts keep the newest tokens first, and in the first two
+the window counts the tokens that are cached."""
 
 NewCache = Callable[[int], KvCache]
 """Makes an empty cache of a capacity."""
@@ -46,8 +48,8 @@ def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: 
         target = new_cache(n_tokens + room)
         copy_tokens(source, target, None, n_tokens)
         return target
-    choose = select_pages if layout == "paged" else select
-    index = torch.stack([choose(token_scores(prompt, layer, policy), keep) for layer in range(source.n_layers)])
+    choose, windows = chooser(layout), map(source.rule.window, range(source.n_layers))
+    index = torch.stack([choose(token_scores(prompt, i, policy), keep, window=w) for i, w in enumerate(windows)])
     target = new_cache(n_tokens + room)
     if layout == "compacted" or (layout == "paged" and not isinstance(target, PagedKvCache)):
         target = new_cache(index.shape[2] + room)
@@ -63,6 +65,25 @@ def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: 
     return target
 
 
+class Chooser(Protocol):
+    """Chooses tokens by their scores."""
+
+    def __call__(self, scores: Tensor, keep: int, *, window: int | None) -> Tensor:
+        """Return the tokens of [n_kv_heads, n_tokens] to keep, sorted; those in a window before others."""
+
+
+def chooser(layout: str) -> Chooser:
+    """Return what chooses tokens, or whole pages of them, for a layout."""
+    choose = select_pages if layout == "paged" else select
+
+    def chosen(scores: Tensor, keep: int, *, window: int | None) -> Tensor:
+        if window is None or window >= scores.shape[-1]:
+            return choose(scores, keep)
+        return choose(within(scores, window), keep, n_sinks=0)  # the first tokens are out of sight
+
+    return chosen
+
+
 def listed_pages(index: Tensor, n_tokens: int) -> Tensor:
     """Return the pages whose tokens are listed, but for the last page of the cache, [n_layers, n_kv_heads, n]."""
     last = (n_tokens - 1) // PAGE_TOKENS * PAGE_TOKENS
@@ -74,23 +95,23 @@ def token_scores(prompt: Prefilled, layer: int, policy: str) -> Tensor:
     """Score the cached tokens of a layer of a processed prompt by a policy, [n_kv_heads, n_tokens]."""
     n_tokens = prompt.cache.length
     k, v = prompt.cache.dequantised(layer, n_tokens)
-    q = prompt.queries[layer]
+    q, rule = prompt.queries[layer], prompt.cache.rule
     if policy == "sinks_recent":
         return sinks_recent_scores(n_tokens).expand(len(k), -1)
     if policy == "key_norm":
         return scores.key_norm_scores(k)
     if policy == "attention_mass":
-        return scores.attention_mass_scores(q, k)
+        return scores.attention_mass_scores(q, k, rule.window(layer), rule.soft_cap)
     if policy == "snapkv":
-        return scores.snapkv_scores(q, k)
+        return scores.snapkv_scores(q, k, window=rule.window(layer), soft_cap=rule.soft_cap)
     if policy == "expected_attention":
-        sample = prompt.rotation[n_tokens - q.shape[1] : n_tokens]
-        future = prompt.rotation[n_tokens : n_tokens + scores.FUTURE_TOKENS]
+        sample = prompt.rotations[layer][n_tokens - q.shape[1] : n_tokens]
+        future = prompt.rotations[layer][n_tokens : n_tokens + scores.FUTURE_TOKENS]
         return scores.expected_attention_scores(q, k, v, sample, future if len(future) else sample)
     if policy == "page_bounds":
         bounds = scores.PageBounds(len(k), n_tokens, k.shape[2], PAGE_TOKENS)
         bounds.append(k)
         return bounds.scores(q.reshape(len(k), -1, k.shape[2]))
     if policy == "rope_sensitivity":
-        return scores.rope_sensitivity_scores(q, k, prompt.rotation[1].angle())
+        return scores.rope_sensitivity_scores(q, k, prompt.rotations[layer][1].angle())
     raise ValueError(f"policy: got {policy!r}, expected one of {', '.join(POLICIES)}")

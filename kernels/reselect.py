@@ -15,9 +15,9 @@ from torch import Tensor
 
 from kernels.cache import KvCache, copy_tokens
 from kernels.paged import PAGE_TOKENS, PagedKvCache
-from kernels.policies import n_kept, select, select_pages
-from kernels.pruning import NewCache, listed_pages, token_scores
-from kernels.scores import KeyNorms, MassAverage, PageBounds, RopeSensitivity, pair_magnitudes
+from kernels.policies import n_kept, select
+from kernels.pruning import NewCache, chooser, listed_pages, token_scores
+from kernels.scores import KeyNorms, MassAverage, PageBounds, RopeSensitivity, pair_magnitudes, probabilities
 from kernels.transformer import Prefilled
 
 
@@ -84,9 +84,9 @@ class ReselectingCache:
         self._alpha, self._policy, self._new_cache = alpha, policy, new_cache
         self._full = new_cache(n_tokens + room)
         copy_tokens(prompt.cache, self._full, None, n_tokens)
-        self.kv_format, self.n_layers = self._full.kv_format, self._full.n_layers
+        self.kv_format, self.n_layers, self.rule = self._full.kv_format, self._full.n_layers, self._full.rule
         self._in_place = layout == "paged" and isinstance(self._full, PagedKvCache)
-        self._choose = select_pages if layout == "paged" else select
+        self._choose = chooser(layout)
         self._queries = prompt.queries.clone()  # of the last tokens, a ring
         self._view = replace(prompt, cache=self._full, queries=self._queries)
         self._n_kv_heads = len(self._full.dequantised(0, 1)[0])
@@ -115,7 +115,7 @@ class ReselectingCache:
             return PageBounds(n_kv_heads, capacity, head_dim, PAGE_TOKENS)
         if self._policy == "rope_sensitivity":
             magnitude = pair_magnitudes(self._queries[layer]).mean(1).view(n_kv_heads, -1, head_dim // 2).sum(1)
-            return RopeSensitivity(n_kv_heads, capacity, self._view.rotation[1].angle(), magnitude)
+            return RopeSensitivity(n_kv_heads, capacity, self._view.rotations[layer][1].angle(), magnitude)
         return None
 
     @property
@@ -142,8 +142,8 @@ class ReselectingCache:
         keep = n_kept(n_tokens, self._alpha)
         self._queries.copy_(self._queries.roll(-self._n_queries, 2))  # oldest first
         self._n_queries = 0
-        scores = (self._scores(layer) for layer in range(self.n_layers))
-        index = torch.stack([self._choose(of_layer, keep) for of_layer in scores])
+        windows = map(self.rule.window, range(self.n_layers))
+        index = torch.stack([self._choose(self._scores(i), keep, window=w) for i, w in enumerate(windows)])
         if isinstance(self._full, PagedKvCache) and self._in_place:
             self._full.read_only(listed_pages(index, n_tokens), n_tokens)
         else:
@@ -190,8 +190,8 @@ class ReselectingCache:
         """Bytes that one cached token takes in all layers, scales included."""
         return self._full.byte_per_token()
 
-    def tokens_read(self, n_keys: int) -> int:
-        """Count the tokens that attention over the first `n_keys` reads in each layer and KV head."""
+    def tokens_read(self, n_keys: int) -> float:
+        """Count the tokens that attention over the first `n_keys` reads in a KV head, mean over the layers."""
         return self._read.tokens_read(self._n_read(n_keys))
 
 
@@ -231,7 +231,7 @@ class EvictingCache:
         self._capacity = max(budget, n_tokens) + every + 1
         self._held = new_cache(self._capacity)
         copy_tokens(prompt.cache, self._held, None, n_tokens)
-        self.kv_format, self.n_layers = self._held.kv_format, n_layers
+        self.kv_format, self.n_layers, self.rule = self._held.kv_format, n_layers, self._held.rule
         self.mask: Tensor | None = None
         self._mass = []
         for layer in range(n_layers):
@@ -290,7 +290,7 @@ class EvictingCache:
         """Bytes that one cached token takes in all layers, scales included."""
         return self._held.byte_per_token()
 
-    def tokens_read(self, n_keys: int) -> int:
+    def tokens_read(self, n_keys: int) -> float:
         """All of them."""
         return self._held.tokens_read(n_keys)
 
@@ -302,4 +302,5 @@ def attend_with_mass(cache: KvCache, layer: int, q: Tensor, n_keys: int) -> tupl
     if isinstance(cache, PagedKvCache):
         return cache.attend_with_mass(layer, q, n_keys)
     k, _ = cache.dequantised(layer, n_keys)
-    return cache.attend(layer, q, n_keys), torch.softmax(torch.bmm(q[0].float(), k.transpose(1, 2)), -1).sum(1)
+    p = probabilities(q[0].flatten(0, 1)[:, None].float(), k, cache.rule.window(layer), cache.rule.soft_cap)
+    return cache.attend(layer, q, n_keys), p.sum((1, 2))

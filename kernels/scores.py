@@ -10,13 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.rule import causal_scores
+
 POOL_TOKENS = 7
 """SnapKV pools the votes over so many neighbouring tokens (arXiv 2404.14469 uses 5 to 13)."""
 FUTURE_TOKENS = 512
 """Expected attention averages over so many positions to come (arXiv 2510.00636)."""
 
 
-def probabilities(q: Tensor, k: Tensor) -> Tensor:
+def probabilities(q: Tensor, k: Tensor, window: int | None = None, soft_cap: float | None = None) -> Tensor:
     """Return the causal attention of the last queries of a sequence.
 
     Parameters
@@ -25,19 +27,15 @@ def probabilities(q: Tensor, k: Tensor) -> Tensor:
         [n_heads, n_queries, head_dim], scaled: of the last tokens.
     k : Tensor
         [n_kv_heads, n_tokens, head_dim].
+    window, soft_cap : int, float, optional
+        As in `kernels.rule.AttentionRule`.
 
     Returns
     -------
     Tensor
         [n_kv_heads, n_groups, n_queries, n_tokens]; each row sums to 1.
     """
-    n_kv_heads, n_tokens, head_dim = k.shape
-    n_queries = q.shape[1]
-    if not 1 <= n_queries <= n_tokens:
-        raise ValueError(f"q: got {n_queries} queries, expected 1..{n_tokens}")
-    scores = torch.bmm(q.reshape(n_kv_heads, -1, head_dim), k.transpose(1, 2))
-    future = torch.full((n_queries, n_tokens), -torch.inf, device=q.device).triu_(n_tokens - n_queries + 1)
-    return torch.softmax(scores.view(n_kv_heads, -1, n_queries, n_tokens) + future, -1)
+    return torch.softmax(causal_scores(q, k, window, soft_cap), -1)
 
 
 def key_norm_scores(k: Tensor) -> Tensor:
@@ -48,7 +46,7 @@ def key_norm_scores(k: Tensor) -> Tensor:
     return -norm
 
 
-def attention_mass_scores(q: Tensor, k: Tensor) -> Tensor:
+def attention_mass_scores(q: Tensor, k: Tensor, window: int | None = None, soft_cap: float | None = None) -> Tensor:
     """Score keys by the attention they receive from the last queries of the prompt: the column sum of
     `probabilities`.
 
@@ -57,17 +55,19 @@ def attention_mass_scores(q: Tensor, k: Tensor) -> Tensor:
     Tensor
         [n_kv_heads, n_tokens]; sums to n_groups * n_queries over the tokens.
     """
-    return probabilities(q, k).sum((1, 2))
+    return probabilities(q, k, window, soft_cap).sum((1, 2))
 
 
-def snapkv_scores(q: Tensor, k: Tensor, pool_tokens: int = POOL_TOKENS) -> Tensor:
+def snapkv_scores(
+    q: Tensor, k: Tensor, pool_tokens: int = POOL_TOKENS, window: int | None = None, soft_cap: float | None = None
+) -> Tensor:
     """Score keys as SnapKV does: the attention mass of an observation window, pooled over neighbours so that what
     surrounds a needed token stays with it; the window itself scores highest (arXiv 2404.14469).
 
     Parameters
     ----------
-    q, k : Tensor
-        As in `probabilities`; the queries are the window.
+    q, k, window, soft_cap
+        As in `probabilities`; the queries are the observation window.
     pool_tokens : int
         Odd, >= 1.
 
@@ -79,7 +79,7 @@ def snapkv_scores(q: Tensor, k: Tensor, pool_tokens: int = POOL_TOKENS) -> Tenso
     if pool_tokens < 1 or pool_tokens % 2 == 0:
         raise ValueError(f"pool_tokens: got {pool_tokens}, expected an odd number, 1 or more")
     n_queries = q.shape[1]
-    mass = attention_mass_scores(q, k)
+    mass = attention_mass_scores(q, k, window, soft_cap)
     before = mass[:, : k.shape[1] - n_queries]
     if before.shape[1]:
         pooled = F.avg_pool1d(before[:, None], pool_tokens, 1, pool_tokens // 2, count_include_pad=False)[:, 0]

@@ -14,23 +14,23 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.cache import KvCache, new_cache
+from kernels.layers import Layer, load_layer, native_linear, normalised_heads, packed_linear, rotations
 from kernels.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows
 from kernels.native import library
 from kernels.native.decoder import NativeDecoder, NativeLayer
-from kernels.native.linear import NativeLinear, from_blocks
+from kernels.native.linear import NativeLinear
 from kernels.paged import PagedKvCache
 from kernels.prefill import attend_prompt, fastest_variant
+from kernels.rule import PLAIN, attend_rows_by_rule, capped
 from kernels.stages import StageTimes
-from kernels.variants import native, pack
 from kernels.weights import DecoderShape, ModelFile
 
 CHUNK_TOKENS = 512
@@ -40,27 +40,13 @@ N_OBSERVED = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
-    attention_norm: Tensor
-    qkv: Linear
-    qkv_bias: Tensor | None  # added to what qkv gives, unless that adds it by itself
-    out: Linear
-    feed_forward_norm: Tensor
-    gate_up: Linear
-    down: Linear
-
-    def linears(self) -> tuple[Linear, ...]:
-        return self.qkv, self.out, self.gate_up, self.down
-
-
-@dataclass(frozen=True, slots=True)
 class Prefilled:
     """A prompt that has been processed."""
 
     cache: KvCache
     logits: Tensor  # [vocab_size] behind the last token
     queries: Tensor  # [n_layers, n_heads, <= N_OBSERVED, head_dim], scaled: of the last tokens
-    rotation: Tensor  # [max_context_tokens, head_dim / 2] complex: of each position
+    rotations: Sequence[Tensor]  # by layer [max_context_tokens, head_dim / 2] complex: of each position
 
 
 class Decoder:
@@ -94,22 +80,22 @@ class Decoder:
         self.shape = file.shape
         self.weight_format = weight_format
         self.is_native = use_native and library.available() and _native_serves(file.shape)
-        load = _native_linear if self.is_native else functools.partial(_packed_linear, with_native=use_native)
-        self._layers: list[_Layer] = []
+        load = native_linear if self.is_native else functools.partial(packed_linear, with_native=use_native)
+        self._layers: list[Layer] = []
         for index in range(self.shape.n_layers):
             progress(index / (self.shape.n_layers + 4))
-            self._layers.append(_load_layer(file, index, weight_format, load))
+            self._layers.append(load_layer(file, index, weight_format, load))
         progress(1 - 4 / (self.shape.n_layers + 4))
         head_format = "int8" if weight_format in INT4_GROUPS else weight_format
         self._embedding = load(file, ["token_embd.weight"], head_format)
         self._head = load(file, ["output.weight"], head_format) if "output.weight" in file else self._embedding
         self._norm = file.tensor("output_norm.weight")
         self._native = _described(self.shape, self._layers, self._norm, self._head) if self.is_native else None
-        self._rotation = _rotation(self.shape, file.rope_factors())
+        self._rotations = rotations(self.shape, file.rope_factors())
         self._activate = F.silu if self.shape.activation == "silu" else functools.partial(F.gelu, approximate="tanh")
         # the scale of the scores, applied to the query heads together with their rotation
         self._q_scale = torch.ones(self.shape.n_heads + self.shape.n_kv_heads, 1)
-        self._q_scale[: self.shape.n_heads] = self.shape.head_dim**-0.5
+        self._q_scale[: self.shape.n_heads] = self.shape.q_scale
         self._zero = torch.zeros(1, self.shape.hidden_size)
         fastest_variant(self.shape.n_heads, self.shape.n_kv_heads, self.shape.head_dim)  # measured now, not in a prompt
         types = (torch.float32, torch.bfloat16, torch.float16)
@@ -119,12 +105,13 @@ class Decoder:
     def weight_byte(self) -> int:
         """Bytes that the weights take, embedding included (once, if tied)."""
         tables = self._head.byte if self._head is self._embedding else self._head.byte + self._embedding.byte
-        norms = sum(layer.attention_norm.nbytes + layer.feed_forward_norm.nbytes for layer in self._layers)
+        norms = sum(norm.nbytes for layer in self._layers for norm in layer.norms())
         return tables + norms + self._norm.nbytes + sum(part.byte for layer in self._layers for part in layer.linears())
 
     def new_cache(self, capacity: int, kv_format: str) -> KvCache:
         """Make an empty KV cache of this model's shape."""
-        return new_cache(self.shape.n_layers, self.shape.n_kv_heads, capacity, self.shape.head_dim, kv_format)
+        s = self.shape
+        return new_cache(s.n_layers, s.n_kv_heads, capacity, s.head_dim, kv_format, rule=s.rule)
 
     @torch.inference_mode()
     def decode(self, token: int, position: int, cache: KvCache, stages: StageTimes | None = None) -> Tensor:
@@ -151,7 +138,7 @@ class Decoder:
         if stages:
             stages.embedding_s = time.perf_counter() - start_s
         if self._native is not None and isinstance(cache, PagedKvCache):
-            return self._native.decode(x, self._rotation[position], cache, stages)
+            return self._native.decode(x, self._rotations[0][position], cache, stages)
         return self._decode_by_operators(x, position, cache, stages)
 
     def _decode_by_operators(self, x: Tensor, position: int, cache: KvCache, stages: StageTimes | None) -> Tensor:
@@ -160,9 +147,10 @@ class Decoder:
         # one buffer for the heads and its views, made once a token: each view costs a microsecond, times the layers
         heads = torch.empty(1, (n_q + 2 * n_kv) * head_dim)
         by_head = heads.view(-1, head_dim)
-        rotated = torch.view_as_complex(by_head[: n_q + n_kv].view(n_q + n_kv, -1, 2))
+        turned = by_head[: n_q + n_kv]
+        rotated = torch.view_as_complex(turned.view(n_q + n_kv, -1, 2))
         q, kv = by_head[:n_q].view(1, n_kv, -1, head_dim), by_head[n_q:].view(2, 1, n_kv, 1, head_dim)
-        rotation = self._rotation[position] * self._q_scale
+        rotation = {id(of_layer): of_layer[position] * self._q_scale for of_layer in self._rotations}
         n_keys = cache.length + 1
         mark = _no_mark if stages is None else _marker(stages)
         for index, layer in enumerate(self._layers):
@@ -170,21 +158,24 @@ class Decoder:
             if layer.qkv_bias is not None:
                 heads.add_(layer.qkv_bias)
             mark(index, 0)
-            rotated.mul_(rotation)
+            if layer.head_norms is not None:
+                turned.copy_(normalised_heads(turned, layer.head_norms, self.shape.rms_eps))
+            rotated.mul_(rotation[id(self._rotations[index])])
             cache.write(index, kv)
             mark(index, 1)
             attended = cache.attend(index, q, n_keys).view(1, -1)
             mark(index, 2)
-            x.add_(layer.out(attended.to(layer.out.activation_dtype)))
+            x.add_(self._behind(layer.out(attended.to(layer.out.activation_dtype)), layer.post_attention_norm))
             mark(index, 3)
             inner = layer.gate_up(self._normalise(x, residual, layer.feed_forward_norm, layer.gate_up.activation_dtype))
             gate, up = inner.chunk(2, -1)
-            x.add_(layer.down(self._activate(gate).mul_(up).to(layer.down.activation_dtype)))
+            down = layer.down(self._activate(gate).mul_(up).to(layer.down.activation_dtype))
+            x.add_(self._behind(down, layer.post_feed_forward_norm))
             mark(index, 4)
         cache.length = n_keys
         logits = self._head(self._normalise(x, residual, self._norm, self._head.activation_dtype))[0].float()
         mark(-1, 0)
-        return logits
+        return self._bounded(logits)
 
     @torch.inference_mode()
     def extend(
@@ -220,7 +211,8 @@ class Decoder:
         shape, n = self.shape, len(tokens)
         n_q, n_kv = shape.n_heads, shape.n_kv_heads
         x = self._embedded(tokens)
-        rotation = self._rotation[position : position + n, None] * self._q_scale
+        span = slice(position, position + n)
+        rotation = {id(of_layer): of_layer[span, None] * self._q_scale for of_layer in self._rotations}
         queries = []
         for index, layer in enumerate(self._layers):
             progress(index / shape.n_layers)
@@ -228,22 +220,26 @@ class Decoder:
             if layer.qkv_bias is not None:
                 h += layer.qkv_bias
             heads = h.view(n, n_q + 2 * n_kv, shape.head_dim)
-            torch.view_as_complex(heads[:, : n_q + n_kv].view(n, n_q + n_kv, -1, 2)).mul_(rotation)
+            turned = heads[:, : n_q + n_kv]
+            if layer.head_norms is not None:
+                turned.copy_(normalised_heads(turned, layer.head_norms, shape.rms_eps))
+            torch.view_as_complex(turned.view(n, n_q + n_kv, -1, 2)).mul_(rotation[id(self._rotations[index])])
             heads = heads.transpose(0, 1)
             cache.write(index, heads[n_q:].view(2, 1, n_kv, n, shape.head_dim))
             q = heads[:n_q]
             queries.append(q[:, -N_OBSERVED:].clone())
             n_keys = cache.length + n
             mask = None if cache.mask is None else cache.mask[index, :, :, :n_keys]
-            attended = attend_prompt(q, *cache.dequantised(index, n_keys), mask)
-            x += apply_rows(layer.out, attended.transpose(0, 1).reshape(n, -1))
+            attended = self._attend_prompt(index, q, cache.dequantised(index, n_keys), mask)
+            out = apply_rows(layer.out, attended.transpose(0, 1).reshape(n, -1))
+            x += self._behind(out, layer.post_attention_norm)
             gate, up = apply_rows(
                 layer.gate_up, F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
             ).chunk(2, -1)
-            x += apply_rows(layer.down, self._activate(gate).mul_(up))
+            x += self._behind(apply_rows(layer.down, self._activate(gate).mul_(up)), layer.post_feed_forward_norm)
         cache.length += n
         x = F.rms_norm(x if all_logits else x[-1:], (x.shape[1],), self._norm, shape.rms_eps)
-        return apply_rows(self._head, x), torch.stack(queries)
+        return self._bounded(apply_rows(self._head, x)), torch.stack(queries)
 
     def prefill(self, tokens: Tensor, cache: KvCache, progress: Callable[[float], None] = lambda _: None) -> Prefilled:
         """Process a prompt into a cache, in chunks of `CHUNK_TOKENS`.
@@ -269,11 +265,24 @@ class Decoder:
 
             logits, chunk_queries = self.extend(chunk, first, cache, progress=layer_done)
             queries = [*queries[-1:], chunk_queries]
-        return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:], self._rotation)
+        return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:], self._rotations)
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         rows = _rows(self._embedding, tokens)
         return rows if self.shape.embedding_scale == 1 else rows * self.shape.embedding_scale
+
+    def _attend_prompt(self, layer: int, q: Tensor, kv: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        window, soft_cap = self.shape.rule.window(layer), self.shape.rule.soft_cap
+        if window is None and soft_cap is None:
+            return attend_prompt(q, *kv, mask)
+        return attend_rows_by_rule(q, *kv, mask, window, soft_cap)
+
+    def _behind(self, x: Tensor, norm: Tensor | None) -> Tensor:
+        """Normalise what attention or feed-forward gives, in models that do."""
+        return x if norm is None else F.rms_norm(x.float(), (x.shape[1],), norm, self.shape.rms_eps)
+
+    def _bounded(self, logits: Tensor) -> Tensor:
+        return capped(logits, self.shape.logit_cap)
 
     def _normalise(self, x: Tensor, values: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
         """RMSNorm of one row x [1, n], `values` being its view [n]: a third of the time of torch's own for so few.
@@ -285,48 +294,15 @@ class Decoder:
         return torch.addcmul(self._zero, x, weight, value=factor, out=self._normalised[dtype])
 
 
-Load = Callable[[ModelFile, list[str], str], Linear]
-"""Reads tensors, put under each other, into one layer of a format."""
-
-
-def _load_layer(file: ModelFile, index: int, weight_format: str, load: Load) -> _Layer:
-    def linear(*names: str) -> Linear:
-        return load(file, [f"blk.{index}.{name}.weight" for name in names], weight_format)
-
-    qkv = linear("attn_q", "attn_k", "attn_v")
-    adds_bias = isinstance(qkv, NativeLinear) and qkv.bias is not None
-    bias = None if adds_bias else file.bias([f"blk.{index}.{name}.weight" for name in ("attn_q", "attn_k", "attn_v")])
-    return _Layer(
-        attention_norm=file.tensor(f"blk.{index}.attn_norm.weight"),
-        qkv=qkv,
-        qkv_bias=bias,
-        out=linear("attn_output"),
-        feed_forward_norm=file.tensor(f"blk.{index}.ffn_norm.weight"),
-        gate_up=linear("ffn_gate", "ffn_up"),
-        down=linear("ffn_down"),
-    )
-
-
-def _packed_linear(file: ModelFile, names: list[str], weight_format: str, with_native: bool) -> Linear:
-    return pack(torch.cat([file.tensor(name) for name in names]), weight_format, with_native)
-
-
-def _native_linear(file: ModelFile, names: list[str], weight_format: str) -> NativeLinear:
-    """Take the file's own blocks where they are what the format is, else quantise."""
-    wanted = {"int4": ("Q4_0", "Q4_1"), "int8": ("Q8_0",)}.get(weight_format, ())
-    formats = {file.format(name) for name in names}
-    if len(formats) == 1 and (stored := formats.pop()) in wanted:
-        return from_blocks(np.concatenate([file.blocks(name) for name in names]), stored, file.bias(names))
-    return native(torch.cat([file.tensor(name) for name in names]), weight_format, file.bias(names))
-
-
 def _native_serves(shape: DecoderShape) -> bool:
-    """Whether the C library has code for a model's sizes."""
+    """Whether the C library has code for a model's sizes and family."""
+    if shape.rule != PLAIN or shape.is_normalised or shape.unrotated_period:
+        return False
     sizes = (shape.hidden_size, shape.intermediate_size, shape.n_heads * shape.head_dim)
     return PagedKvCache.serves(shape.head_dim) and all(size % 32 == 0 for size in sizes)
 
 
-def _described(shape: DecoderShape, layers: list[_Layer], norm: Tensor, head: Linear) -> NativeDecoder:
+def _described(shape: DecoderShape, layers: list[Layer], norm: Tensor, head: Linear) -> NativeDecoder:
     described = []
     for layer in layers:
         qkv, out, gate_up, down = layer.linears()
@@ -363,13 +339,3 @@ def _marker(stages: StageTimes) -> Callable[[int, int], None]:
         last_s = now_s
 
     return mark
-
-
-def _rotation(shape: DecoderShape, factors: Tensor | None) -> Tensor:
-    """Compute c exp(i position theta_j), [max_context_tokens, head_dim / 2] complex, with theta_j = base**(-2 j /
-    head_dim), divided by the factor of j where there are any and by the scale of positions; c is 1 for most models.
-    """
-    theta = shape.rope_base ** (-torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim)
-    theta /= shape.rope_scale * (1 if factors is None else factors.double())
-    angle = torch.arange(shape.max_context_tokens, dtype=torch.float64)[:, None] * theta
-    return torch.polar(torch.full_like(angle, shape.rotation_scale), angle).to(torch.complex64)

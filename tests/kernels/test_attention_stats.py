@@ -17,7 +17,7 @@ def prompt_of(k, q):
     cache = FloatKvCache(1, len(k), k.shape[1], k.shape[2], "fp32")
     cache.write(0, torch.stack([k, k])[:, None])
     cache.length = k.shape[1]
-    return Prefilled(cache, torch.zeros(1), q[None], torch.ones(600, k.shape[2] // 2, dtype=torch.complex64))
+    return Prefilled(cache, torch.zeros(1), q[None], [torch.ones(600, k.shape[2] // 2, dtype=torch.complex64)])
 
 
 def test_even_attention():

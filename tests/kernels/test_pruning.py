@@ -74,7 +74,7 @@ def paged_prompt():
     cache.length = N
     angle = torch.arange(700.0)[:, None] * 10000.0 ** -(torch.arange(32) / 32)
     queries = torch.randn(2, 6, 32, 64, generator=g) / 8
-    return Prefilled(cache, torch.zeros(10), queries, torch.polar(torch.ones_like(angle), angle))
+    return Prefilled(cache, torch.zeros(10), queries, 2 * [torch.polar(torch.ones_like(angle), angle)])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -72,7 +72,7 @@ def test_a_token_that_was_left_out_comes_back(decoder, prompt):
     full.write(0, kv)
     full.length = 100
     queries = torch.randn(1, 2, 4, 16, generator=g) * 0.01
-    flat = Prefilled(full, torch.zeros(1), queries, prompt.rotation)
+    flat = Prefilled(full, torch.zeros(1), queries, prompt.rotations)
     cache = ReselectingCache(
         flat, 0.8, "attention_mass", "compacted", lambda n: FloatKvCache(1, 1, n, 16, "fp32"), every=4, room=9
     )
@@ -93,7 +93,7 @@ def test_in_place_pages_move_nothing():
     source.length = 640
     angle = torch.arange(900.0)[:, None] * 10000.0 ** -(torch.arange(32) / 32)
     prompt = Prefilled(
-        source, torch.zeros(1), torch.randn(1, 4, 8, 64, generator=g) / 8, torch.polar(torch.ones_like(angle), angle)
+        source, torch.zeros(1), torch.randn(1, 4, 8, 64, generator=g) / 8, [torch.polar(torch.ones_like(angle), angle)]
     )
     cache = ReselectingCache(
         prompt, 0.7, "page_bounds", "paged", lambda n: PagedKvCache(1, 2, n, 64, "fp32"), every=1, room=200
