@@ -19,6 +19,8 @@ from app import VERSION
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
+    from core.spec import Catalogue
+
 HEAVY = ("torch", "pandas", "scipy")
 """What the dashboard must not import before its window and its curves are painted."""
 
@@ -157,9 +159,10 @@ class Dashboard:
         self.application = QApplication.instance() or QApplication(["trilemma"])
         self.application.setApplicationName("trilemma")
         self.application.setApplicationVersion(VERSION)
-        self.store = Store(load_catalogue())
+        catalogue, unread = _with_known(load_catalogue())
+        self.store = Store(catalogue)
         self.settings, notes = settings_.load_settings(settings_.settings_file())
-        notes += settings_.apply(self.settings, self.store)
+        notes += unread + settings_.apply(self.settings, self.store)
         if options.theme:
             self.store.set("theme", options.theme)
         self.stack = undo_stack()
@@ -211,6 +214,18 @@ class Dashboard:
             self.conductor.start()
         elif reason := self.boards.attach(self._target):
             raise CannotStart(reason.rstrip("."))
+
+
+def _with_known(catalogue: Catalogue) -> tuple[Catalogue, list[str]]:
+    """Return the catalogue with the boards that were attached before, and why not where they cannot be read."""
+    from app.model.bandwidth import bandwidth_file
+    from app.model.files import FileError
+    from app.model.known import known_boards, known_file, with_known
+
+    try:
+        return with_known(catalogue, known_boards(known_file()), bandwidth_file()), []
+    except FileError as error:
+        return catalogue, [str(error)]
 
 
 def open_dashboard(options: Options) -> Dashboard:

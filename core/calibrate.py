@@ -87,6 +87,7 @@ def calibrate(
     catalogue: Catalogue,
     *,
     at: OperatingPoint | None = None,
+    known: Posterior | None = None,
     check: bool = True,
 ) -> Calibration:
     """Fit the cost parameters of one board, runtime and power mode to what was measured on it.
@@ -98,6 +99,8 @@ def calibrate(
     catalogue : Catalogue
     at : OperatingPoint, optional
         Which board, runtime and power mode, for when there are no points.
+    known : Posterior, optional
+        What is known of them already, such as from published measurements, in place of the runtime's prior.
     check : bool
         Also refit without each point to see how well the others predict it.
 
@@ -107,7 +110,7 @@ def calibrate(
         Points of different boards, runtimes or power modes, or that the catalogue does not know.
     """
     board = _same_board(points, catalogue, at or OperatingPoint())
-    before = prior(board)
+    before = known or prior(board)
     for measured in points:
         before = extended(before, ratio_names(catalogue.setting(measured.point)))
     rows, timed = Rows.of(points, catalogue, before), before

@@ -1,4 +1,4 @@
-"""`trilemma boards [KEY]`: the boards of the catalogue; one of them with the source of each number."""
+"""`trilemma boards [KEY]`: the boards of the catalogue and those attached before, each number with its source."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
-from app.views.format import DASH, quantity_text
-from core.load import load_catalogue
+from app.cli.taught import calibrations, catalogue_here
+from app.views.format import DASH, counted, quantity_text
 from core.names import instead
 from core.spec import Board, PowerMode
 
@@ -23,22 +23,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the boards, or one of them."""
-    boards = load_catalogue().boards
+    catalogue = catalogue_here()
+    boards = catalogue.boards
     if args.key is not None and args.key not in boards:
         raise UserError(f"board: got {args.key!r}, {instead('board', args.key, boards)}")
     chosen = boards.values() if args.key is None else [boards[args.key]]
     if args.json:
-        print_json([_document(board) for board in chosen])
+        measured = calibrations(catalogue)
+        print_json([_document(board, [one for one in measured if one["board"] == board.key]) for board in chosen])
     elif args.key is None:
         print_table([("KEY", "BOARD", "UNIT", "MODES", "BANDWIDTH", "MEMORY"), *map(_row, chosen)])
     else:
         _print_one(boards[args.key])
+        for one in calibrations(catalogue):
+            if one["board"] == args.key:
+                print(f"\nMeasured with {one['runtime']} ({one['power_mode']}): {counted(one['n_points'], 'point')}.")
     return 0
 
 
-def _document(board: Board) -> dict[str, Any]:
-    """Return every number of a board; one that no source states is absent, not null."""
-    document = asdict(board)
+def _document(board: Board, measured: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return every number of a board, one that no source states is absent, and what it can be calibrated with."""
+    document = {**asdict(board), "measured": measured}
     document["power_modes"] = [_stated(asdict(mode)) for mode in board.power_modes.values()]
     return _stated(document)
 

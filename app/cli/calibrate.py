@@ -15,6 +15,7 @@ from app.cli.model_file import check_measurable
 from app.cli.output import UserError, print_json, print_table
 from app.cli.progress import ProgressLine
 from app.cli.target import add_target_options, target_from
+from app.cli.taught import calibrations, catalogue_here
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import THIS
 from app.model.axes import canonical
@@ -22,6 +23,7 @@ from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
 from app.model.bench import benched
 from app.model.calibration import candidates, kin, measured_points, plan
 from app.model.files import FileError
+from app.model.known import known_file, remember
 from app.model.machine import cannot, machine_key
 from app.model.measurements import (
     Measurement,
@@ -32,7 +34,7 @@ from app.model.measurements import (
     ran,
 )
 from app.model.records import point_record
-from app.views.format import estimate_text, quantity_text
+from app.views.format import DASH, estimate_text, quantity_text
 from core.calibrate import Calibration, calibrate
 from core.crosscheck import CrossCheck, merged
 from core.explore import next_measurement
@@ -62,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--grid", action="store_true", help=GRID_HELP)
     what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
+    what.add_argument(
+        "--list", action="store_true", help="list the boards, attached before or imported, that have measurements"
+    )
     parser.add_argument("--bench", action="store_true", help="bench the kernels first and start from what they reach")
     add_target_options(parser)
     parser.add_argument("--runtime", help="another runtime that is configured on the board (trilemma runtimes)")
@@ -72,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, fit and report."""
+    if args.list:
+        return _list(args)
     if args.fresh and args.fit_only:
         raise UserError("--fresh fits what is measured now: expected it without --fit-only")
     at = _point(args)
@@ -80,8 +87,11 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--bench is of the kernels on this machine: expected it without --attach")
         measure_kernels(["linear", "attention"], quick=True)
     try:
-        with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
+        target = target_from(args.attach, args.ssh_config)
+        with AttachedBoard(target) as board:
             machine = machine_key(board.hello)
+            if unsaved := _kept(lambda: remember(known_file(), target.text, board.hello)):
+                print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
             new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
         catalogue = benched(measured_here(load_catalogue(), machine), machine)
         saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
@@ -96,6 +106,25 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(calibration, proposal, others)
     return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    """Print what was measured of which board."""
+    found = calibrations(catalogue_here())
+    if args.json:
+        print_json(found)
+    elif not found:
+        print("Nothing was measured yet: trilemma calibrate measures this machine, --attach TARGET another board.")
+    else:
+        heading = ("BOARD", "NAME", "RUNTIME", "MODE", "POINTS", "LAST", "MODELS", "PROVENANCE")
+        print_table([heading, *map(_listed, found)])
+    return 0
+
+
+def _listed(one: Mapping[str, Any]) -> tuple[str, ...]:
+    last = one["last_utc"]
+    words = (one["board"], one["name"], one["runtime"], one["power_mode"], str(one["n_points"]))
+    return (*words, DASH if isinstance(last, dict) else last[:10], " ".join(one["models"]), " ".join(one["provenance"]))
 
 
 def _point(args: argparse.Namespace) -> OperatingPoint:

@@ -1,20 +1,35 @@
-"""``trilemma import FILE``: take llama-bench output or a CSV into a table that validate and learn read."""
+"""``trilemma import FILE``: take llama-bench output, a CSV or the runs of a recording, to predict and compare with."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
-from app.model.files import FileError, data_dir
+from app.cli.taught import catalogue_here, this_machine
+from app.client.recorder import SUFFIX, RecordingError
+from app.client.recording import Recording
+from app.model.bandwidth import bandwidth_file, load_bandwidth, save_bandwidth
+from app.model.elsewhere import imported, imported_file
+from app.model.files import FileError
 from app.model.imported import add_rows, read_import
+from app.model.known import THIS, known_boards, known_file, remember
+from app.model.machine import machine_key
+from app.model.measurements import append_measurement, load_measurements, measurements_file
+from app.model.recorded import measured
+from app.protocol import MAGIC
 from app.views.format import counted
 from core.spec import Provenance
 
 EXAMPLE = """examples:
   llama-bench -m model.gguf -o json > bench.json
   trilemma import bench.json --board raspberry_pi_5
+  trilemma predict --board raspberry_pi_5 --runtime llamacpp_cpu --model qwen2.5-1.5b --weights q4_k_m
+  trilemma import night.trilemma --board orin         what was measured while it was recorded
   trilemma import published.csv --into mine.csv
   trilemma validate mine.csv"""
 
@@ -23,13 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file, the table and what the file does not say."""
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="llama-bench JSON or JSONL, or CSV (trilemma validate --help)"
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="llama-bench JSON or JSONL, CSV (trilemma validate --help), or a recording",
     )
     parser.add_argument(
-        "--into", metavar="TABLE.csv", type=Path, help="the table to add to (imported.csv beside the measurements)"
+        "--into",
+        metavar="TABLE.csv",
+        type=Path,
+        help="the table to add to (imported.csv beside the measurements, the one that predictions use)",
     )
     parser.add_argument(
-        "--board", default="", metavar="KEY", help="the board that llama-bench ran on, see trilemma boards"
+        "--board",
+        default="",
+        metavar="KEY",
+        help="the board that llama-bench ran on, see trilemma boards; for a recording, the name its board gets",
     )
     parser.add_argument(
         "--provenance",
@@ -42,10 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, add, and say what was taken."""
-    table = args.into or data_dir() / "imported.csv"
+    if _is_recording(args.file):
+        return _take_recording(args)
+    table = args.into or imported_file()
     try:
         rows, notes = read_import(args.file, board=args.board, provenance=args.provenance)
         n_new = add_rows(table, rows)
+        if table == imported_file():
+            notes += _not_shown(rows)
     except FileError as error:
         raise UserError(str(error)) from error
     if args.json:
@@ -60,6 +88,68 @@ def run(args: argparse.Namespace) -> int:
     for note in notes:
         print(note, file=sys.stderr)
     return 0
+
+
+def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return why rows are kept in the table only, and are no points to compare and calibrate with."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder) / "rows.csv"
+        add_rows(alone, rows)
+        notes = imported(alone, catalogue_here(), known_boards(known_file()))[1]
+    return [f"In the table only: {note}." for note in notes]
+
+
+def _is_recording(path: Path) -> bool:
+    if path.suffix == SUFFIX:
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _take_recording(args: argparse.Namespace) -> int:
+    """Keep what a recording holds of measurements as if its board had been attached then."""
+    if args.into or args.provenance:
+        raise UserError("--into and --provenance are of tables: expected neither with a recording")
+    try:
+        with Recording(args.file) as recording:
+            hello = recording.hello
+            found, bandwidth, notes = measured(recording)
+        if not found:
+            raise UserError(
+                f"{args.file}: nothing was measured while it was recorded" + "".join(f"; {n}" for n in notes)
+            )
+        machine = machine_key(hello)
+        have = {(m.time_utc, m.point) for m in load_measurements(measurements_file(), machine)[0]}
+        new = [m for m in found if (m.time_utc, m.point) not in have]
+        for measurement in new:
+            append_measurement(measurements_file(), measurement)
+        if bandwidth and load_bandwidth(bandwidth_file(), machine) is None:
+            save_bandwidth(bandwidth_file(), machine, bandwidth)
+        key = _name(args, machine, hello)
+    except (FileError, RecordingError) as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        about = {"board": key, "machine": machine, "simulated": bool(hello.get("simulated", False))}
+        print_json({**about, "n_read": len(found), "n_new": len(new), "notes": notes})
+        return 0
+    print(f"{counted(len(new), 'measurement')} of {key} added, {len(found) - len(new)} there already")
+    for note in notes:
+        print(note, file=sys.stderr)
+    return 0
+
+
+def _name(args: argparse.Namespace, machine: str, hello: Mapping[str, Any]) -> str:
+    """Return the name of a recording's board: the one that it has, else the one that is given, else the file's."""
+    if machine == this_machine():
+        return THIS
+    known = [board.key for board in known_boards(known_file()).values() if board.machine == machine]
+    if args.board or not known:
+        remember(known_file(), args.board or args.file.stem, hello)
+        return str(args.board or args.file.stem)
+    return known[0]
 
 
 def _line(row: dict[str, str]) -> tuple[str, ...]:

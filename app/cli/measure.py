@@ -20,6 +20,7 @@ from app.client.target import Target
 from app.model.bandwidth import measured_here
 from app.model.bench import benched
 from app.model.files import FileError
+from app.model.known import known_file, remember
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, append_measurement, measurements_file, ran
 from app.model.records import point_record
@@ -57,12 +58,15 @@ def run(args: argparse.Namespace) -> int:
     point = point_from(args, catalogue)
     try:
         what = (*WHAT, "stages") if args.stages else WHAT
-        measurement = _measure(target_from(args.attach, args.ssh_config), point, what, args.model_file, catalogue)
+        target = target_from(args.attach, args.ssh_config)
+        measurement, hello = _measure(target, point, what, args.model_file, catalogue)
     except LinkError as error:
         raise UserError(str(error)) from error
     notes = list(measurement.body.get("notes", []))
     try:
         append_measurement(measurements_file(), measurement)
+        if args.model_file is None:
+            remember(known_file(), target.text, hello)
     except FileError as error:  # the numbers are still worth showing
         notes.append(f"Not saved: {error}.")
     predicted = _predicted(point, catalogue, measurement.machine) if args.stages or not args.json else None
@@ -120,13 +124,14 @@ def _predicted(point: OperatingPoint, catalogue: Catalogue, machine: str) -> Pre
 
 def _measure(
     target: Target, point: OperatingPoint, what: tuple[str, ...], model_file: Path | None, catalogue: Catalogue
-) -> Measurement:
+) -> tuple[Measurement, Mapping[str, Any]]:
     with AttachedBoard(target) as board, ProgressLine() as line:
         check_measurable(point, catalogue, board.hello, model_file)
         path = None if model_file is None else str(model_file.resolve())
         body = board.measure(point_record(point), what, line.show, model_file=path)
         machine = machine_key(offered(board.hello, model_file))
-    return Measurement(ran(point, body, catalogue), body, datetime.now(UTC).isoformat(timespec="seconds"), machine)
+    time_utc = datetime.now(UTC).isoformat(timespec="seconds")
+    return Measurement(ran(point, body, catalogue), body, time_utc, machine), board.hello
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:

@@ -20,6 +20,7 @@ from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import Target
 from app.model.axes import canonical, check_point
 from app.model.files import FileError, data_dir, reason
+from app.model.known import known_file, remember
 from app.model.machine import machine_key
 from app.model.measurements import (
     OUTPUTS_OF,
@@ -126,6 +127,8 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             for point in work.points:
                 check_measurable(point, catalogue, board.hello, work.model_file)
             machine = machine_key(offered(board.hello, work.model_file))
+            if work.keep and work.model_file is None:
+                remember(known_file(), target.text, board.hello)
             done = [] if fresh else _journalled(work, journal, machine)
             n_before = len(done)
             complete, failed = _carry_out(work, board, line, machine, journal, done, catalogue)

@@ -1,20 +1,27 @@
-"""What the saved measurements of this machine teach, for commands that predict without attaching it."""
+"""What saved and imported measurements of a board teach, for commands that predict without attaching it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from app.agent import board
 from app.cli.output import UserError
-from app.model.bandwidth import measured_here
+from app.model.axes import exists
+from app.model.bandwidth import bandwidth_file, measured_here
 from app.model.bench import benched
-from app.model.calibration import measured_points
+from app.model.calibration import known_before, measured_points
+from app.model.elsewhere import imported, imported_file, of_known
 from app.model.files import FileError
+from app.model.known import THIS, KnownBoard, known_boards, known_file, with_known
 from app.model.machine import machine_key
-from app.model.measurements import load_measurements, measurements_file
+from app.model.measurements import Measurement, load_measurements, measurements_file
+from app.views.format import counted
 from core.calibrate import calibrate
 from core.load import load_catalogue
-from core.spec import Catalogue, OperatingPoint, Posterior
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 
 def this_machine() -> str:
@@ -24,38 +31,108 @@ def this_machine() -> str:
 
 
 def catalogue_here() -> Catalogue:
-    """Return the catalogue, with the memory bandwidth that was measured on this machine if it was.
+    """Return the catalogue with what was measured on this machine, and with the boards that were attached before.
 
     Raises
     ------
     UserError
-        The file that keeps it cannot be read.
+        A file that keeps them cannot be read.
     """
     try:
         machine = this_machine()
-        return benched(measured_here(load_catalogue(), machine), machine)
+        here = benched(measured_here(load_catalogue(), machine), machine)
+        return with_known(here, known_boards(known_file()), bandwidth_file())
     except FileError as error:
         raise UserError(str(error)) from error
 
 
 def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Posterior | None:
-    """Return what a machine's measurements teach about the point's runtime and power mode; None where nothing.
+    """Return what measurements teach about the point's board, runtime and power mode; None where there are none.
 
-    `machine` is its key; this machine by default.
+    `machine` is the key of the machine that "this" is; this machine by default.
 
     Raises
     ------
     UserError
-        The file of measurements cannot be read.
+        A file of measurements cannot be read.
     """
-    if point.board != "this":
-        return None
     try:
-        saved, _ = load_measurements(measurements_file(), machine or this_machine())
+        boards = known_boards(known_file())
+        own = _own(point, boards, machine)
+        others = []
+        if not machine or point.board != THIS:
+            others = [m for m in imported(imported_file(), catalogue, boards)[0] if m.point.board == point.board]
     except FileError as error:
         raise UserError(str(error)) from error
-    points = [p for p in measured_points(saved, catalogue) if _same(p.point, point, catalogue)]
-    return calibrate(points, catalogue).posterior if points else None
+    if point.board != THIS:  # the bench of this machine's kernels says nothing of another board
+        catalogue = replace(catalogue, runtimes=load_catalogue().runtimes)
+    points = [p for p in measured_points([*others, *own], catalogue) if _same(p.point, point, catalogue)]
+    if not points:
+        return None
+    posterior = calibrate(points, catalogue, known=known_before(point, catalogue)).posterior
+    if point.board == THIS and not others:
+        return posterior
+    here = [[m for m in some if _same(m.point, point, catalogue)] for some in (own, others)]
+    return replace(posterior, basis=_basis(here[0], here[1], posterior.basis, boards.get(point.board)))
+
+
+def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:
+    """Return what there is to calibrate with: a record for each board, runtime and power mode that has decode times.
+
+    Raises
+    ------
+    UserError
+        A file of measurements cannot be read.
+    """
+    try:
+        boards = known_boards(known_file())
+        saved = load_measurements(measurements_file(), None)[0]
+        here = this_machine()
+        own = [m for m in saved if m.machine == here and m.point.board == THIS]
+        found = [*own, *of_known(saved, boards), *imported(imported_file(), catalogue, boards)[0]]
+    except FileError as error:
+        raise UserError(str(error)) from error
+    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    for measurement in found:
+        if exists(measurement.point, catalogue) and isinstance(measurement.output("decode_s"), Estimate):
+            at = catalogue.setting(measurement.point)
+            groups.setdefault((at.board.key, at.runtime.key, at.mode.key), []).append(measurement)
+    return [_described(catalogue.boards[key[0]].name, key, groups[key]) for key in sorted(groups)]
+
+
+def _described(name: str, key: tuple[str, str, str], measurements: Sequence[Measurement]) -> dict[str, Any]:
+    origin = {m.body["decode_s"]["provenance"] + ("" if m.machine else ", imported") for m in measurements}
+    return {
+        **dict(zip(("board", "runtime", "power_mode"), key, strict=True)),
+        "name": name,
+        "n_points": len({m.point for m in measurements}),
+        "n_measurements": len(measurements),
+        "models": sorted({m.point.model for m in measurements}),
+        "last_utc": max(m.time_utc for m in measurements) or {"absent": "the imported table does not tell"},
+        "provenance": sorted(origin),
+    }
+
+
+def _own(point: OperatingPoint, boards: dict[str, KnownBoard], machine: str) -> list[Measurement]:
+    """Return what was measured on the point's board while it was attached."""
+    if point.board == THIS:
+        return load_measurements(measurements_file(), machine or this_machine())[0]
+    known = boards.get(point.board)
+    if known is None:
+        return []
+    return of_known(load_measurements(measurements_file(), known.machine)[0], {known.key: known})
+
+
+def _basis(own: Sequence[Measurement], others: Sequence[Measurement], before: str, known: KnownBoard | None) -> str:
+    """Return what a posterior rests on, in words."""
+    parts = []
+    if own:
+        kind = "simulated measurement" if known is not None and known.simulated else "measurement"
+        parts.append(f"{counted(len(own), kind)}, the last of {max(m.time_utc for m in own)[:10]}")
+    if others:
+        sources = sorted({str(m.body["source"]) for m in others} - {""})
+        parts.append(f"{counted(len(others), 'imported value')} ({'; '.join(sources)})")
+    return ", and ".join([*parts, before] if before else parts)
 
 
 def _same(one: OperatingPoint, other: OperatingPoint, catalogue: Catalogue) -> bool:

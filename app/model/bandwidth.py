@@ -27,11 +27,11 @@ def bandwidth_file() -> Path:
     return data_dir() / "bandwidth.json"
 
 
-def learned(board: Board, record: Mapping[str, Any]) -> Board:
+def learned(board: Board, record: Mapping[str, Any], whose: str = "this machine") -> Board:
     """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior."""
     measured = float(record["median"])
     modes = {key: replace(mode, bandwidth_byte_s=measured) for key, mode in board.power_modes.items()}
-    said = "measured: read bandwidth of this machine, all threads"
+    said = f"measured: read bandwidth of {whose}, all threads"
     return replace(
         board,
         power_modes=modes,

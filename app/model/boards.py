@@ -113,7 +113,7 @@ class Boards(QObject):
             self._settings.boards = [target.text, *others][:N_RECENT]
             self.changed.emit()
         self._look.start()
-        self._conductor.attach(session_of(target), target.name)
+        self._conductor.attach(session_of(target), target.name, target.text if target.text != THIS else "")
         return ""
 
     def attach_this(self) -> None:

@@ -11,7 +11,7 @@ from app.model.measurements import Measurement
 from core.calibrate import PLAN_CONTEXT_TOKENS, PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate, calibration_plan
 from core.explore import next_measurement
 from core.measured import MeasuredPoint, measured_point, pooled
-from core.spec import Catalogue, OperatingPoint
+from core.spec import Catalogue, OperatingPoint, Posterior
 
 NEWEST = 400
 """Of more measurements, the newest are fitted: older ones say less of the machine as it is, and the fit stays quick."""
@@ -36,11 +36,21 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    points = measured_points([m for m in measurements if kin(m.point, at)], catalogue)
+    where = axes.canonical(at, catalogue)
+    points = measured_points([m for m in measurements if kin(m.point, where)], catalogue)
     if all(point.decode_s is None for point in points):
         return None
-    calibration = calibrate(points, catalogue)
+    calibration = calibrate(points, catalogue, known=known_before(at, catalogue))
     return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
+
+
+def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
+    """Return what published measurements of a point's board, runtime and power mode taught, None where there are none.
+
+    Measurements of the user's add to that; where nothing is published, to the runtime's prior.
+    """
+    where = catalogue.setting(at)
+    return catalogue.published.get((where.board.key, where.runtime.key, where.mode.key))
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:

@@ -91,7 +91,7 @@ class Conductor(QObject):
         self._store, self._saved = store, Saved(store, measurements_file)
         self._bandwidth_of = ""  # the machine whose bandwidth is known
         self._queue: deque[events.Event | Calibrated] = deque()
-        self._make_session, self._name = make_session, name
+        self._make_session, self._name, self._target = make_session, name, ""
         self._attachment = Attachment(self._queue.append, make_session)
         self.history = History(self._session)
         self.tape = Tape(store, lambda: self._session)
@@ -135,10 +135,10 @@ class Conductor(QObject):
         self._attachment.stop()
         self.fitting.join()
 
-    def attach(self, make_session: MakeSession, name: str) -> None:
-        """Attach another board in place of the one that is attached."""
+    def attach(self, make_session: MakeSession, name: str, target: str = "") -> None:
+        """Attach another board in place of the one that is attached; `target` is what the user wrote for it."""
         self._leave(make_session)
-        self._make_session, self._name = make_session, name
+        self._make_session, self._name, self._target = make_session, name, target
         self.start()
 
     def detach(self) -> None:
@@ -166,7 +166,7 @@ class Conductor(QObject):
     def reconnect_now(self) -> None:
         """Try again at once instead of waiting for the countdown; a board that was detached is attached again."""
         if self._store.link.state == "detached":
-            self.attach(self._make_session, self._name)
+            self.attach(self._make_session, self._name, self._target)
         else:
             self._session.reconnect_now()
 
@@ -240,11 +240,13 @@ class Conductor(QObject):
             self._store.say("warning", not_here)
         if machine != self._store.machine:
             self._learn_saved(machine)
+            saved.offer_known(machine)
             if self._store.calibration is not None:
                 self._store.set_calibration(None)
-            self._store.set_machine(
-                machine, saved.measurements(machine), "" if played else not_here, saved.beta(machine)
-            )
+            own, elsewhere = saved.measurements(machine, this=self._name == THIS_MACHINE)
+            if own:
+                self._remember(event.hello)
+            self._store.set_machine(machine, own, "" if played else not_here, saved.beta(machine), elsewhere)
             self.fitting.start()
         if not_here or not self._store.get("auto_measure"):
             return
@@ -354,12 +356,19 @@ class Conductor(QObject):
             measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
             self._store.add_measurement(measurement)
             append_measurement(self._saved.file, measurement)
+            self._remember(self._store.link.hello)
         except FileError as error:
             self._store.say("error", str(error))
         said = {line.text for line in self._store.log}
         for note in body.get("notes", ()):
             if note not in said:  # every point of a plan has the same to say
                 self._store.say("info", str(note))
+
+    def _remember(self, hello: Mapping[str, Any]) -> None:
+        """Keep which machine the target is, once there is something worth finding again."""
+        if self._target:
+            self._saved.remember(self._target, hello)
+            self._target = ""
 
     def _learn_saved(self, machine: str) -> None:
         """Make of the data sheet what was measured of a machine; what another board has taught is not of this one."""

@@ -43,7 +43,7 @@ class Fitting:
             return
         self.running, self.again = True, False
         store = self._store
-        measurements, catalogue, at = list(store.measurements), store.catalogue, store.point
+        measurements, catalogue, at = [*store.elsewhere, *store.measurements], store.catalogue, store.point
 
         def work() -> None:
             from app.model.calibration import fit

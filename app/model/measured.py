@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.model.axes import FIELDS, canonical, position
 from app.model.measurements import Measurement
 from app.model.outlook import Dots
-from core.spec import Catalogue, Estimate, OperatingPoint
+from core.spec import Catalogue, Estimate, OperatingPoint, Provenance
 
 REPEATS_SHOWN = 5
 """Repeats of one point that a curve shows, the newest."""
@@ -50,8 +50,12 @@ class Measured:
         here = _key(canonical(point, catalogue))
         return [measurement for key, measurement in zip(self._keys, self.all, strict=True) if key == here]
 
-    def along(self, path: str, point: OperatingPoint, name: str, catalogue: Catalogue) -> Dots:
+    def along(
+        self, path: str, point: OperatingPoint, name: str, catalogue: Catalogue, origin: Provenance | None = None
+    ) -> Dots:
         """Return an output along the axis of `path`, of the measurements equal to `point` in everything else.
+
+        `origin` leaves out what comes from elsewhere.
 
         Of a position that was measured more than once, the newest `REPEATS_SHOWN` are there, oldest first: how far they
         lie apart is the machine's doing. On the axis of alpha the unpruned point belongs to every policy and layout.
@@ -67,7 +71,7 @@ class Measured:
             if same(key) != same(mine):
                 continue
             output = measurement.output(name)
-            if isinstance(output, Estimate):
+            if isinstance(output, Estimate) and origin in (None, output.provenance):
                 x = position(path, canonical(measurement.point, catalogue), catalogue)
                 found.setdefault(x, []).append((x, float(output.median), float(output.q05), float(output.q95)))
         return _dots([row for x in sorted(found) for row in found[x][-REPEATS_SHOWN:]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,26 @@ def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) ->
 def filed(measurement: Measurement, catalogue: Catalogue) -> Measurement:
     """Return a measurement of what was asked as one of what `ran`."""
     return replace(measurement, point=ran(measurement.point, measurement.body, catalogue))
+
+
+def recorded_measurement(
+    request: Mapping[str, Any], body: Mapping[str, Any], time_utc: str, machine: str
+) -> Measurement:
+    """Return a measurement that a recording holds as what it was, when it was.
+
+    Raises
+    ------
+    FileError
+        It is none; one sentence.
+    """
+    name = "a measurement of the recording"
+    try:
+        check_body(body, name)
+        point = schema.convert(request.get("point", {}), PointRecord, name).point()
+        datetime.fromisoformat(time_utc)
+        return Measurement(point, answers(body, request.get("what", ())), time_utc, machine)
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise FileError(f"{name}: {error}") from error
 
 
 class _Value(msgspec.Struct):

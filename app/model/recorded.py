@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from app.client.recording import Piece, Recording
-from app.model.measurements import OUTPUTS_OF
+from app.model.files import FileError
+from app.model.machine import machine_key
+from app.model.measurements import OUTPUTS_OF, Measurement, recorded_measurement
 from app.model.tally import Tally
 
 
@@ -52,6 +55,32 @@ def summary(recording: Recording) -> dict[str, Any]:
         "runs": _runs(recording),
         "warnings": recording.warnings,
     }
+
+
+def measured(recording: Recording) -> tuple[list[Measurement], Mapping[str, float] | None, list[str]]:
+    """Return what was measured while it was recorded, under the identity of its board.
+
+    Returns
+    -------
+    measurements : list of Measurement
+        Oldest first.
+    bandwidth : dict or None
+        ``{median, q05, q95}`` of the read bandwidth measured last [byte/s].
+    notes : list of str
+        Why a run is no measurement.
+    """
+    machine, notes = machine_key(recording.hello), list[str]()
+    found, bandwidth = list[Measurement](), None
+    for note in recording.notes.get("measured", ()):
+        body = note.message["body"]
+        if "read_byte_s" in body:
+            bandwidth = body["read_byte_s"] if "median" in body["read_byte_s"] else bandwidth
+            continue
+        try:
+            found.append(recorded_measurement(note.message["request"], body, note.message["time_utc"], machine))
+        except FileError as error:
+            notes.append(str(error))
+    return found, bandwidth, notes
 
 
 def _channels(recording: Recording) -> list[dict[str, Any]]:

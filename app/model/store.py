@@ -35,7 +35,18 @@ from app.model.state import (
     checked_plain,
 )
 from core.scenario import predict
-from core.spec import Absent, Board, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Runtime
+from core.spec import (
+    Absent,
+    Board,
+    Catalogue,
+    Estimate,
+    OperatingPoint,
+    Output,
+    Posterior,
+    Prediction,
+    Provenance,
+    Runtime,
+)
 
 if TYPE_CHECKING:
     from core.calibrate import Calibration
@@ -66,7 +77,7 @@ class Store(QObject):
         self._values: dict[str, Any] = {"axis": "point.alpha", "pinned": None, **PLAIN}
         self._link, self._activity = Link(), Activity()
         self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
-        self._measured = Measured((), catalogue)
+        self._measured = self._elsewhere = Measured((), catalogue)
         self._calibration: Calibration | None = None
         self._proposal: tuple[OperatingPoint, str] | None = None
         self._machine = ""
@@ -115,6 +126,11 @@ class Store(QObject):
     def measurements(self) -> Sequence[Measurement]:
         """All measurements of the attached board, oldest first."""
         return self._measured.all
+
+    @property
+    def elsewhere(self) -> Sequence[Measurement]:
+        """What was measured of boards attached before, and imported: the board's key is in their points."""
+        return self._elsewhere.all
 
     @property
     def machine(self) -> str:
@@ -266,13 +282,16 @@ class Store(QObject):
         measurements: Sequence[Measurement],
         not_here: str = "",
         beta: Mapping[str, float] | None = None,
+        elsewhere: Sequence[Measurement] = (),
     ) -> None:
         """Say which machine is attached and what was measured on it before; `not_here` is why nothing can be.
 
-        `beta` are the factors of its instruction sets, as far as they were measured.
+        `beta` are the factors of its instruction sets, as far as they were measured; `elsewhere` is what was measured
+        of other boards, and by others of this one.
         """
         self._machine, self._not_here, self.beta_measured = machine, not_here, beta or {}
         self._measured = Measured(measurements, self._catalogue)
+        self._elsewhere = Measured(elsewhere, self._catalogue)
         self.changed.emit("measurements")
 
     def add_measurement(self, measurement: Measurement) -> None:
@@ -296,6 +315,7 @@ class Store(QObject):
             runtimes={**self._catalogue.runtimes, **runtimes},
         )
         self._measured = Measured(self._measured.all, self._catalogue)
+        self._elsewhere = Measured(self._elsewhere.all, self._catalogue)
         self._emit("catalogue", *self._forget())
 
     def _emit(self, *paths: str) -> None:
@@ -401,6 +421,17 @@ class Store(QObject):
         """
         known = Measured((), self._catalogue) if self.not_measured_here else self._measured
         return known.along(axis or self.axis, self._point, name, self._catalogue)
+
+    def dots_elsewhere(self, name: str, axis: str = "") -> dict[Provenance, Dots]:
+        """Return what `elsewhere` has of one output along `axis`, by where it comes from."""
+        if not self._elsewhere.all:
+            return {}
+        path, catalogue = axis or self.axis, self._catalogue
+        found = {
+            origin: self._elsewhere.along(path, self._point, name, catalogue, origin)
+            for origin in (Provenance.MEASURED, Provenance.SIMULATED, Provenance.PUBLISHED)
+        }
+        return {origin: dots for origin, dots in found.items() if len(dots.x)}
 
     @property
     def posterior(self) -> Posterior | None:

@@ -19,9 +19,7 @@ from app.client.recorder import SUFFIX as SUFFIX
 from app.client.recorder import Recorder, RecordingError
 from app.model.bandwidth import learned
 from app.model.files import FileError, data_dir
-from app.model.measurements import Measurement, answers, check_body
-from app.model.records import PointRecord
-from app.model.schema import convert
+from app.model.measurements import Measurement, recorded_measurement
 from app.model.store import Store
 
 if TYPE_CHECKING:
@@ -202,14 +200,11 @@ class Tape(QObject):
                 if "median" in record:
                     self._store.set_board(learned(self._store.catalogue.boards["this"], record))
                 return
-            check_body(event.body, "a measurement of the recording")
-            point = convert(event.request.get("point", {}), PointRecord, "a measurement of the recording").point()
-            body = answers(event.body, event.request.get("what", ()))
-            datetime.fromisoformat(event.time_utc)
+            found = recorded_measurement(event.request, event.body, event.time_utc, self._store.machine)
         except (FileError, ValueError, TypeError, KeyError, ArithmeticError) as error:
             self._store.say("warning", f"Left out of the recording: {error}")
             return
-        self._store.add_measurement(Measurement(point, body, event.time_utc, self._store.machine))
+        self._store.add_measurement(found)
 
     def _moved(self, position: Position) -> None:
         before, self.position = self.position, position

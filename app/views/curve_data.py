@@ -5,7 +5,7 @@ Free of Qt: numbers and words come from here whether or not the plot is drawn ye
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,11 @@ from app.model.axes import Axis, position
 from app.model.store import Store
 from app.views.format import estimate_text, quantity_text
 from app.views.names import short_name
-from app.views.quantities import Quantity, measured_as
+from app.views.quantities import WORDS, Quantity, measured_as
 from core.spec import Absent, Estimate, Provenance
 
 Floats = NDArray[np.float64]
+Rows = tuple[Floats, Floats, Floats, Floats]
 
 N_POINTS = 101
 _LONGEST_BAR = 3.0  # times the highest of curve, band and dots
@@ -37,8 +38,9 @@ class CurveData:
     q05: Floats
     q95: Floats
     provenance: Provenance
-    dots: tuple[Floats, Floats, Floats, Floats]  # measured: position, median, q05, q95
+    dots: Rows  # measured: position, median, q05, q95
     measured: Provenance  # of the dots: a simulated board's are no measurements
+    elsewhere: Mapping[Provenance, Rows]  # not of the attached board, by where they come from
     here: float
     limit: float | None
     wash_from: float | None  # from here on one should not go
@@ -56,7 +58,7 @@ class CurveData:
     @property
     def y_values(self) -> tuple[Floats | None, ...]:
         """What the vertical range has to hold: an error bar far longer than all else may leave the picture."""
-        _, median, q05, q95 = self.dots
+        _, median, q05, q95 = map(np.concatenate, zip(self.dots, *self.elsewhere.values(), strict=True))
         held = np.concatenate([self.q95, median])
         most = _LONGEST_BAR * float(np.nanmax(held)) if np.isfinite(held).any() else np.inf
         return self.q05, self.q95, median, q05, np.minimum(q95, np.maximum(most, median)), self.ghost
@@ -74,11 +76,13 @@ class CurveData:
         parts = [f"{self.names[i] if axis.options else quantity_text(value, axis.unit)}:"]
         if np.isfinite(self.median[i]):
             parts.append(str(estimate_text(self.median[i], self.q05[i], self.q95[i], q.unit, like)))
-        dot_x, *dot = self.dots
-        near = np.flatnonzero(np.abs(dot_x - self.x[i]) < _NEAR_FRAC * (self.x[-1] - self.x[0] or 1.0))
-        if len(near):
-            median, low, high = (float(part[near[0]]) for part in dot)
-            parts.append(f"measured {estimate_text(median, low, high, q.unit, like)}")
+        named = [(WORDS[self.measured], self.dots)]
+        named += [(f"{WORDS[origin]} elsewhere", rows) for origin, rows in self.elsewhere.items()]
+        for word, (dot_x, *dot) in named:
+            near = np.flatnonzero(np.abs(dot_x - self.x[i]) < _NEAR_FRAC * (self.x[-1] - self.x[0] or 1.0))
+            if len(near):
+                median, low, high = (float(part[near[0]]) for part in dot)
+                parts.append(f"{word} {estimate_text(median, low, high, q.unit, like)}")
         if self.ghost is not None and np.isfinite(self.ghost[i]):
             parts.append(f"A {quantity_text(float(self.ghost[i]), q.unit)}")
         return "  ".join(parts)
@@ -91,7 +95,9 @@ class CurveData:
         ends = [quantity_text(float(self.median[i]), self.quantity.unit) for i in (fine[0], fine[-1])]
         return (
             f"{self.quantity.title} against {self.axis.label}: predicted {ends[0]} at the start, {ends[1]} at the end; "
-            f"{len(self.dots[0])} measured points."
+            f"{len(self.dots[0])} measured points"
+            + "".join(f", {len(rows[0])} {WORDS[origin]} elsewhere" for origin, rows in self.elsewhere.items())
+            + "."
         )
 
 
@@ -104,6 +110,10 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
 
     along, prediction = store.curve(N_POINTS)
     x, output, dots = plotted(along), getattr(prediction, quantity.output), store.dots(quantity.output)
+    elsewhere = {
+        origin: (plotted(rows.x), rows.median, rows.q05, rows.q95)
+        for origin, rows in store.dots_elsewhere(quantity.output).items()
+    }
     absent = isinstance(output, Absent)
     median, q05, q95 = _columns(None if absent else output, len(x))
     pinned = store.get("pinned")
@@ -122,12 +132,13 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
         provenance=Provenance.PREDICTED if absent else output.provenance,
         dots=(plotted(dots.x), dots.median, dots.q05, dots.q95),
         measured=measured_as(store.link.hello),
+        elsewhere=elsewhere,
         here=float(plotted(store.position(store.axis))),
         limit=store.get(quantity.limit) if quantity.limit else None,
         wash_from=store.r_max.alpha if axis.path == "point.alpha" else None,
         pin=None if pinned is None else float(plotted(position(axis.path, pinned, store.catalogue))),
         ghost=ghost,
-        message=f"Not predicted: {output.reason}" if absent and not len(dots.x) else "",
+        message=f"Not predicted: {output.reason}" if absent and not len(dots.x) and not elsewhere else "",
     )
 
 

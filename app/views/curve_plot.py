@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent
 
 from app.views.curve_data import CurveData
-from app.views.marks import DASHES
+from app.views.marks import DASHES, ELSEWHERE
 from app.views.plots import Band, Figure, Marks, in_pen, line_pen, log_ticks, rule, show_curve, show_rule
-from app.views.quantities import Quantity
+from app.views.quantities import WORDS, Quantity
 from app.views.theme import Palette, Theme
 from core.spec import Provenance
 
@@ -35,6 +36,7 @@ class CurvePlot(Figure):
         self.cross.hide()
         self.marks = Marks(self)
         self.named["measured"] = self.marks.dots
+        self.elsewhere: dict[Provenance, Marks] = {}  # made when there is the first
 
     def _color_curve(self, item: pg.PlotCurveItem, palette: Palette) -> None:
         item.setPen(line_pen(palette, "accent", DASHES[self._provenance]))
@@ -49,6 +51,7 @@ class CurvePlot(Figure):
         self.band.set_data(data.x, data.q05, data.q95)
         self.marks.show_provenance(data.measured)
         self.marks.set_data(*data.dots)
+        self._show_elsewhere(data)
         self.ghost.setVisible(data.ghost_stands_apart)
         if data.ghost is not None:
             show_curve(self.ghost, data.x, data.ghost)
@@ -58,6 +61,14 @@ class CurvePlot(Figure):
         self.wash.setVisible(data.wash_from is not None)
         if data.wash_from is not None:
             self.wash.setRegion((data.wash_from, _ENDLESS))
+
+    def _show_elsewhere(self, data: CurveData) -> None:
+        nothing = (np.empty(0),) * 4
+        for origin in {**self.elsewhere, **data.elsewhere}:
+            if origin not in self.elsewhere:
+                self.elsewhere[origin] = Marks(self, origin, ELSEWHERE)
+                self.named[f"{WORDS[origin]} elsewhere"] = self.elsewhere[origin].dots
+            self.elsewhere[origin].set_data(*data.elsewhere.get(origin, nothing))
 
     def point_at(self, x: float | None) -> None:
         """Stand the crosshair at a plotted position, or hide it."""

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from app.views.marks import COLORS, DASHES, draw_symbol
+from app.views.marks import COLORS, DASHES, ELSEWHERE, draw_symbol
 from app.views.theme import SECONDARY_PX, Theme, font
 from core.spec import Provenance
 
@@ -18,6 +18,7 @@ ENTRIES = (
     ("published", "published"),
     ("as_published", "as published"),
     ("simulated", "simulated"),
+    ("elsewhere", "measured elsewhere"),
     ("pinned", "A, pinned"),
     ("beyond", "beyond r_max"),
 )
@@ -33,7 +34,8 @@ class Legend(QWidget):
         self.setAccessibleName("Legend")
         self.setAccessibleDescription(
             "Measured: filled dot with error bar. Calibrated: solid line with band. Predicted: dashed line with band. "
-            "Published: hollow diamond. As published: dash-dotted line. Simulated: hollow dot. Pinned: grey line. "
+            "Published: hollow diamond. As published: dash-dotted line. Simulated: hollow dot. "
+            "Measured elsewhere: filled square. Pinned: grey line. "
             "Beyond r_max: red wash with an edge line."
         )
         self._theme = theme
@@ -70,6 +72,10 @@ class Legend(QWidget):
             painter.fillRect(QRectF(x + 4, y - 6, _SAMPLE - 8, 12), p.color("bad", 0.25))
             painter.setPen(QPen(p.color("bad"), 1))
             painter.drawLine(QPointF(x + 4, y - 6), QPointF(x + 4, y + 6))
+            return
+        if kind == "elsewhere":
+            origin = Provenance.MEASURED
+            draw_symbol(painter, centre, origin, p.color(COLORS[origin]), p.color("bg"), ELSEWHERE)
             return
         provenance = Provenance(kind)
         color = p.color(COLORS[provenance])

@@ -6,7 +6,7 @@ Imported after the first paint (docs/adr/0003-plots.md). Pens are 1 px and there
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -222,14 +222,23 @@ class Band:
 
 
 class Marks:
-    """Values with error bars: a filled dot is measured, a hollow one simulated, a hollow diamond published."""
+    """Values with error bars: a filled dot is measured, a hollow one simulated, a hollow diamond published.
 
-    def __init__(self, figure: Figure, provenance: Provenance = Provenance.MEASURED) -> None:
+    Squares in place of dots are of `ELSEWHERE`.
+    """
+
+    def __init__(
+        self,
+        figure: Figure,
+        provenance: Provenance = Provenance.MEASURED,
+        symbols: Mapping[Provenance, str] = SYMBOLS,
+    ) -> None:
         self._figure, self._provenance, color = figure, provenance, COLORS[provenance]
+        self._symbols = symbols
         self._cap, self._rows = 0.0, np.empty((4, 0))
         self.bars = figure.add(pg.ErrorBarItem(), lambda item, p: item.setData(pen=line_pen(p, color)))
         self.dots = figure.add(
-            pg.ScatterPlotItem(size=SYMBOL_PX, symbol=SYMBOLS[provenance], antialias=True), self._color
+            pg.ScatterPlotItem(size=SYMBOL_PX, symbol=symbols[provenance], antialias=True), self._color
         )
 
     def _color(self, item: Any, palette: Palette) -> None:
@@ -244,7 +253,7 @@ class Marks:
         """Draw the values by where they come from."""
         if provenance is not self._provenance:
             self._provenance = provenance
-            self.dots.setSymbol(SYMBOLS[provenance])
+            self.dots.setSymbol(self._symbols[provenance])
             self._color(self.dots, self._figure.palette_)
 
     def set_data(self, x: Floats, y: Floats, low: Floats, high: Floats) -> None:

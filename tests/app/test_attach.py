@@ -233,7 +233,7 @@ class FakeConductor:
     def __init__(self):
         self.log = []
 
-    def attach(self, make_session, name):
+    def attach(self, make_session, name, target=""):
         self.log.append(name)
 
     def detach(self):

@@ -1,0 +1,276 @@
+"""What is known of boards that are not attached: by the name they had when they were, and from imported tables."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app import LAUNCHER
+from app.cli import main
+from app.client.target import open_target
+from app.model.boards import session_of
+from app.model.conductor import Conductor
+from app.model.elsewhere import imported
+from app.model.files import FileError
+from app.model.known import known_boards, known_file, remember, with_known
+from app.model.machine import machine_key
+from app.model.measurements import load_measurements, measurements_file
+from app.model.store import Store
+from app.views.curve_data import curve_data
+from app.views.quantities import LATENCY
+from core.load import load_catalogue
+from core.spec import Provenance
+
+CATALOGUE = load_catalogue()
+HELLO = {"board": {"cpu": "A76", "n_threads": 4, "name": "A board", "id": "7"}, "models": []}
+HEADING = "board_key,compute,runtime,model,model_key,quant,kv_quant,context_tokens,decode_ms_per_tok,ttft_ms"
+HEADING += ",prompt_tokens,provenance,source,decode_ms_per_tok_q05,decode_ms_per_tok_q95,n_repeats\n"
+
+BENCH = """#!{python}
+import json, sys
+def given(name):
+    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else 0
+prompt, gen, depth = given("-p"), given("-n"), given("-d")
+s = 0.05 * gen + 1e-6 * gen * depth + 0.004 * prompt
+print(json.dumps([{{"n_prompt": prompt, "n_gen": gen, "n_depth": depth, "n_threads": 4, "model_type": "llama 1B Q4_K_M",
+    "model_filename": "llama-3.2-1b-q4_k_m.gguf", "samples_ns": [int(s * f * 1e9) for f in (0.99, 1.0, 1.01)]}}]))
+"""
+POINT = ("--runtime", "llamacpp_cpu", "--model", "llama-3.2-1b", "--weights", "q4_k_m", "--kv", "fp16")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def told(capsys, *words):
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def trilemma(folder, *words):
+    env = {**os.environ, "TRILEMMA_DATA_DIR": str(folder)}
+    argv = [sys.executable, str(LAUNCHER), *words]
+    return subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def desk(ssh_server):
+    """A host of the tests' ssh server whose user has configured a llama-bench."""
+    home = ssh_server.folder / "desk"
+    bench = home / "llama-bench"
+    bench.write_text(BENCH.format(python=sys.executable))
+    bench.chmod(bench.stat().st_mode | stat.S_IXUSR)
+    entry = {"runtime": "llamacpp_cpu", "kind": "llama-bench", "model": "llama-3.2-1b", "argv": [str(bench)]}
+    file = home / ".config" / "trilemma" / "runtimes.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps([{**entry, "name": "llama-3.2-1b-q4_k_m.gguf"}]))
+    yield ssh_server
+    file.unlink()
+
+
+def test_a_board_calibrated_over_ssh_is_listed_predicted_by_name_and_known_at_the_next_attach(
+    here, desk, capsys, qtbot
+):
+    config = ("--ssh-config", str(desk.config))
+    done = trilemma(here, "calibrate", "--attach", "desk", *config, *POINT, "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["points"]) == 3
+
+    (listed,) = told(capsys, "calibrate", "--list")
+    assert (listed["board"], listed["runtime"], listed["n_points"]) == ("desk", "llamacpp_cpu", 3)
+    assert listed["provenance"] == ["measured"]
+    (board,) = told(capsys, "boards", "desk")
+    assert board["measured"] == [listed]
+
+    predicted = told(capsys, "predict", "--board", "desk", *POINT, "--context", "2048")
+    assert predicted["decode_s"]["provenance"] == "calibrated"
+    assert predicted["decode_s"]["median"] == pytest.approx(0.052, rel=0.02)
+    assert predicted["basis"].startswith("3 measurements, the last of 20")
+    here_ = told(capsys, "predict", "--board", "this", *POINT, "--context", "2048")
+    assert here_["decode_s"]["provenance"] == "predicted"
+    explained = told(capsys, "explain", "--board", "desk", *POINT)
+    assert explained["evidence"]["calibrated_on"] == predicted["basis"]
+
+    store = Store(CATALOGUE)
+    store.set("auto_measure", False)
+    point = replace(store.point, runtime="llamacpp_cpu", model="llama-3.2-1b", weights="q4_k_m", kv="fp16")
+    store.set("point", replace(point, context_tokens=2048.0))
+    target = open_target("desk", ssh_config=desk.config)
+    conductor = Conductor(store, session_of(open_target("this")), measurements_file())
+    conductor.attach(session_of(target), target.name, target.text)
+    try:
+        qtbot.waitUntil(lambda: store.calibration is not None, timeout=20000)
+        assert store.calibration.posterior.n_decode == 3
+        assert store.prediction.decode_s.median == pytest.approx(predicted["decode_s"]["median"])
+        assert store.measured("decode_s").median == pytest.approx(0.052, rel=0.02)
+    finally:
+        conductor.stop()
+
+
+def test_a_recording_gives_its_runs_to_the_board_that_it_is_of(here, capsys):
+    done = trilemma(here / "a", "calibrate", "--attach", "sim:rk3588,accelerate=100", "--json")
+    assert done.returncode == 0, done.stderr
+    saved, _ = load_measurements(here / "a" / "measurements.jsonl", None)
+    from app.client.recorder import Recorder
+    from app.model.tape import measured_message
+
+    made = Recorder(here / "night.trilemma")
+    made.note({"op": "hello", "protocol": 1, "agent": "1", "t_ns": 0, "can": {}, **HELLO})
+    for measurement in saved:
+        made.note(measured_message(measurement))
+    made.close()
+    found = told(capsys, "import", str(here / "night.trilemma"), "--board", "lab")
+    assert (found["board"], found["n_read"], found["n_new"]) == ("lab", 8, 8)
+    assert told(capsys, "import", str(here / "night.trilemma"))["n_new"] == 0
+    assert {m.machine for m in load_measurements(measurements_file(), None)[0]} == {machine_key(HELLO)}
+    assert told(capsys, "predict", "--board", "lab")["decode_s"]["provenance"] == "calibrated"
+    assert [one["board"] for one in told(capsys, "calibrate", "--list")] == ["lab"]
+
+
+def test_a_target_with_the_key_of_a_board_gets_another_and_a_file_of_nonsense_is_put_aside(here):
+    known_file().write_text("{")
+    with pytest.raises(FileError, match="expected a JSON document"):
+        known_boards(known_file())
+    remember(known_file(), "rk3588", HELLO)
+    remember(known_file(), "this", HELLO)
+    remember(known_file(), "night.trilemma", {**HELLO, "recording": {"file": "night"}})
+    (known,) = known_boards(known_file()).values()
+    assert (known.key, known.machine) == ("ssh://rk3588", machine_key(HELLO))
+    bandwidth = here / "bandwidth.json"
+    bandwidth.write_text(json.dumps({known.machine: {"median": 9e9, "q05": 8e9, "q95": 10e9}}))
+    board = with_known(CATALOGUE, {known.key: known}, bandwidth).boards["ssh://rk3588"]
+    assert board.power_modes["default"].bandwidth_byte_s == 9e9
+    assert board.name == "ssh://rk3588: A board"
+
+
+def table(path, *rows):
+    path.write_text(HEADING + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+PI = "raspberry_pi_5,cpu,llama.cpp,Llama 3.2 1B,llama-3.2-1b,Q4_K_M,f16"
+"""The beginning of a row."""
+
+
+def test_imported_rows_are_measurements_at_their_points_with_their_quantiles(here):
+    file = table(
+        here / "t.csv",
+        f"{PI},64,95,,,measured,bench.json,94,97,5",
+        f"{PI},256,,900,512,measured,bench.json,,,3",
+        f"{PI},64,80,,,published,a table,,,",
+    )
+    found, notes = imported(file, CATALOGUE, {})
+    assert notes == []
+    decode, first, other = found
+    assert (decode.point.board, decode.point.runtime, decode.point.model) == (
+        "raspberry_pi_5",
+        "llamacpp_cpu",
+        "llama-3.2-1b",
+    )
+    assert (decode.point.weights, decode.point.kv, decode.point.context_tokens) == ("q4_k_m", "fp16", 64)
+    assert decode.body["decode_s"] == {
+        "median": pytest.approx(0.095),
+        "q05": pytest.approx(0.094),
+        "q95": pytest.approx(0.097),
+        "n": 5,
+        "provenance": "measured",
+    }
+    assert first.point.context_tokens == 512
+    assert first.output("ttft_s").median == 0.9
+    assert other.output("decode_s").provenance == Provenance.PUBLISHED
+    assert decode.body["source"] == "bench.json"
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (PI.replace("raspberry_pi_5", "EPYC") + ",64,95,,,measured,,,,", "line 2: board: got 'EPYC'"),
+        (PI.replace(",cpu,", ",gpu,") + ",64,95,,,measured,,,,", "ran on the gpu of raspberry_pi_5, which decodes on"),
+        (PI.replace("llama-3.2-1b", "").replace("3.2 1B", "9 XL") + ",64,95,,,,,,,", "is not in the catalogue"),
+        (f"{PI},9999999,95,,,measured,,,,", "expected at most"),
+    ],
+)
+def test_a_row_that_is_no_point_is_left_out_with_the_reason(here, row, why):
+    found, (note,) = imported(table(here / "t.csv", row), CATALOGUE, {})
+    assert found == []
+    assert why in note
+
+
+def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, capsys, qapp):
+    tests = [
+        {
+            "n_prompt": 0,
+            "n_gen": 128,
+            "n_depth": depth,
+            "n_threads": 4,
+            "type_k": "f16",
+            "type_v": "f16",
+            "backends": "CPU",
+            "model_filename": "m/llama-3.2-1b-q4_k_m.gguf",
+            "model_type": "llama 1B Q4_K_M",
+            "samples_ns": [int(128 * s * 1e9) for s in (0.199, 0.2, 0.201)],
+        }
+        for depth in (0, 448)
+    ]
+    (here / "speed.json").write_text(json.dumps([*tests, {**tests[0], "model_filename": "x.gguf", "model_size": 7e9}]))
+    before = told(capsys, "predict", "--board", "raspberry_pi_5", *POINT, "--context", "512")
+    found = told(capsys, "import", str(here / "speed.json"), "--board", "raspberry_pi_5")
+    assert found["n_new"] == 3
+    assert ["In the table only" in note for note in found["notes"]] == [True]
+    after = told(capsys, "predict", "--board", "raspberry_pi_5", *POINT, "--context", "512")
+    assert before["decode_s"]["median"] < 0.12
+    assert after["decode_s"]["median"] == pytest.approx(0.2, rel=0.03)
+    assert after["basis"].startswith("2 imported values (llama-bench, speed.json), and ")
+    assert before["basis"] in after["basis"]  # what was published of it still counts
+
+    store = Store(CATALOGUE)
+    conductor = Conductor(store, session_of(open_target("this")), measurements_file())
+    elsewhere = conductor._saved.measurements("a machine", this=False)[1]
+    store.set_machine("a machine", [], "", elsewhere=elsewhere)
+    point = replace(store.point, board="raspberry_pi_5", runtime="llamacpp_cpu", model="llama-3.2-1b")
+    store.set("point", replace(point, weights="q4_k_m", kv="fp16", context_tokens=512.0))
+    store.set("axis", "point.context")
+    data = curve_data(store, LATENCY)
+    assert len(data.dots[0]) == 0
+    x, median, *_ = data.elsewhere[Provenance.MEASURED]
+    np.testing.assert_allclose(10**x, [64, 512])
+    np.testing.assert_allclose(median, 0.2)
+    assert "measured elsewhere 200" in data.reading(float(x[1]), 0.2)
+    assert "2 measured elsewhere" in data.description()
+    store.set("axis", "point.alpha")
+    assert len(curve_data(store, LATENCY).elsewhere[Provenance.MEASURED][0]) == 1
+    while conductor.fitting.running:  # since the point was set
+        conductor.fitting.join()
+        conductor._drain()
+    assert store.prediction.decode_s.median == pytest.approx(0.2, rel=0.03)
+    conductor.stop()
+
+
+def test_imported_rows_of_the_attached_board_are_of_this_and_those_of_this_machine_are_not(here):
+    remember(known_file(), "orin", HELLO)
+    row = PI.partition(",")[2] + ",64,95,,,measured,,,,"
+    table(here / "imported.csv", f"orin,{row}", f"this,{row.replace('95', '50')}")
+    store = Store(CATALOGUE)
+    conductor = Conductor(store, session_of(open_target("this")), measurements_file())
+    conductor._saved.offer_known("other")
+    assert "orin" in store.catalogue.boards
+
+    def boards(machine, this):
+        return [
+            (m.point.board, m.output("decode_s").median) for m in conductor._saved.measurements(machine, this=this)[1]
+        ]
+
+    assert boards(machine_key(HELLO), False) == [("this", 0.095)]
+    assert boards("mine", True) == [("orin", 0.095), ("this", 0.05)]
+    assert boards("mine", False) == [("orin", 0.095)]
+    store.set("point.board", "orin")
+    conductor._saved.offer_known(machine_key(HELLO))
+    assert store.point.board == "this"
+    conductor.stop()
