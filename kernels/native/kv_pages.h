@@ -10,9 +10,7 @@
 #define TRILEMMA_KV_PAGES_H
 
 #include "native.h"
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
+
 #define PAGE 64
 #define LANES 8
 #define MAX_DIM 256
@@ -20,7 +18,6 @@
 typedef float vf __attribute__((vector_size(32), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(32), aligned(4)));
 typedef uint32_t vu __attribute__((vector_size(32), aligned(4)));
-typedef uint16_t vh __attribute__((vector_size(16), aligned(2)));
 
 /* One layer of a cache. Page p of KV head h is the (h * capacity + p)-th. */
 typedef struct {
@@ -52,16 +49,7 @@ void attention_merge(const attention *a, int first_row, int last_row, int n_thre
 
 INLINE vf splat(float x) { return x - (vf){0}; }
 
-/* fp16 without infinities: shift the exponent into place and correct its bias by a product, which is exact. */
-INLINE vf from_fp16(const uint16_t *h) {
-#ifdef __F16C__
-    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
-#else
-    vu u = __builtin_convertvector(*(const vh *)h, vu);
-    vf magnitude = (vf)((u & 0x7fff) << 13) * 0x1p112f;
-    return (vf)((vu)magnitude | ((u & 0x8000) << 16));
-#endif
-}
+INLINE vf from_fp16(const uint16_t *h) { return (vf)load_fp16(h); }
 
 /* Vectors 2j and 2j + 1 of a row of 64 elements. Elements that share a 32-bit word lie 8 apart in the row, so that a
    shift or a mask unpacks 8 of them; int8 and int4 come multiplied by 1 / unit(). */

@@ -21,8 +21,31 @@ INLINE void differences(int16_t *q, int n) {
         for (int i = first + 7; i >= first + 2; i--) q[i] = (int16_t)(q[i] - 16 * q[i - 2]);
 }
 
+/* The same for two bytes in a word, by 256: of each 4 inputs, in place of them, the products of two words are x0, x1,
+   x2 - 256 x0, x3 - 256 x1. Bytes are held plus 128, which the third pair takes away again; it also makes the sums of
+   the lower words positive, by 2^15. */
+INLINE void spread_bytes(int16_t *q, int n) {
+    for (int i = n - 4, to = i / 4 * 6; i >= 0; i -= 4, to -= 6)
+        for (int h = 1; h >= 0; h--) {
+            const int x = q[i + h], y = q[i + 2 + h];
+            q[to + 4 + h] = (int16_t)(-128 * (x + y) + (h ? 0 : 1 << 15));
+            q[to + 2 + h] = (int16_t)(y - 256 * x);
+            q[to + h] = (int16_t)x;
+        }
+}
+
+/* Of each 16 floats the even ones, then the odd ones: as shifting and masking words of two bf16 gives them. */
+INLINE void even_then_odd(const float *x, int n, void *out) {
+    for (int first = 0; first < n; first += 16) {
+        float parts[16];
+        for (int i = 0; i < 16; i++) parts[i] = first + i % 8 * 2 + i / 8 < n ? x[first + i % 8 * 2 + i / 8] : 0;
+        memcpy((float *)out + first, parts, sizeof parts);
+    }
+}
+
 /* Round each group of the row to -127..127 of its own scale. */
 void round_row(const linear_t *linear, row_t *row) {
+    if (linear->format == BF16) even_then_odd(row->x, linear->n_in, row->q);
     if (linear->format < INT8) return;
     const int n = linear->n_in, group = activation_group(linear), n_groups = (n + group - 1) / group;
     for (int g = 0; g < n_groups; g++) {
@@ -45,17 +68,10 @@ void round_row(const linear_t *linear, row_t *row) {
         }
         row->scale[g] = largest / 127 * CORRECTION;
         row->sum[g] = row->scale[g] * (float)sum;
-        if (linear->format == INT8) { /* its lanes hold even and odd inputs */
-            int16_t even_odd[GROUP_INT8];
-            for (int i = 0; i < 16; i++) {
-                even_odd[i] = q[2 * i];
-                even_odd[16 + i] = q[2 * i + 1];
-            }
-            memcpy(q, even_odd, sizeof even_odd);
-        } else
-            differences(q, length);
+        if (linear->format == INT4) differences(q, length);
     }
-    memset(row->q + n, 0, PAD * sizeof *row->q);
+    if (linear->format == INT8) spread_bytes(row->q, n);
+    else memset(row->q + n, 0, PAD * sizeof *row->q);
     for (int g = n_groups; g < n_groups + 16; g++) row->scale[g] = row->sum[g] = 0;
 }
 
@@ -107,72 +123,108 @@ INLINE void int4_block(const linear_t *linear, const row_t *row, int block, cons
     }
 }
 
-/* `first` begins a block. */
-INLINE void int4_rows(const linear_t *linear, const row_t *row, int first, int last, const int group, float *y) {
-    for (; last - first >= BLOCK; first += BLOCK, y += BLOCK) int4_block(linear, row, first / BLOCK, group, y);
-    if (first < last) {
-        float rows[BLOCK];
-        int4_block(linear, row, first / BLOCK, group, rows);
-        memcpy(y, rows, (last - first) * sizeof *y);
-    }
-}
-
-INLINE float int8_row(const linear_t *linear, const row_t *row, int r) {
-    const int n_in = linear->n_in, n_groups = n_in / GROUP_INT8;
-    const int8_t *w = (const int8_t *)linear->weight + (size_t)r * n_in;
+/* The rows 16 block.. of the product. */
+INLINE void int8_block(const linear_t *linear, const row_t *row, int block, const int group, float *y) {
+    const int n_groups = linear->n_in / GROUP_INT8;
+    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)block * linear->n_in * BLOCK;
+    const uint16_t *fp16 = (const uint16_t *)linear->scale + (size_t)block * n_groups * BLOCK;
     const int16_t *x = row->q;
-    float scaled[n_groups + 8];
-    const float *scale = linear->group ? scaled : row->scale;
-    if (linear->group) {
-        const uint16_t *fp16 = (const uint16_t *)linear->scale + (size_t)r * n_groups;
-        for (int g = 0; g < n_groups; g += 8) {
-            f32x8 s = (f32x8)((__builtin_convertvector(LOAD(u16x8, fp16 + g), u32x8) & 0x7fff) << 13);
-            s *= LOAD(f32x8, row->scale + g);
-            memcpy(scaled + g, &s, sizeof s);
+    f32x8 sum[2] = {{0}};
+    for (int g = 0; g < n_groups; g++, fp16 += BLOCK) {
+        i32x8 all[2] = {{0}}, upper[2] = {{0}}; /* sums of two words, and of their upper halves */
+        for (int j = 0; j < 8; j++, w += 64, x += 6) {
+            __builtin_prefetch(w + AHEAD);
+            for (int half = 0; half < 2; half++) {
+                const u16x16 v = LOAD(u16x16, w + 32 * half);
+                const i32x8 words = (i32x8)((i16x16)v * both(x) + (i16x16)(v >> 8) * both(x + 2) + both(x + 4));
+                all[half] += words;
+                upper[half] += words >> 16;
+            }
+        }
+        for (int half = 0; half < 2; half++) {
+            const i32x8 products = all[half] - (upper[half] << 16) + upper[half] - (8 << 15);
+            f32x8 scale = row->scale[g] - (f32x8){0};
+            if (group) scale *= (f32x8)((__builtin_convertvector(LOAD(u16x8, fp16 + 8 * half), u32x8) & 0x7fff) << 13);
+            sum[half] += __builtin_convertvector(products, f32x8) * scale;
         }
     }
-    f32x8 sum = {0};
-    for (int g = 0; g < n_groups; g++, w += GROUP_INT8, x += GROUP_INT8) {
-        i16x16 v = LOAD(i16x16, w);
-        __builtin_prefetch(w + AHEAD);
-        const i32x8 products = pairs((v << 8 >> 8) * LOAD(i16x16, x) + (v >> 8) * LOAD(i16x16, x + 16));
-        sum += scale[g] * __builtin_convertvector(products, f32x8);
+    for (int half = 0; half < 2; half++) {
+        const float *of_row = (const float *)linear->scale + block * BLOCK + 8 * half;
+        const f32x8 rows = sum[half] * (group ? CORRECTION - (f32x8){0} : LOAD(f32x8, of_row) * (1 / CORRECTION));
+        memcpy(y + 8 * half, &rows, sizeof rows);
     }
-    return sum8(sum) * (linear->group ? CORRECTION : ((const float *)linear->scale)[r] / CORRECTION);
-}
-
-INLINE f32x8 load_float(const uint8_t *w, const int format) {
-    if (format == FP32) return LOAD(f32x8, w);
-    return format == BF16 ? load_bf16((const uint16_t *)w) : load_fp16((const uint16_t *)w);
 }
 
 INLINE float float_row(const linear_t *linear, const row_t *row, int r, const int format) {
     const int n_in = linear->n_in, byte = format == FP32 ? 4 : 2;
     const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
+    const float *x = row->x;
     f32x8 sum[4] = {{0}}; /* enough independent sums to hide the latency of a product */
     int i = 0;
     for (; i + 32 <= n_in; i += 32) {
         for (int line = 0; line < 32 * byte; line += 64) __builtin_prefetch(w + i * byte + line + AHEAD);
         for (int k = 0; k < 4; k++)
-            sum[k] += LOAD(f32x8, row->x + i + 8 * k) * load_float(w + (i + 8 * k) * byte, format);
+            sum[k] += LOAD(f32x8, x + i + 8 * k) *
+                      (format == FP32 ? LOAD(f32x8, w + (i + 8 * k) * byte) : load_fp16(w + (i + 8 * k) * byte));
     }
-    for (; i < n_in; i += 8) sum[0] += LOAD(f32x8, row->x + i) * load_float(w + i * byte, format);
+    for (; i < n_in; i += 8)
+        sum[0] += LOAD(f32x8, x + i) * (format == FP32 ? LOAD(f32x8, w + i * byte) : load_fp16(w + i * byte));
     return sum8((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+INLINE float bf16_row(const linear_t *linear, const row_t *row, int r) {
+    const int n_in = linear->n_in;
+    const uint16_t *w = (const uint16_t *)linear->weight + (size_t)r * n_in;
+    const float *x = (const float *)row->q;
+    f32x8 even[2] = {{0}}, odd[2] = {{0}};
+    int i = 0;
+    for (; i + 32 <= n_in; i += 32) {
+        __builtin_prefetch((const uint8_t *)(w + i) + AHEAD);
+        for (int k = 0; k < 2; k++) {
+            const u32x8 u = LOAD(u32x8, w + i + 16 * k);
+            even[k] += LOAD(f32x8, x + i + 16 * k) * (f32x8)(u << 16);
+            odd[k] += LOAD(f32x8, x + i + 16 * k + 8) * (f32x8)(u & 0xffff0000u);
+        }
+    }
+    for (; i < n_in; i += 16) {
+        uint16_t rest[16] = {0};
+        memcpy(rest, w + i, (n_in - i < 16 ? n_in - i : 16) * sizeof *w);
+        const u32x8 u = LOAD(u32x8, rest);
+        even[0] += LOAD(f32x8, x + i) * (f32x8)(u << 16);
+        odd[0] += LOAD(f32x8, x + i + 8) * (f32x8)(u & 0xffff0000u);
+    }
+    return sum8((even[0] + even[1]) + (odd[0] + odd[1]));
 }
 
 #define FOR_ROWS(product) \
     for (int r = first; r < last; r++) y[r - first] = product
 
+#define FOR_BLOCKS(product, group)                                            \
+    do {                                                                      \
+        int r = first;                                                        \
+        for (; last - r >= BLOCK; r += BLOCK)                                 \
+            product(linear, row, r / BLOCK, group, y + r - first);            \
+        if (r < last) {                                                       \
+            float rows[BLOCK];                                                \
+            product(linear, row, r / BLOCK, group, rows);                     \
+            memcpy(y + r - first, rows, (last - r) * sizeof *y);              \
+        }                                                                     \
+    } while (0)
+
+/* Rows first..last - 1 of the product; `first` begins a block. */
 void linear_rows(const linear_t *linear, const row_t *row, int first, int last, float *y) {
     switch (linear->format) {
     case FP32: FOR_ROWS(float_row(linear, row, r, FP32)); break;
-    case BF16: FOR_ROWS(float_row(linear, row, r, BF16)); break;
+    case BF16: FOR_ROWS(bf16_row(linear, row, r)); break;
     case FP16: FOR_ROWS(float_row(linear, row, r, FP16)); break;
-    case INT8: FOR_ROWS(int8_row(linear, row, r)); break;
+    case INT8:
+        if (linear->group) FOR_BLOCKS(int8_block, 32);
+        else FOR_BLOCKS(int8_block, 0);
+        break;
     default:
-        if (linear->group == 32) int4_rows(linear, row, first, last, 32, y);
-        else if (linear->group == 64) int4_rows(linear, row, first, last, 64, y);
-        else int4_rows(linear, row, first, last, 128, y);
+        if (linear->group == 32) FOR_BLOCKS(int4_block, 32);
+        else if (linear->group == 64) FOR_BLOCKS(int4_block, 64);
+        else FOR_BLOCKS(int4_block, 128);
     }
     if (linear->bias)
         for (int r = first; r < last; r++) y[r - first] += linear->bias[r];
@@ -201,20 +253,22 @@ void trilemma_row(const linear_t *linear, int r, float *out) {
         const size_t byte = linear->format == FP32 ? 4 : 2;
         const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
         for (int i = 0; i < n_in; i += 8) {
-            f32x8 x = load_float(w + i * byte, linear->format);
+            f32x8 x = linear->format == FP32 ? LOAD(f32x8, w + i * byte) : load_fp16(w + i * byte);
+            if (linear->format == BF16) x = (f32x8)(__builtin_convertvector(LOAD(u16x8, w + i * byte), u32x8) << 16);
             memcpy(out + i, &x, sizeof x);
         }
     } else if (linear->format == INT8) {
-        const int8_t *w = (const int8_t *)linear->weight + (size_t)r * n_in;
+        const int n_groups = n_in / GROUP_INT8, lane = r % BLOCK;
+        const uint8_t *w = (const uint8_t *)linear->weight + (size_t)(r - lane) * n_in + 4 * lane;
         for (int i = 0; i < n_in; i++) {
             float scale = ((const float *)linear->scale)[group ? 0 : r];
             if (group) {
-                const uint16_t fp16 = ((const uint16_t *)linear->scale)[((size_t)r * n_in + i) / group];
-                const uint32_t bits = (uint32_t)(fp16 & 0x7fff) << 13;
+                const size_t at = ((size_t)r / BLOCK * n_groups + i / group) * BLOCK + lane;
+                const uint32_t bits = (uint32_t)(((const uint16_t *)linear->scale)[at] & 0x7fff) << 13;
                 memcpy(&scale, &bits, 4);
                 scale *= 0x1p112f;
             }
-            out[i] = scale * w[i];
+            out[i] = scale * (w[i / 4 * 4 * BLOCK + i % 2 * 2 + i % 4 / 2] - 128);
         }
     }
 }

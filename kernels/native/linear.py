@@ -15,7 +15,7 @@ from kernels.native.library import FORMATS, LinearStruct, address, multiply, row
 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
-_BLOCK = 16  # rows that int4 holds side by side
+_BLOCK = 16  # rows that int8 and int4 hold side by side
 _SPARE = 64  # bytes behind the scales that the kernel may read, and does not use
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -28,10 +28,10 @@ class NativeLinear:
     weight_format : str
         One of `kernels.native.library.FORMATS`.
     weight : Tensor
-        [n_out, n_in] in the format's type; for int4 packed, [blocks, padded / 8, 16 rows, 4] uint8.
+        [n_out, n_in] in the format's type; int8, int4: packed, [blocks, words of a row, 16 rows, 4] uint8.
     scale : Tensor, optional
-        int8: fp32 [n_out], or fp16 [n_out, n_in / 32]. int4: fp16 [blocks, padded / group, 16 rows, 2] with scale and
-        minimum.
+        int8: fp32 [padded rows], or fp16 [blocks, n_in / 32, 16 rows, 1]. int4: fp16 [blocks, padded inputs / group, 16
+        rows, 2] with scale and minimum.
     group : int
         Inputs that share a scale; 0 for a whole row.
     n_in, n_out : int
@@ -97,14 +97,15 @@ class NativeLinear:
     def _floats(self, index: Tensor | slice) -> Tensor:
         if self._scale is None:
             return self._weight[index].float()
-        if self.weight_format == "int8":
-            scale = self._scale[index].float()
-            grouped = self._weight[index].float().view(len(scale), -1, self.group or self.n_in)
-            return grouped.mul_(scale.view(len(scale), -1, 1)).view(-1, self.n_in)
-        q = _unpacked(self._weight)[: self.n_out][index]
+        n_nibbles = 1 if self.weight_format == "int8" else 2
+        q = _unpacked(self._weight, n_nibbles)[: self.n_out][index]
+        if self._scale.dim() == 1:
+            return (q - 128.0) * self._scale[: self.n_out][index][:, None]
         scale = self._scale.transpose(1, 2).flatten(0, 1)[: self.n_out][index].float()
-        grouped = q.view(len(scale), -1, self.group) * scale[..., :1] + scale[..., 1:]
-        return grouped.view(len(scale), -1)[:, : self.n_in].contiguous()
+        grouped = q.view(len(scale), -1, self.group)
+        if n_nibbles == 1:
+            return ((grouped - 128.0) * scale).view(len(scale), -1)
+        return (grouped * scale[..., :1] + scale[..., 1:]).view(len(scale), -1)[:, : self.n_in].contiguous()
 
 
 def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None) -> NativeLinear:
@@ -119,7 +120,7 @@ def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
     _check_inputs(weight, _INPUTS)
     scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30)
     q = (weight / scale[:, None]).round_().to(torch.int8)
-    return NativeLinear("int8", q, scale, 0, weight.shape[1], len(weight), bias)
+    return _int8(q, F.pad(scale, (0, -len(q) % _BLOCK)), 0, bias)
 
 
 def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None) -> NativeLinear:
@@ -158,8 +159,7 @@ def from_blocks(blocks: NDArray[np.uint8], block_format: str, bias: Tensor | Non
     head = block[..., :head_byte].contiguous().view(torch.float16)
     body = block[..., head_byte:]
     if block_format == "Q8_0":
-        q, scale = body.contiguous().view(torch.int8).view(n_out, -1), head[..., 0].contiguous()
-        return NativeLinear("int8", q, scale, 32, q.shape[1], n_out, bias)
+        return _int8(body.contiguous().view(torch.int8).view(n_out, -1), _in_blocks(head), 32, bias)
     if block_format == "Q4_0":  # W = scale * (q - 8)
         head = torch.cat([head, head * -8], -1)
     q = torch.cat([body & 15, body >> 4], -1)
@@ -171,26 +171,39 @@ def _check_inputs(weight: Tensor, multiple: int) -> None:
         raise ValueError(f"weight: got {weight.shape[1]} inputs, expected a multiple of {multiple}")
 
 
+def _int8(q: Tensor, scale: Tensor, group: int, bias: Tensor | None) -> NativeLinear:
+    """Pack int8 q [n_out, n_in]; `scale` is padded already."""
+    n_out, n_in = q.shape
+    plus_128 = F.pad(q, (0, 0, 0, -n_out % _BLOCK)).view(torch.uint8) ^ 128
+    return NativeLinear("int8", _packed(plus_128, 1), scale, group, n_in, n_out, bias)
+
+
 def _int4(q: Tensor, scale: Tensor, group: int, bias: Tensor | None) -> NativeLinear:
-    """Pack q [n_out, n_in] of 0..15 and fp16 scale [n_out, groups, 2], padded to whole groups and blocks of rows."""
+    """Pack q [n_out, n_in] of 0..15 with fp16 scale [n_out, groups, 2]."""
     n_out, n_in = q.shape
     q = F.pad(q, (0, -n_in % group, 0, -n_out % _BLOCK))
-    scale = F.pad(scale, (0, 0, 0, 0, 0, -n_out % _BLOCK)).view(-1, _BLOCK, scale.shape[1], 2).transpose(1, 2)
-    return NativeLinear("int4", _packed(q), scale.contiguous(), group, n_in, n_out, bias)
+    return NativeLinear("int4", _packed(q, 2), _in_blocks(scale), group, n_in, n_out, bias)
 
 
-def _packed(q: Tensor) -> Tensor:
-    """Put each 8 inputs into two little-endian words, the even ones into the first from its low end on, and those of 16
-    rows side by side.
+def _in_blocks(scale: Tensor) -> Tensor:
+    """Put the scales [n_out, groups, n] of 16 rows side by side: [blocks, groups, 16, n]."""
+    padded = F.pad(scale, (0, 0, 0, 0, 0, -len(scale) % _BLOCK))
+    return padded.view(-1, _BLOCK, *scale.shape[1:]).transpose(1, 2).contiguous()
+
+
+def _packed(q: Tensor, n_nibbles: int) -> Tensor:
+    """Put inputs into 32-bit words, and those of 16 rows side by side: n inputs in a byte, the even ones in the first
+    half of a word from its low end on.
     """
-    parts = q.view(len(q) // _BLOCK, _BLOCK, -1, 2, 2, 2)  # block, row, eight of inputs, byte, nibble, word
-    byte = parts[..., 0, :] | parts[..., 1, :] << 4
+    parts = q.view(len(q) // _BLOCK, _BLOCK, -1, 2, n_nibbles, 2)  # block, row, word, byte of a half, nibble, half
+    byte = parts[..., 0, :] if n_nibbles == 1 else parts[..., 0, :] | parts[..., 1, :] << 4
     return byte.permute(0, 2, 1, 4, 3).reshape(len(parts), -1, _BLOCK, 4)
 
 
-def _unpacked(packed: Tensor) -> Tensor:
-    byte = packed.view(len(packed), -1, _BLOCK, 2, 2).permute(0, 2, 1, 4, 3)  # block, row, eight of inputs, byte, word
-    return torch.stack([byte & 15, byte >> 4], 4).view(len(packed) * _BLOCK, -1)
+def _unpacked(packed: Tensor, n_nibbles: int) -> Tensor:
+    byte = packed.view(len(packed), -1, _BLOCK, 2, 2).permute(0, 2, 1, 4, 3)  # block, row, word, byte of a half, half
+    q = byte if n_nibbles == 1 else torch.stack([byte & 15, byte >> 4], 4)
+    return q.reshape(len(packed) * _BLOCK, -1)
 
 
 def _with_spare(scale: Tensor) -> Tensor:

@@ -10,6 +10,9 @@
 #include <omp.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the packed formats are little-endian"
@@ -29,10 +32,10 @@ typedef int8_t i8x8 __attribute__((vector_size(8)));
 enum { FP32, BF16, FP16, INT8, INT4 }; /* formats of weights and of caches, as in kernels/native/library.py */
 
 /* y = W x + bias. FP32, BF16, FP16: weight [n_out, n_in].
-   INT8: weight [n_out, n_in] int8; scale fp32 [n_out] where group = 0, else fp16 [n_out, n_in / 32].
-   INT4: weight [blocks, padded / 8, 16 rows, 2] 16-bit words: of 8 inputs of a row, word h holds 2 k + h in nibble k;
-   scale [blocks, padded / group, 16 rows] pairs of fp16 (scale, minimum): W = scale * q + minimum. Rows are padded to a
-   whole number of blocks, inputs to one of groups. */
+   INT8, INT4: blocks of 16 rows, [blocks, words of a row, 16 rows] 32-bit words that hold 4 or 8 inputs in a row: of two
+   16-bit halves, the first has the even ones from its low end on. Rows are padded to a whole number of blocks.
+   INT8: bytes are weights plus 128; scale fp32 [padded rows] where group = 0, else fp16 [blocks, n_in / 32, 16 rows].
+   INT4: W = scale * nibble + minimum, fp16 pairs of them [blocks, padded inputs / group, 16 rows]. */
 typedef struct {
     const void *weight, *scale;
     const float *bias; /* may be NULL */
@@ -42,14 +45,14 @@ typedef struct {
 /* One row of activations: as it is, and rounded to 8 bits in groups where the format multiplies integers. */
 typedef struct {
     const float *x;
-    int16_t *q;   /* in the order of the format's lanes */
+    int16_t *q;   /* as the format's lanes need it; BF16: floats */
     float *scale; /* per group of inputs, times 2^56 */
     float *sum;   /* per group: sum of the rounded inputs, times 2^56 */
 } row_t;
 
 enum { GROUP_INT8 = 32, BLOCK = 16, PAD = 128 };
 
-#define ROW_BUFFERS(n) int16_t row_q_[(n) + PAD]; float row_scale_[(n) / 32 + 16], row_sum_[(n) / 32 + 16]
+#define ROW_BUFFERS(n) int16_t row_q_[2 * (n) + PAD]; float row_scale_[(n) / 32 + 16], row_sum_[(n) / 32 + 16]
 #define ROW(x_) ((row_t){(x_), row_q_, row_scale_, row_sum_})
 
 void round_row(const linear_t *linear, row_t *row);
@@ -68,14 +71,15 @@ INLINE float sum8(f32x8 v) {
     return (half[0][0] + half[0][2]) + (half[0][1] + half[0][3]);
 }
 
-INLINE f32x8 load_bf16(const uint16_t *p) {
-    return (f32x8)(__builtin_convertvector(LOAD(u16x8, p), u32x8) << 16);
-}
-
-/* fp16 without its infinities and NaNs: the exponent moves into place, then 2^112 corrects its bias. */
-INLINE f32x8 load_fp16(const uint16_t *p) {
+/* fp16 without its infinities and NaNs: the exponent moves into place, then 2^112 corrects its bias, which is exact.
+   Where the processor converts by itself, that takes a built-in function: GCC 12 does so one by one. */
+INLINE f32x8 load_fp16(const void *p) {
+#ifdef __F16C__
+    return (f32x8)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#else
     u32x8 u = __builtin_convertvector(LOAD(u16x8, p), u32x8);
-    return (f32x8)((u & 0x7fff) << 13 | (u & 0x8000) << 16) * 0x1p112f;
+    return (f32x8)((u32x8)((f32x8)((u & 0x7fff) << 13) * 0x1p112f) | (u & 0x8000) << 16);
+#endif
 }
 
 /* e^x for x <= 0, relative error below 2e-7; 0 below -87. After Cephes' expf: 2^n times a polynomial. */

@@ -184,7 +184,7 @@ def test_bytes_held():
         "int4_g64": n // 2 + n // 64 * 4,
         "int4_g128": n // 2 + n // 128 * 4,
     }
-    assert int4_linear(weight[:10], 32).byte == (n // 2 + n // 32 * 4) // 2  # rows are held in blocks of 16
+    assert int8_linear(weight[:10]).byte == (n + 32 * 4) // 2  # rows are held in blocks of 16
 
 
 def test_what_the_kernels_do_not_serve_raises():
