@@ -88,70 +88,112 @@ INLINE i16x16 both(const int16_t *x) {
     return (i16x16)(two - (i32x8){0});
 }
 
-/* The rows 16 block.. of the product. Eight rows lie side by side in a vector, so that nothing is summed across one, and
-   scales are multiplied as vectors; inputs are read once for both eights. */
-INLINE void int4_block(const linear_t *linear, const row_t *row, int block, const int group, float *y) {
+#define FOR_HALVES(n)              \
+    for (int b = 0; b < (n); b++) \
+        for (int half = 0; half < 2; half++)
+
+/* The rows of n blocks. Eight rows lie side by side in a vector, so that nothing is summed across one, and scales are
+   multiplied as vectors; inputs are read once for all the rows. */
+INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, const int n, const int group, float *y) {
     const int n_groups = (linear->n_in + group - 1) / group;
-    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)block * n_groups * group * (BLOCK / 2);
-    const int32_t *scales = (const int32_t *)linear->scale + (size_t)block * n_groups * BLOCK;
+    const size_t pitch = (size_t)n_groups * group * (BLOCK / 2), scale_pitch = (size_t)n_groups * BLOCK;
+    const uint8_t *w = (const uint8_t *)linear->weight + block * pitch;
+    const int32_t *scales = (const int32_t *)linear->scale + block * scale_pitch;
     const int16_t *x = row->q;
-    f32x8 sum[2] = {{0}}, minima[2] = {{0}};
+    f32x8 sum[2][2] = {{{0}}};
     for (int g = 0; g < n_groups; g++, scales += BLOCK) {
-        i32x8 products[2] = {{0}};
-        __builtin_prefetch(scales + AHEAD / 4);
+        i32x8 products[2][2] = {{{0}}};
         for (int i = 0; i < group; i += 32, w += 256, x += 32) {
-            i16x16 words[2] = {{0}}; /* each the sum of 16 products */
-            for (int line = 0; line < 256; line += 64) __builtin_prefetch(w + line + AHEAD);
+            i16x16 words[2][2] = {{{0}}}; /* each the sum of 16 products */
+            for (int b = 0; b < n; b++)
+                for (int line = 0; line < 256; line += 64) __builtin_prefetch(w + b * pitch + line + AHEAD);
             for (int j = 0; j < 4; j++)
-                for (int half = 0; half < 2; half++) {
-                    const u16x16 v = LOAD(u16x16, w + 64 * j + 32 * half);
-                    words[half] += (i16x16)v * both(x + 8 * j) + (i16x16)(v >> 4) * both(x + 8 * j + 2) +
-                                   (i16x16)(v >> 8) * both(x + 8 * j + 4) + (i16x16)(v >> 12) * both(x + 8 * j + 6);
+                FOR_HALVES(n) {
+                    const u16x16 v = LOAD(u16x16, w + b * pitch + 64 * j + 32 * half);
+                    words[b][half] += (i16x16)v * both(x + 8 * j) + (i16x16)(v >> 4) * both(x + 8 * j + 2) +
+                                      (i16x16)(v >> 8) * both(x + 8 * j + 4) + (i16x16)(v >> 12) * both(x + 8 * j + 6);
                 }
-            for (int half = 0; half < 2; half++) products[half] += pairs(words[half]);
+            FOR_HALVES(n) products[b][half] += pairs(words[b][half]);
         }
-        for (int half = 0; half < 2; half++) {
-            const i32x8 u = LOAD(i32x8, scales + 8 * half);
+        FOR_HALVES(n) {
+            const i32x8 u = LOAD(i32x8, scales + b * scale_pitch + 8 * half);
             const f32x8 scale = (f32x8)((u << 16 >> 3) & (int32_t)0x8fffe000) * row->scale[g];
-            sum[half] += __builtin_convertvector(products[half], f32x8) * scale;
-            minima[half] += (f32x8)((u >> 3) & (int32_t)0x8fffe000) * row->sum[g];
+            sum[b][half] += __builtin_convertvector(products[b][half], f32x8) * scale;
+            sum[b][half] += (f32x8)((u >> 3) & (int32_t)0x8fffe000) * row->sum[g];
         }
     }
-    for (int half = 0; half < 2; half++) {
-        const f32x8 rows = (sum[half] + minima[half]) * CORRECTION;
-        memcpy(y + 8 * half, &rows, sizeof rows);
+    FOR_HALVES(n) {
+        const f32x8 rows = sum[b][half] * CORRECTION;
+        memcpy(y + b * BLOCK + 8 * half, &rows, sizeof rows);
     }
 }
 
-/* The rows 16 block.. of the product. */
-INLINE void int8_block(const linear_t *linear, const row_t *row, int block, const int group, float *y) {
+INLINE void int8_blocks(const linear_t *linear, const row_t *row, int block, const int n, const int group, float *y) {
     const int n_groups = linear->n_in / GROUP_INT8;
-    const uint8_t *w = (const uint8_t *)linear->weight + (size_t)block * linear->n_in * BLOCK;
-    const uint16_t *fp16 = (const uint16_t *)linear->scale + (size_t)block * n_groups * BLOCK;
+    const size_t pitch = (size_t)linear->n_in * BLOCK, scale_pitch = (size_t)n_groups * BLOCK;
+    const uint8_t *w = (const uint8_t *)linear->weight + block * pitch;
+    const uint16_t *fp16 = (const uint16_t *)linear->scale + block * scale_pitch;
     const int16_t *x = row->q;
-    f32x8 sum[2] = {{0}};
+    f32x8 sum[2][2] = {{{0}}};
     for (int g = 0; g < n_groups; g++, fp16 += BLOCK) {
-        i32x8 all[2] = {{0}}, upper[2] = {{0}}; /* sums of two words, and of their upper halves */
+        i32x8 all[2][2] = {{{0}}}, upper[2][2] = {{{0}}}; /* sums of pairs of words, and of their upper ones */
         for (int j = 0; j < 8; j++, w += 64, x += 6) {
-            __builtin_prefetch(w + AHEAD);
-            for (int half = 0; half < 2; half++) {
-                const u16x16 v = LOAD(u16x16, w + 32 * half);
+            for (int b = 0; b < n; b++) __builtin_prefetch(w + b * pitch + AHEAD);
+            FOR_HALVES(n) {
+                const u16x16 v = LOAD(u16x16, w + b * pitch + 32 * half);
                 const i32x8 words = (i32x8)((i16x16)v * both(x) + (i16x16)(v >> 8) * both(x + 2) + both(x + 4));
-                all[half] += words;
-                upper[half] += words >> 16;
+                all[b][half] += words;
+                upper[b][half] += words >> 16;
             }
         }
-        for (int half = 0; half < 2; half++) {
-            const i32x8 products = all[half] - (upper[half] << 16) + upper[half] - (8 << 15);
-            f32x8 scale = row->scale[g] - (f32x8){0};
-            if (group) scale *= (f32x8)((__builtin_convertvector(LOAD(u16x8, fp16 + 8 * half), u32x8) & 0x7fff) << 13);
-            sum[half] += __builtin_convertvector(products, f32x8) * scale;
+        FOR_HALVES(n) {
+            const i32x8 products = all[b][half] - (upper[b][half] << 16) + upper[b][half] - (8 << 15);
+            const u32x8 bits = __builtin_convertvector(LOAD(u16x8, fp16 + b * scale_pitch + 8 * half), u32x8);
+            const f32x8 scale = group ? (f32x8)((bits & 0x7fff) << 13) * row->scale[g] : row->scale[g] - (f32x8){0};
+            sum[b][half] += __builtin_convertvector(products, f32x8) * scale;
         }
     }
-    for (int half = 0; half < 2; half++) {
-        const float *of_row = (const float *)linear->scale + block * BLOCK + 8 * half;
-        const f32x8 rows = sum[half] * (group ? CORRECTION - (f32x8){0} : LOAD(f32x8, of_row) * (1 / CORRECTION));
-        memcpy(y + 8 * half, &rows, sizeof rows);
+    FOR_HALVES(n) {
+        const int at = b * BLOCK + 8 * half;
+        const float *of_row = (const float *)linear->scale + block * BLOCK + at;
+        const f32x8 rows = sum[b][half] * (group ? CORRECTION - (f32x8){0} : LOAD(f32x8, of_row) * (1 / CORRECTION));
+        memcpy(y + at, &rows, sizeof rows);
+    }
+}
+
+/* Products of 16 inputs with as many weights. */
+INLINE void add_products(const float *x, const uint8_t *w, const int format, f32x8 *sum) {
+    const f32x8 first = LOAD(f32x8, x), second = LOAD(f32x8, x + 8);
+    const u32x8 u = LOAD(u32x8, w);
+    if (format == FP32) {
+        sum[0] += first * (f32x8)u;
+        sum[1] += second * LOAD(f32x8, w + 32);
+    } else if (format == BF16) {
+        sum[0] += first * (f32x8)(u << 16);
+        sum[1] += second * (f32x8)(u & 0xffff0000u);
+    } else {
+        sum[0] += first * load_fp16(w);
+        sum[1] += second * load_fp16(w + 16);
+    }
+}
+
+/* n rows from `first` on. Of four at once the processor's own prefetching fetches more than of one. */
+INLINE void float_rows(const linear_t *linear, const row_t *row, int first, const int n, const int format, float *y) {
+    const int n_in = linear->n_in, byte = format == FP32 ? 4 : 2, whole = n_in / 16 * 16;
+    const size_t pitch = (size_t)n_in * byte;
+    const uint8_t *w = (const uint8_t *)linear->weight + first * pitch;
+    const float *x = format == BF16 ? (const float *)row->q : row->x;
+    f32x8 sum[4][2] = {{{0}}};
+    for (int i = 0; i < whole; i += 16)
+        for (int r = 0; r < n; r++) add_products(x + i, w + r * pitch + i * byte, format, sum[r]);
+    for (int r = 0; r < n; r++) {
+        if (whole < n_in) { /* eight are left */
+            float rest_x[16] = {0}, rest_w[16] = {0};
+            memcpy(rest_x, x + whole, (format == BF16 ? 16 : 8) * sizeof *x);
+            memcpy(rest_w, w + r * pitch + whole * byte, 8 * byte);
+            add_products(rest_x, (const uint8_t *)rest_w, format, sum[r]);
+        }
+        y[r] = sum8(sum[r][0] + sum[r][1]);
     }
 }
 
@@ -196,35 +238,39 @@ INLINE float bf16_row(const linear_t *linear, const row_t *row, int r) {
     return sum8((even[0] + even[1]) + (odd[0] + odd[1]));
 }
 
-#define FOR_ROWS(product) \
-    for (int r = first; r < last; r++) y[r - first] = product
+#define FOR_ROWS(format)                                                                       \
+    do {                                                                                       \
+        int r = first;                                                                         \
+        for (; last - r >= 4; r += 4) float_rows(linear, row, r, 4, format, y + r - first);    \
+        for (; r < last; r++) float_rows(linear, row, r, 1, format, y + r - first);            \
+    } while (0)
 
-#define FOR_BLOCKS(product, group)                                            \
-    do {                                                                      \
-        int r = first;                                                        \
-        for (; last - r >= BLOCK; r += BLOCK)                                 \
-            product(linear, row, r / BLOCK, group, y + r - first);            \
-        if (r < last) {                                                       \
-            float rows[BLOCK];                                                \
-            product(linear, row, r / BLOCK, group, rows);                     \
-            memcpy(y + r - first, rows, (last - r) * sizeof *y);              \
-        }                                                                     \
+#define FOR_BLOCKS(product, group)                                                             \
+    do {                                                                                       \
+        int r = first;                                                                         \
+        for (; last - r >= 2 * BLOCK; r += 2 * BLOCK)                                          \
+            product(linear, row, r / BLOCK, 2, group, y + r - first);                          \
+        for (; r < last; r += BLOCK) {                                                         \
+            float rows[BLOCK];                                                                 \
+            product(linear, row, r / BLOCK, 1, group, rows);                                   \
+            memcpy(y + r - first, rows, (last - r < BLOCK ? last - r : BLOCK) * sizeof *y);    \
+        }                                                                                      \
     } while (0)
 
 /* Rows first..last - 1 of the product; `first` begins a block. */
 void linear_rows(const linear_t *linear, const row_t *row, int first, int last, float *y) {
     switch (linear->format) {
-    case FP32: FOR_ROWS(float_row(linear, row, r, FP32)); break;
-    case BF16: FOR_ROWS(bf16_row(linear, row, r)); break;
-    case FP16: FOR_ROWS(float_row(linear, row, r, FP16)); break;
+    case FP32: FOR_ROWS(FP32); break;
+    case BF16: FOR_ROWS(BF16); break;
+    case FP16: FOR_ROWS(FP16); break;
     case INT8:
-        if (linear->group) FOR_BLOCKS(int8_block, 32);
-        else FOR_BLOCKS(int8_block, 0);
+        if (linear->group) FOR_BLOCKS(int8_blocks, 32);
+        else FOR_BLOCKS(int8_blocks, 0);
         break;
     default:
-        if (linear->group == 32) FOR_BLOCKS(int4_block, 32);
-        else if (linear->group == 64) FOR_BLOCKS(int4_block, 64);
-        else FOR_BLOCKS(int4_block, 128);
+        if (linear->group == 32) FOR_BLOCKS(int4_blocks, 32);
+        else if (linear->group == 64) FOR_BLOCKS(int4_blocks, 64);
+        else FOR_BLOCKS(int4_blocks, 128);
     }
     if (linear->bias)
         for (int r = first; r < last; r++) y[r - first] += linear->bias[r];
