@@ -180,6 +180,13 @@ class PagedKvCache:
         self._n_left_out = behind - pages.shape[2]
         self._numbers = (0, 0, 0)  # to be described anew
 
+    def read_all(self) -> None:
+        """Attend from now on to all pages again."""
+        self._pages, self._n_left_out = None, 0
+        for call in self._calls:
+            call.pages = None
+        self._numbers = (0, 0, 0)
+
     def take_pages(self, source: PagedKvCache, layer: int, pages: Tensor) -> None:
         """Copy whole pages of a layer of another cache of this format over the first pages, as they are.
 

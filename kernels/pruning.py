@@ -94,10 +94,10 @@ def listed_pages(index: Tensor, n_tokens: int) -> Tensor:
 def token_scores(prompt: Prefilled, layer: int, policy: str) -> Tensor:
     """Score the cached tokens of a layer of a processed prompt by a policy, [n_kv_heads, n_tokens]."""
     n_tokens = prompt.cache.length
+    if policy == "sinks_recent":
+        return sinks_recent_scores(n_tokens).expand(len(prompt.cache.dequantised(layer, 1)[0]), -1)
     k, v = prompt.cache.dequantised(layer, n_tokens)
     q, rule = prompt.queries[layer], prompt.cache.rule
-    if policy == "sinks_recent":
-        return sinks_recent_scores(n_tokens).expand(len(k), -1)
     if policy == "key_norm":
         return scores.key_norm_scores(k)
     if policy == "attention_mass":

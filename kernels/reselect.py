@@ -142,6 +142,8 @@ class ReselectingCache:
         keep = n_kept(n_tokens, self._alpha)
         self._queries.copy_(self._queries.roll(-self._n_queries, 2))  # oldest first
         self._n_queries = 0
+        if isinstance(self._full, PagedKvCache):
+            self._full.read_all()  # the scores are of all tokens, not of those chosen last
         windows = map(self.rule.window, range(self.n_layers))
         index = torch.stack([self._choose(self._scores(i), keep, window=w) for i, w in enumerate(windows)])
         if isinstance(self._full, PagedKvCache) and self._in_place:

@@ -86,7 +86,8 @@ def test_a_token_that_was_left_out_comes_back(decoder, prompt):
     assert (cache.dequantised(0, 104)[0][0] == wanted).all(-1).any()
 
 
-def test_in_place_pages_move_nothing():
+def in_place(policy, every):
+    """640 tokens in pages of the C library."""
     g = torch.Generator().manual_seed(1)
     source = FloatKvCache(1, 2, 640, 64, "fp32")
     source.write(0, torch.randn(2, 1, 2, 640, 64, generator=g))
@@ -95,9 +96,21 @@ def test_in_place_pages_move_nothing():
     prompt = Prefilled(
         source, torch.zeros(1), torch.randn(1, 4, 8, 64, generator=g) / 8, [torch.polar(torch.ones_like(angle), angle)]
     )
-    cache = ReselectingCache(
-        prompt, 0.7, "page_bounds", "paged", lambda n: PagedKvCache(1, 2, n, 64, "fp32"), every=1, room=200
-    )
+    return ReselectingCache(prompt, 0.7, policy, "paged", lambda n: PagedKvCache(1, 2, n, 64, "fp32"), every, room=200)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_choosing_again_from_the_same_is_the_same_choice(policy):
+    """Scores are of all tokens, not of those that were chosen before."""
+    cache = in_place(policy, 1)
+    first = cache.dequantised(0, 640)[0].clone()
+    cache.choose()
+    assert torch.equal(cache.dequantised(0, 640)[0], first)
+
+
+def test_in_place_pages_move_nothing():
+    g = torch.Generator().manual_seed(2)
+    cache = in_place("page_bounds", 1)
     k_read, v_read = cache.dequantised(0, 640)
     assert k_read.shape[1] == cache.tokens_read(640) < 300
     for step in range(130):  # two pages further
