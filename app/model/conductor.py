@@ -13,8 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,26 +22,15 @@ from PySide6.QtCore import QObject, QTimer
 from app.client import events
 from app.model import axes
 from app.model.attachment import Attachment, MakeSession
-from app.model.bandwidth import learned, save_bandwidth
-from app.model.bench import RUNTIME
-from app.model.files import FileError
 from app.model.fitting import Calibrated, Fitting
 from app.model.history import History
 from app.model.machine import cannot, machine_key, recorded
-from app.model.measurements import (
-    OUTPUTS_OF,
-    Measurement,
-    answers,
-    append_measurement,
-    check_body,
-    ran,
-)
+from app.model.measurements import OUTPUTS_OF, answers
 from app.model.records import point_record
 from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
 from app.model.tape import Tape
-from core.bench_priors import taught
 from core.spec import OperatingPoint
 
 if TYPE_CHECKING:
@@ -89,14 +77,12 @@ class Conductor(QObject):
     ) -> None:
         super().__init__()
         self._store, self._saved = store, Saved(store, measurements_file)
-        self._bandwidth_of = ""  # the machine whose bandwidth is known
         self._queue: deque[events.Event | Calibrated] = deque()
         self._make_session, self._name, self._target = make_session, name, ""
         self._attachment = Attachment(self._queue.append, make_session)
         self.history = History(self._session)
         self.tape = Tape(store, lambda: self._session)
         self._pending: dict[int, _Request] = {}
-        self._data_sheet = store.catalogue  # from it the plan is the same every time, whatever was measured since
         self._rounds: deque[tuple[tuple[str, ...], bool]] = deque()  # of the plan, yet to come: what, even if known
         self._planned = OperatingPoint()  # whose runtime the plan calibrates
         self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
@@ -239,7 +225,7 @@ class Conductor(QObject):
         if not_here and not played:
             self._store.say("warning", not_here)
         if machine != self._store.machine:
-            self._learn_saved(machine)
+            saved.teach(machine, "" if self._name == THIS_MACHINE else self._name)
             saved.offer_known(machine)
             if self._store.calibration is not None:
                 self._store.set_calibration(None)
@@ -250,7 +236,7 @@ class Conductor(QObject):
             self.fitting.start()
         if not_here or not self._store.get("auto_measure"):
             return
-        if self._bandwidth_of != machine:
+        if saved.bandwidth_of != machine:
             self._measure_bandwidth()
         self._start_plan(OperatingPoint(), again=False)
 
@@ -275,7 +261,7 @@ class Conductor(QObject):
         if request is None:
             return
         if request.kind == "bandwidth":
-            self._learn_bandwidth(event.body)
+            self._saved.take_bandwidth(event.body)
         else:
             assert request.point is not None
             self._keep(request.point, answers(event.body, request.what))
@@ -335,14 +321,15 @@ class Conductor(QObject):
     def _next_round(self) -> None:
         from app.model.calibration import plan as plan_of
 
-        plan = plan_of(self._planned, self._data_sheet)
+        data_sheet = self._saved.data_sheet  # of it the plan is the same every time, whatever was measured since
+        plan = plan_of(self._planned, data_sheet)
         self._round = set()
         while self._rounds and not self._round:
             what, again = self._rounds.popleft()
             if what == ACCURACY:
                 self._rested()  # the point on the screen before those of the plan
             answer = OUTPUTS_OF[what[-1]][0]
-            known = [axes.canonical(m.point, self._data_sheet) for m in self._store.measurements if answer in m.body]
+            known = [axes.canonical(m.point, data_sheet) for m in self._store.measurements if answer in m.body]
             for point in plan if again else [point for point in plan if point not in known]:
                 request_id = self._session.measure(point_record(point), what, queue=True)
                 self._pending[request_id] = _Request("calibrate", point, what)
@@ -350,15 +337,8 @@ class Conductor(QObject):
         self._rested()
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
-        try:
-            check_body(body, "the result")
-            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
-            self._store.add_measurement(measurement)
-            append_measurement(self._saved.file, measurement)
+        if self._saved.take_measurement(point, body):
             self._remember(self._store.link.hello)
-        except FileError as error:
-            self._store.say("error", str(error))
         said = {line.text for line in self._store.log}
         for note in body.get("notes", ()):
             if note not in said:  # every point of a plan has the same to say
@@ -369,31 +349,6 @@ class Conductor(QObject):
         if self._target:
             self._saved.remember(self._target, hello)
             self._target = ""
-
-    def _learn_saved(self, machine: str) -> None:
-        """Make of the data sheet what was measured of a machine; what another board has taught is not of this one."""
-        this, runtime = self._data_sheet.boards["this"], self._data_sheet.runtimes[RUNTIME]
-        if self._name != THIS_MACHINE:
-            this = replace(this, name=self._name)
-        self._bandwidth_of = ""
-        if (bandwidth := self._saved.bandwidth(machine)) is not None:
-            this, self._bandwidth_of = learned(this, bandwidth), machine
-        runtime = taught(runtime, self._saved.bench(machine))
-        known = self._store.catalogue
-        if (this, runtime) != (known.boards["this"], known.runtimes[RUNTIME]):
-            self._store.set_board(this, runtime)
-
-    def _learn_bandwidth(self, body: Mapping[str, Any]) -> None:
-        record = body.get("read_byte_s", {})
-        if "median" not in record:
-            self._store.say("warning", f"The memory bandwidth was not measured: {record.get('absent', 'no result')}.")
-            return
-        self._bandwidth_of = self._store.machine
-        self._store.set_board(learned(self._store.catalogue.boards["this"], record))
-        try:
-            save_bandwidth(self._saved.bandwidth_file, self._store.machine, record)
-        except FileError as error:
-            self._store.say("error", str(error))
 
     # ---- what is shown of it
 

@@ -76,6 +76,14 @@ class Measured:
                 found.setdefault(x, []).append((x, float(output.median), float(output.q05), float(output.q95)))
         return _dots([row for x in sorted(found) for row in found[x][-REPEATS_SHOWN:]])
 
+    def by_origin(self, path: str, point: OperatingPoint, name: str, catalogue: Catalogue) -> dict[Provenance, Dots]:
+        """Return the same by where it comes from, as far as there is any."""
+        if not self.all:
+            return {}
+        origins = (Provenance.MEASURED, Provenance.SIMULATED, Provenance.PUBLISHED)
+        found = {origin: self.along(path, point, name, catalogue, origin) for origin in origins}
+        return {origin: dots for origin, dots in found.items() if len(dots.x)}
+
 
 def _dots(found: list[tuple[float, ...]]) -> Dots:
     rows: NDArray[np.float64] = np.array(found, dtype=float).reshape(-1, 4)

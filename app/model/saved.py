@@ -1,37 +1,87 @@
-"""What the files keep of a machine: measurements, bandwidth, kernels, betas; the log is told what cannot be read."""
+"""What the files keep of a machine: measurements, bandwidth, kernels, betas. The log is told what fails."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from app.model import axes
-from app.model.bandwidth import bandwidth_file, load_bandwidth
-from app.model.bench import bench_file, load_bench
+from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
+from app.model.bench import RUNTIME, bench_file, load_bench
 from app.model.beta import beta_file, load_beta
 from app.model.elsewhere import imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, remember, with_known
-from app.model.measurements import Measurement, load_measurements
+from app.model.measurements import Measurement, append_measurement, check_body, load_measurements, ran
 from app.model.store import Store
+from core.bench_priors import taught
+from core.spec import OperatingPoint
 
 
 class Saved:
-    """Reads the files of one folder.
+    """The files of one folder, and what they teach the store.
 
     Parameters
     ----------
     store : Store
-        Its log is told what cannot be read.
+        Its log is told what cannot be read or written.
     measurements_file : Path
         The others are beside it.
+
+    Attributes
+    ----------
+    data_sheet : Catalogue
+        The store's before anything was learned.
+    bandwidth_of : str
+        The machine whose bandwidth the store knows; "" while it knows none.
     """
 
     def __init__(self, store: Store, measurements_file: Path) -> None:
-        self._store, self.file = store, measurements_file
-        self.bandwidth_file = measurements_file.with_name(bandwidth_file().name)
+        self._store, self._file = store, measurements_file
+        self._bandwidth_file = measurements_file.with_name(bandwidth_file().name)
+        self.data_sheet = store.catalogue
+        self.bandwidth_of = ""
+
+    def teach(self, machine: str, name: str) -> None:
+        """Make of the data sheet what was measured of a machine; what another board has taught is not of this one."""
+        this, runtime = self.data_sheet.boards[THIS], self.data_sheet.runtimes[RUNTIME]
+        this = replace(this, name=name or this.name)
+        self.bandwidth_of = ""
+        if (bandwidth := self._bandwidth(machine)) is not None:
+            this, self.bandwidth_of = learned(this, bandwidth), machine
+        runtime = taught(runtime, self._bench(machine))
+        known = self._store.catalogue
+        if (this, runtime) != (known.boards[THIS], known.runtimes[RUNTIME]):
+            self._store.set_board(this, runtime)
+
+    def take_bandwidth(self, body: Mapping[str, Any]) -> None:
+        """Teach the store the bandwidth that was measured of its machine, and keep it."""
+        record = body.get("read_byte_s", {})
+        if "median" not in record:
+            self._store.say("warning", f"The memory bandwidth was not measured: {record.get('absent', 'no result')}.")
+            return
+        self.bandwidth_of = self._store.machine
+        self._store.set_board(learned(self._store.catalogue.boards[THIS], record))
+        try:
+            save_bandwidth(self._bandwidth_file, self._store.machine, record)
+        except FileError as error:
+            self._store.say("error", str(error))
+
+    def take_measurement(self, point: OperatingPoint, body: Mapping[str, Any]) -> bool:
+        """Give the store what was measured at a point of its machine, and keep it; tell whether it is kept."""
+        try:
+            check_body(body, "the result")
+            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
+            measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
+            self._store.add_measurement(measurement)
+            append_measurement(self._file, measurement)
+        except FileError as error:
+            self._store.say("error", str(error))
+            return False
+        return True
 
     def measurements(self, machine: str, *, this: bool) -> tuple[list[Measurement], list[Measurement]]:
         """Return what was measured on a machine, and elsewhere, of points that can still be named.
@@ -41,7 +91,7 @@ class Saved:
         """
         boards = self.known()
         try:
-            saved, notes = load_measurements(self.file, None)
+            saved, notes = load_measurements(self._file, None)
         except FileError as error:
             saved, notes = [], [str(error)]
         for note in notes:
@@ -61,7 +111,7 @@ class Saved:
     def known(self) -> dict[str, KnownBoard]:
         """Return the boards that were attached before."""
         try:
-            return known_boards(self.file.with_name(known_file().name))
+            return known_boards(self._file.with_name(known_file().name))
         except FileError as error:
             self._store.say("warning", str(error))
             return {}
@@ -71,7 +121,7 @@ class Saved:
         store, known = self._store, self.known()
         try:
             away = {key: board for key, board in known.items() if board.machine != machine}
-            offered = with_known(store.catalogue, away, self.bandwidth_file)
+            offered = with_known(store.catalogue, away, self._bandwidth_file)
         except FileError as error:
             store.say("warning", str(error))
             return
@@ -85,13 +135,13 @@ class Saved:
     def remember(self, target: str, hello: Mapping[str, Any]) -> None:
         """Keep which machine a target is."""
         try:
-            remember(self.file.with_name(known_file().name), target, hello)
+            remember(self._file.with_name(known_file().name), target, hello)
         except FileError as error:
             self._store.say("warning", str(error))
 
     def _imported(self, boards: Mapping[str, KnownBoard]) -> list[Measurement]:
         try:
-            return imported(self.file.with_name(imported_file().name), self._store.catalogue, boards)[0]
+            return imported(self._file.with_name(imported_file().name), self._store.catalogue, boards)[0]
         except FileError as error:
             self._store.say("warning", str(error))
             return []
@@ -102,23 +152,23 @@ class Saved:
     def beta(self, machine: str) -> dict[str, float]:
         """Return what each instruction set was worth on a machine."""
         try:
-            return load_beta(self.file.with_name(beta_file().name), machine)
+            return load_beta(self._file.with_name(beta_file().name), machine)
         except FileError as error:
             self._store.say("warning", str(error))
             return {}
 
-    def bench(self, machine: str) -> list[dict[str, Any]]:
+    def _bench(self, machine: str) -> list[dict[str, Any]]:
         """Return what the kernels of a machine reached; nothing where they were not benched."""
         try:
-            return load_bench(self.file.with_name(bench_file().name), machine)
+            return load_bench(self._file.with_name(bench_file().name), machine)
         except FileError as error:
             self._store.say("warning", str(error))
             return []
 
-    def bandwidth(self, machine: str) -> dict[str, float] | None:
+    def _bandwidth(self, machine: str) -> dict[str, float] | None:
         """Return the read bandwidth of a machine; None where it was not measured."""
         try:
-            return load_bandwidth(self.bandwidth_file, machine)
+            return load_bandwidth(self._bandwidth_file, machine)
         except FileError as error:
             self._store.say("warning", str(error))
             return None

@@ -8,7 +8,7 @@ that has changed: a settable path of `Store.get`, or one of ``prediction``, ``me
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,24 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.model import attention, axes, outlook
+from app.model import axes
 from app.model.axes import Axis
 from app.model.machine import why_not_measurable
 from app.model.measured import Measured
 from app.model.measurements import Measurement
 from app.model.outlook import Dots, Mark, Sensitivity
-from app.model.state import (
-    LIMITS,
-    PLAIN,
-    Activity,
-    Limits,
-    Link,
-    LogLine,
-    check_limits,
-    checked_limit,
-    checked_plain,
-)
-from core.scenario import predict
+from app.model.predicted import Predicted
+from app.model.state import LIMITS, PLAIN, Activity, Limits, Link, LogLine, check_limits, checked_limit, checked_plain
 from core.spec import (
     Absent,
     Board,
@@ -83,7 +73,7 @@ class Store(QObject):
         self._machine = ""
         self._not_here = "This board has not been measured yet."
         self.beta_measured: Mapping[str, float] = {}
-        self._cache: dict[Any, Any] = {}
+        self._predicted = Predicted(catalogue)
 
     # ---- reading
 
@@ -242,11 +232,8 @@ class Store(QObject):
         paths = [p for p, name in axes.FIELDS.items() if getattr(point, name) != getattr(before, name)]
         if not paths:
             return []
-        # a curve along the slider that moved is the same from wherever on it one looks
-        kept = {key: curve for key, curve in self._cache.items() if key[0] == "curve" and paths == [key[2]]}
-        forgotten = self._forget()
-        self._cache.update(kept)
-        return [*paths, *forgotten]
+        self._predicted.forget(paths)
+        return [*paths, "prediction"]
 
     def _fitting(self, point: OperatingPoint) -> OperatingPoint:
         if point.power_mode not in ("", *self._catalogue.boards[point.board].power_modes):
@@ -256,10 +243,6 @@ class Store(QObject):
             self.say("info", f"Context is now {model.max_context_tokens} tokens, the longest {model.name} takes.")
             point = replace(point, context_tokens=float(model.max_context_tokens))
         return point
-
-    def _forget(self) -> list[str]:
-        self._cache.clear()
-        return ["prediction"]
 
     def set_link(self, **changes: Any) -> None:
         """Replace fields of `link` and emit ``link``."""
@@ -292,6 +275,7 @@ class Store(QObject):
         self._machine, self._not_here, self.beta_measured = machine, not_here, beta or {}
         self._measured = Measured(measurements, self._catalogue)
         self._elsewhere = Measured(elsewhere, self._catalogue)
+        self._predicted.forget(())  # r_max may be of what was measured
         self.changed.emit("measurements")
 
     def add_measurement(self, measurement: Measurement) -> None:
@@ -304,7 +288,7 @@ class Store(QObject):
     ) -> None:
         """Replace the calibration and what it proposes to measure next; every prediction of this board follows."""
         self._calibration, self._proposal = calibration, proposal
-        self._emit("calibration", *self._forget())
+        self._predict_anew("calibration")
 
     def set_board(self, board: Board, runtime: Runtime | None = None) -> None:
         """Replace a board of the catalogue, and a runtime, by what was measured on it; every prediction follows."""
@@ -316,11 +300,12 @@ class Store(QObject):
         )
         self._measured = Measured(self._measured.all, self._catalogue)
         self._elsewhere = Measured(self._elsewhere.all, self._catalogue)
-        self._emit("catalogue", *self._forget())
+        self._predict_anew("catalogue")
 
-    def _emit(self, *paths: str) -> None:
-        for path in paths:
-            self.changed.emit(path)
+    def _predict_anew(self, because: str) -> None:
+        self._predicted = Predicted(self._catalogue, self.posterior)
+        self.changed.emit(because)
+        self.changed.emit("prediction")
 
     # ---- what follows from it
 
@@ -344,8 +329,7 @@ class Store(QObject):
 
     def prediction_of(self, point: OperatingPoint) -> Prediction:
         """All outputs at another point, such as the pinned one."""
-        result: Prediction = self._cached(("point", point), lambda: predict(point, self._catalogue, self.posterior))
-        return result
+        return self._predicted.at(point)
 
     def curve(
         self, n: int = 128, axis: str = "", point: OperatingPoint | None = None
@@ -355,38 +339,18 @@ class Store(QObject):
         A categorical axis has one position 0, 1, 2... an option (`axis_range(axis).options` names them), and NaN where
         an option has no value.
         """
-        at, path = point or self._point, axis or self.axis
-        span = axes.axis_of(path, self._point, self._catalogue)
-        result: tuple[NDArray[np.float64], Prediction] = self._cached(
-            ("curve", n, path, axes.moved(at, path, None)),
-            lambda: outlook.curve(span, at, self._catalogue, self.posterior, n),
-        )
-        return result
+        return self._predicted.curve(self.axis_range(axis or self.axis), point or self._point, n)
 
     @property
     def sensitivities(self) -> Mapping[str, Sensitivity]:
         """What one step of each numeric slider does to the current point, by path."""
-        result: Mapping[str, Sensitivity] = self._cached(
-            "sensitivities",
-            lambda: outlook.sensitivities(self._point, self._catalogue, self.posterior),
-        )
-        return result
+        return self._predicted.sensitivities(self._point)
 
     @property
     def r_max(self) -> Mark:
         """The largest KV prune rate that keeps the quality budget: the accuracy limit, or else the attention mass."""
-        limit = self._limits.top1_agreement
-        result: Mark = self._cached(
-            ("r_max", limit, len(self._measured.all)),
-            lambda: outlook.r_max(
-                self._point,
-                self._catalogue,
-                self.posterior,
-                limit,
-                attention.nearest(self._measured.all, self._point) if self._point.board == "this" else None,
-            ),
-        )
-        return result
+        known = self._measured.all if self._point.board == "this" else ()
+        return self._predicted.r_max(self._point, self._limits.top1_agreement, known)
 
     @property
     def measurement(self) -> Measurement | None:
@@ -424,21 +388,9 @@ class Store(QObject):
 
     def dots_elsewhere(self, name: str, axis: str = "") -> dict[Provenance, Dots]:
         """Return what `elsewhere` has of one output along `axis`, by where it comes from."""
-        if not self._elsewhere.all:
-            return {}
-        path, catalogue = axis or self.axis, self._catalogue
-        found = {
-            origin: self._elsewhere.along(path, self._point, name, catalogue, origin)
-            for origin in (Provenance.MEASURED, Provenance.SIMULATED, Provenance.PUBLISHED)
-        }
-        return {origin: dots for origin, dots in found.items() if len(dots.x)}
+        return self._elsewhere.by_origin(axis or self.axis, self._point, name, self._catalogue)
 
     @property
     def posterior(self) -> Posterior | None:
         """What the calibration teaches; `predict` itself leaves it aside where it is of another board or runtime."""
         return None if self._calibration is None else self._calibration.posterior
-
-    def _cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._cache:
-            self._cache[key] = make()
-        return self._cache[key]
