@@ -88,6 +88,11 @@ INLINE i16x16 both(const int16_t *x) {
     return (i16x16)(two - (i32x8){0});
 }
 
+/* What comes AHEAD bytes after w, which may be in the next n blocks, or a share of them, beyond this one's end. */
+INLINE const uint8_t *ahead(const uint8_t *w, const uint8_t *end, int n, size_t pitch) {
+    return w + AHEAD + (end - w > AHEAD ? 0 : (n - 1) * pitch);
+}
+
 #define FOR_HALVES(n)              \
     for (int b = 0; b < (n); b++) \
         for (int half = 0; half < 2; half++)
@@ -97,7 +102,7 @@ INLINE i16x16 both(const int16_t *x) {
 INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, const int n, const int group, float *y) {
     const int n_groups = (linear->n_in + group - 1) / group;
     const size_t pitch = (size_t)n_groups * group * (BLOCK / 2), scale_pitch = (size_t)n_groups * BLOCK;
-    const uint8_t *w = (const uint8_t *)linear->weight + block * pitch;
+    const uint8_t *w = (const uint8_t *)linear->weight + block * pitch, *end = w + pitch;
     const int32_t *scales = (const int32_t *)linear->scale + block * scale_pitch;
     const int16_t *x = row->q;
     f32x8 sum[2][2] = {{{0}}};
@@ -105,8 +110,9 @@ INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, con
         i32x8 products[2][2] = {{{0}}};
         for (int i = 0; i < group; i += 32, w += 256, x += 32) {
             i16x16 words[2][2] = {{{0}}}; /* each the sum of 16 products */
+            const uint8_t *next = ahead(w, end, n, pitch);
             for (int b = 0; b < n; b++)
-                for (int line = 0; line < 256; line += 64) __builtin_prefetch(w + b * pitch + line + AHEAD);
+                for (int line = 0; line < 256; line += 64) __builtin_prefetch(next + b * pitch + line);
             for (int j = 0; j < 4; j++)
                 FOR_HALVES(n) {
                     const u16x16 v = LOAD(u16x16, w + b * pitch + 64 * j + 32 * half);
@@ -131,14 +137,15 @@ INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, con
 INLINE void int8_blocks(const linear_t *linear, const row_t *row, int block, const int n, const int group, float *y) {
     const int n_groups = linear->n_in / GROUP_INT8;
     const size_t pitch = (size_t)linear->n_in * BLOCK, scale_pitch = (size_t)n_groups * BLOCK;
-    const uint8_t *w = (const uint8_t *)linear->weight + block * pitch;
+    const uint8_t *w = (const uint8_t *)linear->weight + block * pitch, *end = w + pitch;
     const uint16_t *fp16 = (const uint16_t *)linear->scale + block * scale_pitch;
     const int16_t *x = row->q;
     f32x8 sum[2][2] = {{{0}}};
     for (int g = 0; g < n_groups; g++, fp16 += BLOCK) {
         i32x8 all[2][2] = {{{0}}}, upper[2][2] = {{{0}}}; /* sums of pairs of words, and of their upper ones */
         for (int j = 0; j < 8; j++, w += 64, x += 6) {
-            for (int b = 0; b < n; b++) __builtin_prefetch(w + b * pitch + AHEAD);
+            const uint8_t *next = ahead(w, end, n, pitch);
+            for (int b = 0; b < n; b++) __builtin_prefetch(next + b * pitch);
             FOR_HALVES(n) {
                 const u16x16 v = LOAD(u16x16, w + b * pitch + 32 * half);
                 const i32x8 words = (i32x8)((i16x16)v * both(x) + (i16x16)(v >> 8) * both(x + 2) + both(x + 4));
