@@ -18,6 +18,7 @@ PART_NAMES = {
     "compute": "arithmetic",
     "layers": "starting the layers' operators",
     "token": "the constant cost of a token",
+    "choice": "choosing anew which tokens are read",
 }
 REMEDIES = {
     "weights": "fewer bits per weight or more bandwidth",
@@ -26,6 +27,7 @@ REMEDIES = {
     "compute": "a faster instruction set (beta) or a higher clock",
     "layers": "a runtime that fuses more, or a shallower model",
     "token": "another runtime",
+    "choice": "choosing less often, or a policy that scores tokens as they come",
 }
 
 

@@ -4,7 +4,7 @@
 
     T_weights = W / (eta BW)               T_kv   = kappa (1 - alpha_eff) n K / (eta BW)
     T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P)
-    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + t_token
+    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + t_token + T_choice / m
 
 Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on computing and unpacking only. Everything
 here is a pure function that broadcasts over arrays; `DecodeCosts` says what a token moves, `LatencyParameters` what the
@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from core.spec import Array
+from core.spec import Array, ChoiceCost
 
 SMOOTH_ORDER = 8  # p of the smooth maximum: at a tie it is 2**(1/8) = 1.0905 times the maximum
 
@@ -72,6 +72,7 @@ class DecodeCosts:
     bandwidth_byte_s : peak bandwidth, > 0 [byte/s]
     compute_op_s : peak compute rate at beta = 1, > 0; infinite when unknown [op/s]
     beta : speed-up of computing and unpacking, > 0
+    choice_s : time of choosing anew which cached tokens are read, spread over the tokens between two choices [s]
     """
 
     weight_byte: Array
@@ -82,6 +83,7 @@ class DecodeCosts:
     bandwidth_byte_s: Array
     compute_op_s: Array = np.inf
     beta: Array = 1.0
+    choice_s: Array = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class DecodeParts:
     compute: Array
     layers: Array
     token: Array
+    choice: Array
     total: Array
 
     @property
@@ -150,8 +153,30 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     compute = costs.flop / (costs.beta * costs.compute_op_s)
     layers = costs.n_layers * parameters.t_layer_s
     token = parameters.t_token_s
-    total = overlap(weights + kv + unpack, compute, how) + layers + token
-    return DecodeParts(weights, kv, unpack, compute, layers, token, total)
+    total = overlap(weights + kv + unpack, compute, how) + layers + token + costs.choice_s
+    return DecodeParts(weights, kv, unpack, compute, layers, token, costs.choice_s, total)
+
+
+def choice_s(
+    cost: ChoiceCost, policy: str, key_byte: Array, copied_byte: Array, n_layers: int, bandwidth_byte_s: Array
+) -> Array:
+    """Return the time of choosing anew which cached tokens are read [s],
+    ``L t_layer + (score K + copy C) / BW``.
+
+    Parameters
+    ----------
+    cost : ChoiceCost
+    policy : str
+        One that `cost` knows.
+    key_byte, copied_byte : float or array
+        K, the keys of all cached tokens, and C, keys and values of those kept, in 16 bits; 0 for C where nothing moves
+        [byte].
+    n_layers : int
+    bandwidth_byte_s : float or array
+        > 0 [byte/s].
+    """
+    moved = cost.score[policy] * key_byte + cost.copy * copied_byte
+    return n_layers * cost.layer_s + moved / bandwidth_byte_s
 
 
 def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:

@@ -14,10 +14,22 @@ from pathlib import Path
 
 from core import calibration_file
 from core.gguf_header import Header, read_header, readable
-from core.spec import Board, Catalogue, HeldOut, KvFormat, ModelShape, PowerMode, Prior, Runtime, WeightFormat
+from core.spec import (
+    POLICIES,
+    Board,
+    Catalogue,
+    ChoiceCost,
+    HeldOut,
+    KvFormat,
+    ModelShape,
+    PowerMode,
+    Prior,
+    Runtime,
+    WeightFormat,
+)
 from core.toml_table import Table, parse, resource_tables
 
-_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "beta")
+_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
 
 
 @functools.cache
@@ -207,10 +219,27 @@ def _runtime(key: str, table: Table) -> Runtime:
         repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
         prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
         prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
+        choice=_choice_cost(table.table("choice"), sources) if "choice" in table.left else None,
         knobs=tuple(knobs),
         sources=sources,
     )
     sources.update(table.close())
+    return made
+
+
+def _choice_cost(table: Table, sources: dict[str, str]) -> ChoiceCost:
+    """Read what choosing anew costs; one source covers all of it."""
+    score = table.table("score")
+    made = ChoiceCost(
+        layer_s=table.number("layer_s", 0.0, 1.0),
+        copy=table.number("copy", 0.0, 1e4),
+        score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
+        log_sd=table.number("log_sd", 0.0, 3.0),
+    )
+    sources["choice"] = table.text("source")
+    for one in (score, table):
+        one.numbers.clear()
+        one.close()
     return made
 
 

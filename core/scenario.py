@@ -21,6 +21,7 @@ from core.spec import (
     Catalogue,
     Estimate,
     Guard,
+    KvFormat,
     OperatingPoint,
     Output,
     Posterior,
@@ -34,6 +35,8 @@ from core.units import Z90, check_range
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
+CHOSEN_IN = KvFormat("16 bit", "16 bit", 16.0)
+"""What a `ChoiceCost` counts bytes in: tokens are scored and copied in a float format, whatever the cache's is."""
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
 
@@ -50,7 +53,21 @@ def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) ->
         bandwidth_byte_s=bandwidth_byte_s,
         compute_op_s=at.mode.compute_op_s or np.inf,
         beta=point.beta,
+        choice_s=_choice_s(point, at, bandwidth_byte_s),
     )
+
+
+def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Array:
+    """Return what choosing anew which tokens are read adds to each token [s]; 0 where that is done once."""
+    cost, every = at.runtime.choice, np.asarray(point.reselect_tokens, dtype=float)
+    if cost is None or not every.any():
+        return 0.0
+    cache_byte = traffic.kv_byte_per_token(at.model, CHOSEN_IN) * np.asarray(point.context_tokens)
+    copied_byte = (1.0 - np.asarray(point.alpha)) * cache_byte if point.layout == "compacted" else 0.0
+    one_s = latency.choice_s(
+        cost, point.policy, cache_byte / 2, copied_byte, at.model.n_caching_layers, bandwidth_byte_s
+    )
+    return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
 
 
 def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.PrefillCosts:
@@ -149,7 +166,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
     """Return the numeric fields that are arrays, as arrays of floats."""
-    names = ("context_tokens", "alpha", "beta", "bandwidth_byte_s")
+    names = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
     given = {name: getattr(point, name) for name in names}
     return {name: np.asarray(value, dtype=float) for name, value in given.items() if np.ndim(value)}
 
@@ -158,6 +175,7 @@ def _check(point: OperatingPoint, at: Setting) -> None:
     check_range("alpha", point.alpha, 0.0, 1.0, open_high=True)
     check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
     check_range("beta", point.beta, 0.0, open_low=True)
+    check_range("reselect_tokens", point.reselect_tokens, 0.0)
     if point.bandwidth_byte_s is not None:
         check_range("bandwidth_byte_s", point.bandwidth_byte_s, 0.0, open_low=True)
 
@@ -214,6 +232,8 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
         return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
     parts = latency.decode_parts(costs, known.parameters)
     variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
+    if at.runtime.choice is not None:
+        variance = variance + (at.runtime.choice.log_sd * parts.choice / parts.total) ** 2
     log_sd = np.sqrt(variance + known.decode_log_var)
     decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, log_sd)
@@ -275,7 +295,7 @@ def _own_pace_s(parts: latency.DecodeParts, costs: latency.DecodeCosts, own_byte
     """Return the time the token would take on the board's own memory and instruction set [s]."""
     slower = costs.bandwidth_byte_s / own_byte_s
     memory_s = (parts.weights + parts.kv + parts.unpack * costs.beta) * slower
-    return latency.overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token
+    return latency.overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.choice
 
 
 def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
@@ -299,8 +319,8 @@ def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
     excess = np.maximum(parts.compute - parts.memory, 0.0)
-    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token)
-    names = ("weights", "kv", "unpack", "compute", "layers", "token")
+    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token, parts.choice)
+    names = ("weights", "kv", "unpack", "compute", "layers", "token", "choice")
     return {name: plain(share * factor) for name, share in zip(names, shares, strict=True)}
 
 

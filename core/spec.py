@@ -144,6 +144,20 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceCost:
+    """What choosing anew which cached tokens are read costs in a runtime; its parts add up.
+
+    `copy` and `score` are in units of reading at the peak bandwidth the keys and values that are copied together, and
+    the keys that are scored, held in 16 bits each.
+    """
+
+    layer_s: float  # of each layer, whatever the context
+    copy: float  # of the kept tokens, where the layout is compacted
+    score: Mapping[str, float]  # of all cached tokens, by policy; 0 for one that scores tokens as they come
+    log_sd: float  # of the whole
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """A runtime on a kind of unit: the priors of its cost parameters (models.md M1) and the knobs it can take."""
 
@@ -169,6 +183,7 @@ class Runtime:
     repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
     prompt_chunk_tokens: float = 0.0  # of a prompt that it takes at once; 0 means all
     prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
+    choice: ChoiceCost | None = None  # None where it cannot choose anew
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -193,7 +208,8 @@ class OperatingPoint:
     """One point of the design space. Sliders write it; predictions, measurements and presets read it. Batch is 1.
 
     `bandwidth_byte_s` None means the board's own (its power mode's peak, or what was measured on it).
-    `alpha` is the share of cached tokens removed, 0 <= alpha < 1; `beta` the speed-up of compute and unpacking
+    `alpha` is the share of cached tokens removed, 0 <= alpha < 1; which ones is chosen anew every `reselect_tokens`
+    generated tokens, 0 meaning once, behind the prompt; `beta` is the speed-up of compute and unpacking
     relative to the board's default instruction set, > 0.
     """
 
@@ -208,6 +224,7 @@ class OperatingPoint:
     head: str = ""  # weight format of the output head; "" is the one that `weights` gives it
     context_tokens: Array = 1024.0
     alpha: Array = 0.0
+    reselect_tokens: Array = 0.0
     beta: Array = 1.0
     bandwidth_byte_s: Array | None = None
 
@@ -223,9 +240,8 @@ class Prediction:
     perplexity_ratio: Output  # perplexity over that of the reference format without pruning, >= 1
     top1_agreement: Output  # share of tokens whose most likely next token is the reference's, 0..1
     memory_byte: Output  # weights plus kept KV
-    parts_s: Mapping[
-        str, Array
-    ]  # decode time by cost: weights, kv, unpack, compute, layers, token; compute only its excess; empty where absent
+    parts_s: Mapping[str, Array]
+    """Decode time by cost: weights, kv, unpack, compute (its excess), layers, token, choice; empty where absent."""
     binding: NDArray[np.str_] | str  # "memory" or "compute"; "" where the decode time is absent
     outside: tuple[str, ...] = ()  # sentences: which input is outside the range the model is valid for
 

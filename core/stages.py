@@ -38,7 +38,7 @@ def stages_s(parts_s: Mapping[str, Array], shape: ModelShape, weights: WeightFor
     Parameters
     ----------
     parts_s : mapping
-        As in `core.spec.Prediction`: weights, kv, unpack, compute, layers, token [s]; without any there are no stages.
+        As in `core.spec.Prediction` [s]; without any there are no stages.
     shape, weights
         Model and weight format.
     """
@@ -50,4 +50,4 @@ def stages_s(parts_s: Mapping[str, Array], shape: ModelShape, weights: WeightFor
     for name in LAYER_STAGES:
         kv = parts_s["kv"] if name == "attention" else 0.0
         found[name] = shares.get(name, 0.0) * read + kv + parts_s["layers"] / len(LAYER_STAGES)
-    return {**found, "head": shares["head"] * read, "rest": parts_s["token"] + 0.0 * read}
+    return {**found, "head": shares["head"] * read, "rest": parts_s["token"] + parts_s["choice"] + 0.0 * read}

@@ -19,7 +19,7 @@ from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
 
 Floats = NDArray[np.float64]
 
-NUMERIC = ("context_tokens", "alpha", "beta", "bandwidth_byte_s")
+NUMERIC = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
 NAMED = tuple(f.name for f in fields(OperatingPoint) if f.name not in NUMERIC)
 OUTPUTS = (
     "decode_s",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from kernels import pruning
 from kernels.attention_stats import attention_statistics
@@ -13,7 +14,9 @@ from kernels.memo import Memo
 from kernels.point import Point
 from kernels.prompts import Prompts, Step
 from kernels.quality import Scored, Window, pooled, share_record
+from kernels.reselect import ReselectingCache
 from kernels.retrieval import N_NEEDLES, QUESTION_TOKENS, Answered, Haystack, ask, haystack
+from kernels.transformer import Decoder, Prefilled
 
 N_SCORED = 256
 """Tokens behind the context that accuracy is measured on, in each window."""
@@ -131,6 +134,11 @@ class Judge:
         text = self._prompts.text[start : start + n_context + N_SCORED]
         decoder = self._prompts.decoder(point.weights, step)
         prefilled = self._prompts.processed(decoder, point.kv, f"text {start}", text[:n_context], step)
+        following = text[n_context:]
+        logits = [prefilled.logits[None]]
+        if point.reselect_tokens and point.alpha:
+            logits += self._scored_choosing(point, decoder, prefilled, following, step)
+            return Scored.from_logits(torch.cat(logits), following)
         cache = pruning.prune(
             prefilled,
             point.alpha,
@@ -139,8 +147,6 @@ class Judge:
             lambda n: decoder.new_cache(n, point.kv),
             room=N_SCORED,
         )
-        following = text[n_context:]
-        logits = [prefilled.logits[None]]
         for first in range(0, N_SCORED - 1, _SCORED_CHUNK):
             chunk = following[first : min(first + _SCORED_CHUNK, N_SCORED - 1)]
 
@@ -149,6 +155,26 @@ class Judge:
 
             logits.append(decoder.extend(chunk, n_context + first, cache, all_logits=True, progress=layer_done)[0])
         return Scored.from_logits(torch.cat(logits), following)
+
+    @staticmethod
+    def _scored_choosing(
+        point: Point, decoder: Decoder, prefilled: Prefilled, following: Tensor, step: Step
+    ) -> list[Tensor]:
+        """Predict token by token, so that what is read is chosen anew as often as the point says."""
+        cache = ReselectingCache(
+            prefilled,
+            point.alpha,
+            point.policy,
+            point.layout,
+            lambda n: decoder.new_cache(n, point.kv),
+            point.reselect_tokens,
+            room=N_SCORED,
+        )
+        logits = []
+        for index, token in enumerate(following[:-1].tolist()):
+            step(0.7 + 0.3 * index / N_SCORED, "predicting the text behind the context token by token")
+            logits.append(decoder.decode(token, prefilled.cache.length + index, cache)[None].clone())
+        return logits
 
     def _answered(self, point: Point, n_context: int, index: int, step: Step) -> Answered:
         hidden = self._haystacks.get((n_context, index))

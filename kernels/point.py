@@ -25,6 +25,7 @@ class Point:
     layout: str
     bandwidth_byte_s: float | None = None  # to be left to the run; None is all that the machine has
     threads: int | None = None  # None is one for each processor
+    reselect_tokens: int = 0  # tokens between two choices of what is read; 0 is once, behind the prompt
 
     @classmethod
     def checked(cls, point: Mapping[str, Any], max_context_tokens: int) -> Point:
@@ -42,8 +43,13 @@ class Point:
             raise ValueError(f"context_tokens: got {context:g}, expected a whole number from 2 to {max_context_tokens}")
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha: got {alpha:g}, expected 0 <= alpha < 1")
+        every = _number(point.get("reselect_tokens", 0), "reselect_tokens")
+        if not (every.is_integer() and every >= 0):
+            raise ValueError(f"reselect_tokens: got {every:g}, expected a whole number, 0 for once")
+        if every and point["layout"] == "masked":
+            raise ValueError("layout: got masked, expected compacted or paged where tokens are chosen anew")
         held: dict[str, Any] = {name: point.get(name) for name in ("weights", "kv", "policy", "layout")}
-        return cls(context_tokens=int(context), alpha=alpha, **held, **_machine(point))
+        return cls(context_tokens=int(context), alpha=alpha, reselect_tokens=int(every), **held, **_machine(point))
 
     @property
     def is_limited(self) -> bool:

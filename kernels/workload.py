@@ -41,7 +41,7 @@ OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS)}
 """What a request can choose besides: its default, and its range."""
 QUIET_SHARE_WANTED = 0.2
 CHOICE_EVERY = 64
-"""Tokens that one choice of what is read would serve."""
+"""Tokens that one choice of what is read would serve, where the point chooses once."""
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
 _PROGRESS_EVERY_S = 0.05
 
@@ -186,7 +186,9 @@ class Workload:
     def _measure_decode(self, point: Point, step: Step) -> Values:
         decoding, prompt = self._decoding(point, step)
         timed = time_steps(decoding, step)
-        duration, n_read = timed.watch.record(), decoding.cache.tokens_read(decoding.n_cached)
+        choice = self._choice(point, decoding, prompt) if point.alpha > 0 and point.layout != "masked" else None
+        added_s = choice.per_token_s if choice is not None and point.reselect_tokens else 0.0
+        duration, n_read = _later(timed.watch.record(), added_s), decoding.cache.tokens_read(decoding.n_cached)
         held_byte = decoding.decoder.weight_byte + n_read * decoding.cache.byte_per_token()
         values = {"decode_s": duration, "tokens_per_s": _inverse(duration), "memory_byte": record([held_byte])}
         conditions = {
@@ -197,12 +199,12 @@ class Workload:
             "decode_window_tokens": len(timed.watch.durations_s),
         }
         notes = self._decode_notes(point, prompt, timed.watch)
-        if point.alpha > 0 and point.layout != "masked":
-            choice = self._choice(point, decoding, prompt)
+        if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)
+            contains = "contains" if added_s else "does not contain"
             notes.append(
                 f"Choosing the tokens anew takes {1e3 * max(choice.durations_s):.3g} ms: done every {choice.every} "
-                f"tokens, {1e3 * choice.per_token_s:.2g} ms a token, which the time per token does not contain."
+                f"tokens, {1e3 * choice.per_token_s:.2g} ms a token, which the time per token {contains}."
             )
         return values, conditions, notes
 
@@ -211,7 +213,8 @@ class Workload:
         def new_cache(n_tokens: int) -> KvCache:
             return decoding.decoder.new_cache(n_tokens, point.kv)
 
-        return choice_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, CHOICE_EVERY)
+        every = point.reselect_tokens or CHOICE_EVERY
+        return choice_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every)
 
     def _measure_stages(self, point: Point, step: Step) -> Values:
         decoding, prompt = self._decoding(point, step)
@@ -324,6 +327,10 @@ def _step(progress: Callable[[float, str], None], cancelled: Callable[[], bool],
         progress(first + share * done, text)
 
     return step
+
+
+def _later(duration: dict[str, Any], added_s: float) -> dict[str, Any]:
+    return {name: value + added_s if name in ("median", "q05", "q95") else value for name, value in duration.items()}
 
 
 def _inverse(duration: dict[str, Any]) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def stopped(outcome: Outcome, work: Work) -> str:
 def point_text(point: OperatingPoint) -> str:
     """Return a point in a few words, for a message."""
     record = point_record(point)
-    names = ("model", "weights", "kv", "context_tokens", "alpha", "policy", "layout")
+    names = ("model", "weights", "kv", "context_tokens", "alpha", "policy", "layout", "reselect_tokens")
     return ", ".join(f"{name} {record[name]:g}" if isinstance(record[name], float) else record[name] for name in names)
 
 

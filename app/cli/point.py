@@ -29,6 +29,11 @@ _KEYS = {
 _NUMBERS = {
     "context": ("context_tokens", "tokens", f"tokens in the KV cache, such as 2048 or 2k ({_PLAIN.context_tokens:g})"),
     "alpha": ("alpha", "1", "share of cached tokens pruned, such as 0.3 or 30%% (0)"),
+    "reselect": (
+        "reselect_tokens",
+        "tokens",
+        "choose anew which tokens are kept every so many generated ones, such as 64 (0: once, behind the prompt)",
+    ),
     "beta": ("beta", "1", "speed-up of computing and unpacking by the instruction set (1)"),
     "bandwidth": ("bandwidth_byte_s", "byte/s", "peak memory bandwidth, such as 51.2GB/s (the board's own)"),
 }

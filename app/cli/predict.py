@@ -64,6 +64,8 @@ def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, 
     print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
     print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
     pruned = f", {quantity_text(float(point.alpha), 'frac')} pruned by {point.policy}, {point.layout}"
+    if point.reselect_tokens:
+        pruned += f", chosen anew every {float(point.reselect_tokens):g} tokens"
     print(f"{quantity_text(float(point.context_tokens), 'tokens')} of context{pruned if point.alpha else ''}")
     print()
     print_table([(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()])

@@ -31,6 +31,7 @@ AXES = {
     "beta": ("beta", "1"),
     "bandwidth": ("bandwidth_byte_s", "byte/s"),
     "context": ("context_tokens", "tokens"),
+    "reselect": ("reselect_tokens", "tokens"),
     "mode": ("power_mode", ""),
     **{name: (name, "") for name in NAMED if name != "power_mode"},
 }

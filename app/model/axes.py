@@ -35,6 +35,7 @@ FIELDS = {
     "point.kv": "kv",
     "point.policy": "policy",
     "point.layout": "layout",
+    "point.reselect": "reselect_tokens",
 }
 """Path -> field of `OperatingPoint`."""
 
@@ -46,6 +47,9 @@ BUILTIN_FORMATS = {
     "kv": ("fp32", "bf16", "fp16", "int8", "int4"),
 }
 """What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
+
+RESELECT_TOKENS = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+"""How often choosing anew is offered; any other whole number may be typed into a command."""
 
 POLICY_NAMES = {
     "sinks_recent": "sinks + recent",
@@ -73,7 +77,7 @@ class Axis:
     high: float
     step: float  # what sensitivities are stated per
     log: bool = False
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[Any, str], ...] = ()  # value of the field, name
 
     @property
     def categorical(self) -> bool:
@@ -122,11 +126,14 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
     return Axis(path, label, "", 0.0, max(len(options) - 1.0, 0.0), 1.0, options=options)
 
 
-def _options(path: str, point: OperatingPoint, catalogue: Catalogue) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _options(path: str, point: OperatingPoint, catalogue: Catalogue) -> tuple[str, tuple[tuple[Any, str], ...]]:
     if path == "point.policy":
         return "Pruning", tuple((key, POLICY_NAMES[key]) for key in POLICIES)
     if path == "point.layout":
         return "Layout of kept tokens", tuple((key, key) for key in LAYOUTS)
+    if path == "point.reselect":
+        offered_tokens = sorted({*RESELECT_TOKENS, float(point.reselect_tokens)})
+        return "Tokens chosen", tuple((n, f"every {n:g} tokens" if n else "once") for n in offered_tokens)
     if path == "point.power_mode":
         modes = catalogue.boards[point.board].power_modes
         return "Power mode", tuple((key, key or "default") for key in modes)
@@ -159,7 +166,7 @@ def moved(point: OperatingPoint, path: str, value: Any) -> OperatingPoint:
     return replace(point, **{FIELDS[path]: value})
 
 
-def _keys(path: str, point: OperatingPoint, catalogue: Catalogue) -> list[str]:
+def _keys(path: str, point: OperatingPoint, catalogue: Catalogue) -> list[Any]:
     """All keys that a path may hold, offered to the current runtime or not."""
     wide = {"point.weights": catalogue.weight_formats, "point.kv": catalogue.kv_formats}
     return list(wide.get(path) or dict(_options(path, point, catalogue)[1]))
@@ -182,6 +189,11 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
         One sentence naming the path, the value and what was expected.
     """
     axis = axis_of(path, point, catalogue)
+    if path == "point.reselect":
+        every = _number(path, value)
+        if every < 0 or every != round(every):
+            raise ValueError(f"{path} is {every:g}: expected a whole number of tokens, or 0 for once")
+        return every
     if path not in NUMERIC:
         keys = _keys(path, point, catalogue)
         if path == "point.power_mode" and value == "":
@@ -239,8 +251,8 @@ def exists(point: OperatingPoint, catalogue: Catalogue) -> bool:
 def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     """Return the point as the board runs it, so that two spellings of one run compare equal.
 
-    The board's own bandwidth is None, its default power mode is "", and without pruning the policy and the layout
-    of the kept tokens mean nothing.
+    The board's own bandwidth is None, its default power mode is "", and without pruning the policy, the layout
+    of the kept tokens and how often they are chosen mean nothing.
     """
     plain = OperatingPoint()
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):
@@ -248,5 +260,5 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     if point.power_mode == next(iter(catalogue.boards[point.board].power_modes)):
         point = replace(point, power_mode="")
     if point.alpha == 0:
-        point = replace(point, policy=plain.policy, layout=plain.layout)
+        point = replace(point, policy=plain.policy, layout=plain.layout, reselect_tokens=0.0)
     return point

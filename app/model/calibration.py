@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from app.model import axes
 from app.model.measurements import Measurement
@@ -16,6 +17,7 @@ from core.spec import Catalogue, OperatingPoint, Posterior
 NEWEST = 400
 """Of more measurements, the newest are fitted: older ones say less of the machine as it is, and the fit stays quick."""
 DECODER = OperatingPoint().runtime
+_QUANTILES = ("median", "q05", "q95")
 CANDIDATE_ALPHA = (0.0, 0.3, 0.6, 0.9)
 CANDIDATE_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
 
@@ -60,9 +62,19 @@ def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -
     """
     free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {})]
     known = [m for m in free if axes.exists(m.point, catalogue)]
-    points = [measured_point(axes.canonical(m.point, catalogue), m.body) for m in known[-NEWEST:]]
+    points = [measured_point(*_without_choices(axes.canonical(m.point, catalogue), m.body)) for m in known[-NEWEST:]]
     told = [p for p in points if (p.decode_s, p.ttft_s, p.mean_kl, p.top1_agreement) != (None, None, None, None)]
     return pooled(told)
+
+
+def _without_choices(point: OperatingPoint, body: Mapping[str, Any]) -> tuple[OperatingPoint, Mapping[str, Any]]:
+    """Return a measurement without the time of choosing tokens anew, which no parameter of a calibration explains."""
+    every, choice = float(point.reselect_tokens), body.get("conditions", {}).get("choice_s")
+    if not every or not choice or "median" not in body.get("decode_s", {}):
+        return point, body
+    added_s = choice["median"] / every
+    decode_s = {name: value - added_s if name in _QUANTILES else value for name, value in body["decode_s"].items()}
+    return replace(point, reselect_tokens=0.0), {**body, "decode_s": decode_s}
 
 
 def plan(at: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:

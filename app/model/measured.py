@@ -18,7 +18,7 @@ REPEATS_SHOWN = 5
 """Repeats of one point that a curve shows, the newest."""
 
 _PATHS = tuple(FIELDS)
-_UNPRUNED = ("point.alpha", "point.policy", "point.layout")  # without pruning the last two mean nothing
+_UNPRUNED = ("point.alpha", "point.policy", "point.layout", "point.reselect")  # without pruning the others mean nothing
 
 _Key = tuple[object, ...]
 
@@ -62,7 +62,7 @@ class Measured:
         """
         here = canonical(point, catalogue)
         if path == "point.alpha":
-            here = replace(here, policy=point.policy, layout=point.layout)
+            here = replace(here, policy=point.policy, layout=point.layout, reselect_tokens=point.reselect_tokens)
         rest, unpruned, mine = _without(path), _without(*_UNPRUNED), _key(here)
         alpha = _PATHS.index("point.alpha")
         found: dict[float, list[tuple[float, ...]]] = {}

@@ -139,6 +139,8 @@ def measure_command(point: OperatingPoint) -> str:
     words = ["trilemma", "measure", "--board", point.board, "--model", point.model, "--runtime", point.runtime]
     words += ["--weights", point.weights, "--kv", point.kv, "--context", f"{float(point.context_tokens):.0f}"]
     words += ["--alpha", repr(float(point.alpha)), "--policy", point.policy, "--layout", point.layout]
+    if point.reselect_tokens:
+        words += ["--reselect", f"{float(point.reselect_tokens):g}"]
     return shlex.join(words)
 
 

@@ -26,6 +26,7 @@ class PointRecord(msgspec.Struct):
     alpha: float = 0.0
     policy: str = _PLAIN.policy
     layout: str = _PLAIN.layout
+    reselect_tokens: float = 0.0
     beta: float = 1.0
     bandwidth_byte_s: float | None = None
 

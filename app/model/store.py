@@ -208,7 +208,7 @@ class Store(QObject):
         value = self.checked(path, value)
         if path in axes.FIELDS:
             paths = self._replace_point(self._fitting(axes.moved(self._point, path, value)))
-            if path in axes.NUMERIC or path in ("point.weights", "point.kv", "point.policy"):
+            if path in axes.NUMERIC or path in ("point.weights", "point.kv", "point.policy", "point.reselect"):
                 paths += self._replace_value("axis", path)
         elif path == "point":
             paths = self._replace_point(value)

@@ -30,7 +30,7 @@ TEMP_NOISE_K, TEMP_STEP_K = 0.15, 0.1  # [assumed]
 N_CELLS = 3
 
 _TEXTS = ("runtime", "power_mode", "model", "weights", "kv", "policy", "layout")
-_NUMBERS = ("context_tokens", "alpha", "beta", "bandwidth_byte_s")
+_NUMBERS = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
 
 
 @dataclass(frozen=True)

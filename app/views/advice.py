@@ -22,6 +22,7 @@ PARTS = {
     "compute": "arithmetic",
     "layers": "per-layer cost",
     "token": "cost per token",
+    "choice": "choosing tokens anew",
 }
 OURS = ("fp32", "bf16", "fp16", "int8", "int4")
 """The formats that are not GGUF types: a proposal stays within the family of the current format."""
@@ -117,7 +118,7 @@ def shares(prediction: Prediction) -> list[tuple[str, float, float]]:
     return sorted(found, key=lambda part: -part[1])
 
 
-GROUPS = {"memory": ("weights", "kv"), "compute": ("compute", "unpack"), "fixed": ("layers", "token")}
+GROUPS = {"memory": ("weights", "kv"), "compute": ("compute", "unpack"), "fixed": ("layers", "token", "choice")}
 """What a token's time goes to, by what could be done about it: keys of PARTS."""
 
 

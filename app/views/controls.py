@@ -27,7 +27,7 @@ NAMES = {"point.layout": "Kept tokens"}
 """Shorter names than the axis has, for the column."""
 
 ABOVE = ("point.board", "point.power_mode", "point.model", "point.runtime")
-BELOW = ("point.weights", "point.kv", "point.policy", "point.layout")
+BELOW = ("point.weights", "point.kv", "point.policy", "point.layout", "point.reselect")
 BARE_UNITS = {"point.bandwidth": "GB/s"}
 _POINT_PATHS = frozenset((*ABOVE, *BELOW, *NUMERIC))
 _WORDS_MS, _DOTS_MS = 50, 120  # what is said and marked under the sliders follows a drag at this pace

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from app.model.calibration import candidates, fit, plan
+import pytest
+
+from app.model.calibration import candidates, fit, measured_points, plan
 from app.model.measurements import Measurement
 from core.load import load_catalogue
 from core.spec import OperatingPoint
@@ -41,3 +43,12 @@ def test_what_a_runtime_measured_predicts_its_other_contexts():
     assert point.runtime == "llamacpp_cpu"
     assert sentence
     assert found.calibration.check.median_error_frac < 0.05
+
+
+def test_the_time_of_choosing_anew_is_not_fitted():
+    """No parameter explains it: a calibration sees the token without it."""
+    point = OperatingPoint(alpha=0.5, reselect_tokens=16.0)
+    body = measured(point, 0.012).body | {"conditions": {"choice_s": {"median": 0.064}}}
+    (found,) = measured_points([Measurement(point, body, "2026-01-01T00:00:00+00:00", "m")], CATALOGUE)
+    assert found.decode_s == pytest.approx(0.012 - 0.064 / 16)
+    assert found.point == replace(point, reselect_tokens=0.0)

@@ -1,6 +1,7 @@
 """The one mutable state: what it accepts, what it emits, what follows from it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,6 +57,9 @@ def seen(store):
         ("point.alpha", True, "expected a number"),
         ("point.alpha", math.nan, "expected a finite number"),
         ("point.beta", 0.0, "beta above 0"),
+        ("point.reselect", -1.0, "whole number of tokens, or 0"),
+        ("point.reselect", 2.5, "whole number of tokens, or 0"),
+        ("point.reselect", "often", "expected a number"),
         ("point.bandwidth", -1.0, "above 0"),
         ("point.context", 0, "at least 1 token"),
         ("point.context", 8193, "at most 8192 tokens"),
@@ -319,3 +323,14 @@ def test_a_curve_is_kept_while_its_own_slider_moves_and_forgotten_by_any_other(s
     _, other = store.curve(11, axis="point.context")
     assert other is not first
     assert other.decode_s.median[-1] < first.decode_s.median[-1]
+
+
+def test_how_often_tokens_are_chosen_is_an_option_among_others(store):
+    store.set("point.alpha", 0.5)
+    store.set("point.reselect", 100)
+    assert store.point.reselect_tokens == 100.0
+    assert store.axis == "point.reselect"
+    names = [name for _, name in store.axis_range("point.reselect").options]
+    assert names[:2] == ["once", "every 16 tokens"]
+    assert names[int(store.position("point.reselect"))] == "every 100 tokens"
+    assert axes.canonical(replace(store.point, alpha=0.0), store.catalogue).reselect_tokens == 0.0

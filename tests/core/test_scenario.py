@@ -294,3 +294,48 @@ def test_a_prompt_in_chunks_goes_through_the_layers_once_a_chunk():
     np.testing.assert_array_equal(parts.n_layers, whole.n_layers * np.array([1.0, 2.0, 8.0]))
     np.testing.assert_array_equal(parts.weight_byte, whole.weight_byte * np.array([1.0, 2.0, 8.0]))
     np.testing.assert_array_equal(parts.flop, whole.flop)
+
+
+# --- choosing tokens anew ---------------------------------------------------------------------------------------------
+
+PRUNED = replace(HERE, alpha=0.6)
+
+
+def test_choosing_anew_costs_one_choice_over_its_tokens():
+    once, often, seldom = (predict(replace(PRUNED, reselect_tokens=m), CATALOGUE) for m in (0.0, 32.0, 128.0))
+    added = [float(p.decode_s.median - once.decode_s.median) for p in (often, seldom)]
+    assert added[0] == pytest.approx(4 * added[1], rel=1e-9)
+    assert added[1] == pytest.approx(seldom.parts_s["choice"], rel=1e-9)
+    assert once.parts_s["choice"] == 0.0
+    assert 0.25e-3 < added[1] < 4e-3  # 30 to 130 ms a choice where it was timed
+    assert sum(seldom.parts_s.values()) == pytest.approx(seldom.decode_s.median)
+
+
+def test_scores_kept_from_insertion_and_pages_in_place_are_cheaper_to_choose_by():
+    def choice(**changes):
+        return predict(replace(PRUNED, reselect_tokens=64.0, **changes), CATALOGUE).parts_s["choice"]
+
+    assert choice(policy="key_norm") < 0.5 * choice(policy="attention_mass")
+    assert choice(policy="key_norm", layout="paged") < 0.2 * choice(policy="key_norm")
+    assert choice(alpha=0.9) < choice(alpha=0.3)
+    assert choice(context_tokens=4096.0) > 1.5 * choice()
+
+
+def test_the_interval_contains_what_is_not_known_of_choosing():
+    found = predict(replace(PRUNED, reselect_tokens=1.0), CATALOGUE)
+    share = found.parts_s["choice"] / found.decode_s.median
+    assert share > 0.5
+    assert np.log(found.decode_s.q95 / found.decode_s.median) > 1.64 * 0.4 * share
+
+
+def test_nothing_is_chosen_without_pruning_and_where_a_runtime_cannot():
+    assert predict(replace(HERE, reselect_tokens=1.0), CATALOGUE).parts_s["choice"] == 0.0
+    assert predict(replace(LLAMA, alpha=0.5, reselect_tokens=1.0), CATALOGUE).parts_s["choice"] == 0.0
+    with pytest.raises(ValueError, match="reselect_tokens"):
+        predict(replace(PRUNED, reselect_tokens=-1.0), CATALOGUE)
+
+
+def test_intervals_of_choosing_are_an_array_like_any_other_number():
+    every = np.array([0.0, 16.0, 64.0])
+    together = medians(replace(PRUNED, reselect_tokens=every))
+    assert together == pytest.approx([float(medians(replace(PRUNED, reselect_tokens=m))) for m in every])

@@ -250,3 +250,27 @@ def test_formats_for_accuracy_only_have_no_speed(workload, weights):
         assert "its speed is not known" in result[name]["absent"]
     finer = measure(workload, ["quality"], weights="int8", kv="fp32", alpha=0)
     assert result["mean_kl"]["median"] > 2 * finer["mean_kl"]["median"]
+
+
+def test_choosing_anew_is_part_of_the_time_and_of_the_accuracy(workload):
+    once = measure(workload, ["decode", "quality"])
+    often = measure(workload, ["decode", "quality"], reselect_tokens=4)
+    choice_s = often["conditions"]["choice_s"]["median"]
+    assert often["decode_s"]["q05"] > choice_s / 4
+    assert any("4 tokens" in note and "the time per token contains" in note for note in often["notes"])
+    assert any("64 tokens" in note and "does not contain" in note for note in once["notes"])
+    assert often["mean_kl"]["median"] != once["mean_kl"]["median"]
+    unpruned = measure(workload, ["quality"], alpha=0.0, reselect_tokens=4)
+    assert unpruned["mean_kl"] == measure(workload, ["quality"], alpha=0.0)["mean_kl"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"reselect_tokens": 2.5}, "reselect_tokens: got 2.5, expected a whole number"),
+        ({"reselect_tokens": 8, "layout": "masked"}, "layout: got masked, expected compacted or paged"),
+    ],
+)
+def test_choices_that_cannot_be_are_refused(workload, changes, says):
+    with pytest.raises(ValueError, match=says):
+        measure(workload, ["decode"], **changes)
