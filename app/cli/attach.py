@@ -11,6 +11,7 @@ from app.cli.doctor import channel_record, channel_rows, state_lines, words
 from app.cli.output import UserError, print_json, print_table
 from app.cli.target import FORMS, add_ssh_config, target_from
 from app.client.blocking import AttachedBoard, LinkError
+from app.client.clock import Reading
 from app.client.target import Target
 from app.views.format import quantity_text
 
@@ -77,11 +78,18 @@ def probe(target: Target) -> dict[str, Any]:
         "state": hello.get("state", {"absent": "its agent says nothing about its state"}),
         "can": hello["can"],
         "models": hello["models"] or {"absent": "no model file"},
-        "clock": {"offset_s": reading.offset_s, "bound_s": reading.bound_s}
-        if reading.bound_s < float("inf")
-        else {"absent": "no ping was answered in time"},
+        "clock": _clock(hello, reading),
         "channels": [channel_record(channel) for channel in channels],
     }
+
+
+def _clock(hello: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
+    """Return how the board's clock stands, or stood when it was recorded."""
+    if "recording" in hello:
+        return dict(hello["recording"].get("clock", {"absent": "no ping came back while it was recorded"}))
+    if reading.bound_s == float("inf"):
+        return {"absent": "no ping was answered in time"}
+    return {"offset_s": reading.offset_s, "bound_s": reading.bound_s}
 
 
 def _print(report: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -21,6 +22,69 @@ Ask = Callable[[str, bool], "str | None"]
 """Answers a question: its text, and whether the answer is a secret; None cancels. Called from a thread of its own."""
 
 MAX_BYTE = 8192
+CANCELLED = b"-"
+_LASTING = re.compile(r"passphrase|password", re.IGNORECASE)
+"""What is asked that has the same answer the next time; a code from a telephone has not."""
+
+
+class Questions:
+    """What ssh may ask while one board stays attached: a person is asked until a login succeeds, never after it.
+
+    A passphrase or password that was right is kept in memory, for the links that are opened again by themselves; what
+    else ssh asks then is not answered. `person_is_here` lets it ask again.
+
+    Parameters
+    ----------
+    ask
+        Puts a question to a person; None where ssh asks on the terminal.
+
+    Attributes
+    ----------
+    refused
+        The question of this attempt that was not put to anyone; "" where there was none.
+    unanswered
+        The question that waits for its answer; "" where there is none.
+    """
+
+    def __init__(self, ask: Ask | None) -> None:
+        self._ask = ask
+        self._kept: dict[str, str] = {}
+        self._given: dict[str, str] = {}  # in this attempt
+        self.attended = True
+        self.refused = self.unanswered = ""
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether ssh asks by itself."""
+        return self._ask is None
+
+    def begin(self) -> None:
+        """Begin an attempt."""
+        self._given = {}
+        self.refused = self.unanswered = ""
+
+    def answer(self, prompt: str, secret: bool) -> str | None:
+        """Return the answer, None where there is none; asked once more in one attempt, it was wrong."""
+        answer = self._kept.pop(prompt, None)
+        if answer is None:
+            if self._ask is None or not self.attended:
+                self.refused = prompt
+                return None
+            self.unanswered = prompt
+            answer = self._ask(prompt, secret)
+            self.unanswered = ""
+        if answer is not None and secret and _LASTING.search(prompt):
+            self._given[prompt] = answer
+        return answer
+
+    def accepted(self) -> None:
+        """Take that the login has succeeded."""
+        self._kept.update(self._given)
+        self.attended = False
+
+    def person_is_here(self) -> None:
+        """Take that someone waits for the next attempt, who can be asked."""
+        self.attended = True
 
 
 class Desk:
@@ -73,7 +137,7 @@ class Desk:
                 answer = self._ask(prompt, is_secret(prompt, kind))
                 if kind == "confirm" and answer != "yes":
                     answer = None  # ssh looks at the status only
-                asking.sendall(b"" if answer is None else b"=" + answer.encode("utf-8"))
+                asking.sendall(CANCELLED if answer is None else b"=" + answer.encode("utf-8"))
 
 
 def is_secret(prompt: str, kind: str) -> bool:
@@ -89,16 +153,26 @@ def is_secret(prompt: str, kind: str) -> bool:
     return kind != "confirm" and "(yes/no" not in prompt
 
 
+def _tidy(place: Path) -> None:
+    """Remove the desk's folder: nobody sits there any more."""
+    with contextlib.suppress(OSError):
+        for file in (place, place.with_name("askpass")):
+            file.unlink()
+        place.parent.rmdir()
+
+
 def main(argv: list[str]) -> int:
     """Carry the question to the desk and print the answer; status 1 when there is none."""
-    with socket.socket(socket.AF_UNIX) as desk:
+    answer = b""
+    with socket.socket(socket.AF_UNIX) as desk, contextlib.suppress(OSError):
         desk.connect(argv[0])
         kind = os.environ.get("SSH_ASKPASS_PROMPT", "")
         desk.sendall(f"{kind}\n{argv[1]}".encode()[:MAX_BYTE])
-        answer = b""
         while data := desk.recv(MAX_BYTE):
             answer += data
-    if not answer:
+    if not answer:  # closed, or killed while ssh asked
+        _tidy(Path(argv[0]))
+    if answer in (b"", CANCELLED):
         return 1
     sys.stdout.buffer.write(answer[1:] + b"\n")
     return 0

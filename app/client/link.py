@@ -28,10 +28,16 @@ class Link:
         self._transport = transport
         self.outgoing: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._why_ended = ""
+        self._nobody = False  # answered a question of ssh
         self._heard_s = time.monotonic()
         self._patience_s = getattr(transport, "patience_s", SILENCE_S)  # for the first byte
         self._writer = threading.Thread(target=self._write, name="session writer", daemon=True)
         self._writer.start()
+        # while a person is asked nothing is read at the other end, and the writer may wait for that
+        self._person = threading.Timer(self._patience_s, self._give_up)
+        self._person.daemon = True
+        if self._patience_s != SILENCE_S:
+            self._person.start()
 
     def read(self) -> bytes:
         """Return what arrived; b"" when the link has ended."""
@@ -39,13 +45,14 @@ class Link:
             data = self._transport.read()
         except (OSError, ValueError):  # closed under our hands
             return b""
+        self._person.cancel()
         self._heard_s, self._patience_s = time.monotonic(), SILENCE_S
         return data
 
     def ended(self) -> Ended | None:
         """Return why the link has ended, as far as this end knows; None where the other end just ended."""
         if self._why_ended:
-            return Ended(self._why_ended)
+            return Ended(self._why_ended, final=self._nobody)
         explain: Callable[[], Ended | None] | None = getattr(self._transport, "ended", None)
         return None if explain is None else explain()
 
@@ -55,11 +62,20 @@ class Link:
 
     def close(self) -> None:
         """End the link and its writer; for the thread that reads."""
+        self._person.cancel()
         self.outgoing.put(None)
         self._transport.close()
         self._writer.join()
         while self.read():
             pass
+
+    def _give_up(self) -> None:
+        """End a link whose other end is silent."""
+        asked: Callable[[], str] | None = getattr(self._transport, "unanswered", None)
+        self._nobody = bool(asked and asked())
+        whom = "nobody answered ssh within" if self._nobody else "the agent has been silent for"
+        self._why_ended = f"{whom} {self._patience_s:g} s"
+        self._transport.close()
 
     def _write(self) -> None:
         n_sent, n_pings = 0, 0
@@ -72,8 +88,7 @@ class Link:
                     if time.monotonic() - began_s > pause_s + SILENCE_S / 2:  # it was us who slept
                         self._heard_s = time.monotonic()
                     if time.monotonic() - self._heard_s > self._patience_s:
-                        self._why_ended = f"the agent has been silent for {self._patience_s:g} s"
-                        self._transport.close()
+                        self._give_up()
                         return
                     n_pings += 1
                     message = {"op": "ping", "t1_ns": time.monotonic_ns()}

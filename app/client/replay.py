@@ -169,7 +169,8 @@ class ReplayTransport:
         cannot = {"absent": NOT_HERE}
         can = {**hello["can"], "measure": cannot, "bandwidth": cannot}
         opening = {key: value for key, value in recording.opening.items() if key != "op"}
-        yield self._control({**hello, "op": "hello", "can": can, "recording": {"file": recording.path.name, **opening}})
+        about = {"file": recording.path.name, **opening, **_clock(recording)}
+        yield self._control({**hello, "op": "hello", "can": can, "recording": about})
         catalogue = recording.notes.get("catalogue")
         if catalogue:
             yield self._control(dict(catalogue[0].message))
@@ -242,6 +243,12 @@ class ReplayTransport:
         n_most = MAX_BODY_BYTE[SAMPLES] // layout.itemsize
         for begin in range(0, len(records), n_most):
             yield encode_frame(SAMPLES, piece.seq + begin, records[begin : begin + n_most].tobytes())
+
+
+def _clock(recording: Recording) -> dict[str, Any]:
+    """Return how well the board's clock was known last, for whoever only looks."""
+    read = [note.message for note in recording.notes.get("clock", ()) if note.message.get("bound_s")]
+    return {"clock": {name: read[-1][name] for name in ("offset_s", "bound_s", "drift")}} if read else {}
 
 
 def _checked(speed: float) -> float:

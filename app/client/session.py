@@ -38,7 +38,8 @@ class Session:
     Parameters
     ----------
     open_transport
-        Opens the link; may raise OSError, which counts as a failed attempt.
+        Opens the link; may raise OSError, which counts as a failed attempt. One that may ask a person has a function
+        ``attended``, called when a person wants the next attempt.
     on_event
         Takes the events; must not block.
     reachable
@@ -107,6 +108,9 @@ class Session:
 
     def reconnect_now(self) -> None:
         """Try again at once instead of waiting for the next attempt."""
+        attended: Callable[[], None] | None = getattr(self._open_transport, "attended", None)
+        if attended is not None:
+            attended()
         self._retry_now = True
         self._wake.set()
 

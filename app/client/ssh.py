@@ -15,12 +15,12 @@ import re
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from app.client.agent_file import agent_hash, packed_agent
-from app.client.askpass import Ask, Desk
+from app.client.askpass import Ask, Desk, Questions
 from app.client.sound import printable
 from app.client.ssh_words import ended
 from app.client.transport import GRACE_S, MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
@@ -67,6 +67,8 @@ class SshTarget:
         Answers ssh's questions; None lets ssh ask on the terminal.
     words
         Words for the agent's command line.
+    questions
+        What ssh may ask: those of one session, whose attempts know of each other.
 
     Raises
     ------
@@ -78,8 +80,10 @@ class SshTarget:
     config_file: Path | None = None
     ask: Ask | None = None
     words: tuple[str, ...] = ()
+    questions: Questions = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "questions", Questions(self.ask))
         check_destination(self.destination)
 
     @property
@@ -107,8 +111,9 @@ class SshTarget:
     def command(self, payload_byte: int) -> list[str]:
         """Return the command that runs the agent, which reads so many bytes first."""
         stub = STUB.format(n=payload_byte, sha256=agent_hash())
+        silent = self.questions.on_terminal and not self.questions.attended
         fixed = {
-            "BatchMode": "no",
+            "BatchMode": "yes" if silent else "no",
             "ServerAliveInterval": "5",
             "ServerAliveCountMax": "2",
             "ClearAllForwardings": "yes",  # one channel: a forwarding of the user's may be taken already
@@ -193,7 +198,8 @@ class SshTransport:
         self._payload = packed_agent()
         self._heard = False
         argv = target.command(len(self._payload))
-        self._desk = Desk(target.ask) if target.ask is not None else None
+        target.questions.begin()
+        self._desk = None if target.ask is None else Desk(target.questions.answer)
         try:
             self._process = _start(argv, self._desk)
         except OSError as error:
@@ -218,7 +224,10 @@ class SshTransport:
             return b""
         data = os.read(self._process.stdout.fileno(), READ_BYTE)
         if data:
-            self._heard = True
+            if not self._heard:
+                self._heard = True
+                self._target.questions.accepted()
+                self._close_desk()
         else:
             self._process.stdout.close()  # here, not in `close`: another thread may be reading then
         return data
@@ -236,8 +245,7 @@ class SshTransport:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        if self._desk is not None:
-            self._desk.close()
+        self._close_desk()
         if not self._heard:  # it may wait for a person, who has left
             self._process.terminate()
         try:
@@ -246,12 +254,29 @@ class SshTransport:
             self._process.kill()
             self._process.wait()
 
+    def _close_desk(self) -> None:
+        if self._desk is not None:
+            self._desk.close()
+
+    def unanswered(self) -> str:
+        """Return the question of ssh that waits for its answer, or ""."""
+        return self._target.questions.unanswered
+
     def ended(self) -> Ended | None:
         """Return why ssh ended, in a sentence; None where it was the agent that did."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LAST_WORDS_S)
         self._listener.join(LAST_WORDS_S)
-        return ended(self._target.destination, self._process.returncode, list(self._lines), heard=self._heard)
+        asked, name = self._target.questions, self._target.name
+        if asked.refused:
+            question = printable(asked.refused).strip().rstrip(":?")
+            return Ended(f'{name} asks again "{question:.120}": reconnect to answer', final=True)
+        found = ended(self._target.destination, self._process.returncode, list(self._lines), heard=self._heard)
+        if found is not None and found.final and asked.on_terminal and not asked.attended:
+            return Ended(
+                f"{name} wants a password or passphrase again, which ssh asks on the terminal: attach anew", True
+            )
+        return found
 
     def _listen(self, log_file: Path) -> None:
         assert self._process.stderr is not None

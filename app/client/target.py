@@ -48,6 +48,8 @@ class Target:
         Tells within a second whether it can be reached; None where only an attempt can.
     patience_s
         How long opening may take until the agent's first word.
+    attended
+        To be called when a person wants the next attempt, and can be asked again; None where nobody ever is.
     """
 
     text: str
@@ -55,6 +57,7 @@ class Target:
     opener: Callable[[], Transport]
     reachable: Callable[[], bool] | None = None
     patience_s: float = 15.0
+    attended: Callable[[], None] | None = None
 
     def __call__(self) -> Transport:
         """Open a link.
@@ -116,7 +119,7 @@ def _ssh(text: str, config_file: Path | None, ask: Ask | None) -> Target:
         return first is None or can_connect(*first)
 
     name = text.removeprefix("ssh://").rpartition("@")[2]
-    return Target(text, name, lambda: SshTransport(where), reachable, PERSON_S)
+    return Target(text, name, lambda: SshTransport(where), reachable, PERSON_S, where.questions.person_is_here)
 
 
 def can_connect(host: str, port: int) -> bool:

@@ -43,7 +43,8 @@ class Transport(Protocol):
     """Both directions of one link. One thread reads, one writes, any closes.
 
     A transport that knows more than that its link has ended says it in a method ``ended() -> Ended | None``, asked for
-    after `read` has returned b"". One that may need a person before its first byte has an attribute ``patience_s``.
+    after `read` has returned b"". One that may need a person before its first byte has an attribute ``patience_s``, and
+    a method ``unanswered() -> str`` that returns what the person is asked.
     """
 
     def read(self) -> bytes:

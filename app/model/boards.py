@@ -30,6 +30,8 @@ def session_of(target: Target) -> MakeSession:
     """Return what makes sessions with a board."""
 
     def make_session(on_event: Callable[[Event], None]) -> Session:
+        if target.attended is not None:
+            target.attended()
         return Session(target, on_event, target.reachable)
 
     return make_session

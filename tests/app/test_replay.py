@@ -1,5 +1,6 @@
 """A recording behind a session: it plays, stands, jumps and never plays a sample twice into the rings."""
 
+import json
 import math
 import queue
 import time
@@ -236,3 +237,10 @@ def test_a_file_is_a_target(path):
     transport = open_target(str(path))()
     assert isinstance(transport, ReplayTransport)
     transport.close()
+
+
+def test_a_probe_says_how_well_the_clock_was_known(path, capsys):
+    from app.cli import main
+
+    assert main(["attach", str(path), "--probe", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["clock"] == {"offset_s": 7.0, "bound_s": 2e-4, "drift": 0.0}

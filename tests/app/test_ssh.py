@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -18,13 +19,14 @@ import pytest
 from app import LAUNCHER, VERSION
 from app.client import link, session, ssh
 from app.client.agent_file import agent_hash
-from app.client.askpass import is_secret
+from app.client.askpass import Questions, is_secret
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Progress, Samples
 from app.client.session import Session
-from app.client.ssh import STUB, SshTarget, check_destination
+from app.client.ssh import STUB, SshTarget, SshTransport, check_destination
 from app.client.target import open_target
 
 PATIENCE_S = 60.0
+ROOT = LAUNCHER.parent
 
 
 class Board:
@@ -34,11 +36,15 @@ class Board:
         self.events = queue.Queue()
         self.transports = []
         self._target = target
-        self.session = Session(self._open, self.events.put, target.reachable)
+        self.session = Session(self, self.events.put, target.reachable)
 
-    def _open(self):
+    def __call__(self):
         self.transports.append(self._target())
         return self.transports[-1]
+
+    @property
+    def attended(self):
+        return self._target.attended
 
     def wait(self, kind, check=lambda event: True):
         deadline_s = time.monotonic() + PATIENCE_S
@@ -278,6 +284,109 @@ def test_a_passphrase_is_asked_for_at_the_desk_and_hidden(at, tmp_path, ssh_serv
     ((prompt, secret),) = asked
     assert prompt.startswith("Enter passphrase for key")
     assert secret
+
+
+def test_a_passphrase_is_asked_for_once_however_often_the_link_breaks(at, ssh_server, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    asked = []
+
+    def ask(prompt, secret):
+        asked.append(prompt)
+        return "open sesame"
+
+    with attached(at("locked", ask=ask)) as board:
+        board.ready()
+        assert not list(tmp_path.glob("trilemma-*"))  # where ssh asks is gone as soon as it need not
+        for _ in range(2):
+            ssh_server.cut()
+            assert board.wait(Disconnected).retry_in_s is not None
+            board.wait(Connected)
+        assert len(asked) == 1
+
+
+def test_a_passphrase_that_is_no_longer_right_ends_in_a_sentence_until_a_person_reconnects(at, ssh_server):
+    asked, right = [], ["open sesame"]
+
+    def ask(prompt, secret):
+        asked.append(prompt)
+        return right[0]
+
+    def rephrase(old, new):
+        key = str(ssh_server.folder / "locked.key")
+        subprocess.run(["ssh-keygen", "-q", "-p", "-f", key, "-P", old, "-N", new], check=True)
+
+    with attached(at("locked", ask=ask)) as board:
+        board.ready()
+        rephrase("open sesame", "open barley")
+        try:
+            ssh_server.cut()
+            board.wait(Disconnected)
+            ended = board.wait(Disconnected)
+            assert ended.retry_in_s is None
+            assert ended.reason.startswith('locked asks again "Enter passphrase for key')
+            assert ended.reason.endswith(": reconnect to answer")
+            assert len(asked) == 1
+            right[0] = "open barley"
+            board.session.reconnect_now()
+            board.wait(Connected)
+            assert len(asked) == 2
+        finally:
+            rephrase("open barley", "open sesame")
+
+
+def test_a_question_that_nobody_answers_is_not_asked_for_ever(at, monkeypatch):
+    monkeypatch.setattr(SshTransport, "patience_s", 1.0)
+    leave, asked = threading.Event(), []
+
+    def ask(prompt, secret):
+        asked.append(prompt)
+        leave.wait(PATIENCE_S)
+
+    with attached(at("locked", ask=ask)) as board:
+        ended = board.wait(Disconnected)
+    leave.set()
+    assert (ended.reason, ended.retry_in_s) == ("nobody answered ssh within 1 s", None)
+    assert len(asked) == 1
+
+
+def test_a_code_of_the_moment_is_not_kept():
+    asked = []
+    questions = Questions(lambda prompt, secret: asked.append(prompt) or "123456")
+    questions.begin()
+    assert questions.answer("Verification code: ", True) == "123456"
+    questions.accepted()
+    questions.begin()
+    assert questions.answer("Verification code: ", True) is None
+    assert questions.refused == "Verification code: "
+    questions.person_is_here()
+    questions.begin()
+    assert questions.answer("Verification code: ", True) == "123456"
+    assert len(asked) == 2
+
+
+def test_on_a_terminal_ssh_asks_for_the_first_login_only(at, ssh_server):
+    with attached(at("board")) as board:
+        board.ready()
+        assert "BatchMode=no" in board.transports[0]._process.args
+        ssh_server.cut()
+        board.wait(Disconnected)
+        board.wait(Connected)
+        assert "BatchMode=yes" in board.transports[1]._process.args
+
+
+def test_a_program_that_is_killed_while_ssh_asks_leaves_nothing(ssh_server, tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path; from app.client.target import open_target;"
+        "link = open_target('locked', ssh_config=Path(sys.argv[1]), ask=lambda p, s: print('asked', flush=True)"
+        " or time.sleep(99))(); time.sleep(99)"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path), "TRILEMMA_DATA_DIR": str(tmp_path / "data")}
+    argv = [sys.executable, "-c", program, str(ssh_server.config)]
+    with subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"asked\n"
+        assert list(tmp_path.glob("trilemma-*"))
+        process.kill()
+    wait_until(lambda: not list(tmp_path.glob("trilemma-*")))
 
 
 def test_the_question_about_a_host_key_is_asked_in_the_open_and_no_means_no(at, ssh_server):
