@@ -107,6 +107,7 @@ def test_a_session_over_it_sees_the_board_and_everything_measured(play):
         "made_by": "0.1.0",
         "t_ns": T0_NS,
         "time_utc": "2026-01-01T00:00:00.000+00:00",
+        "clock": {"offset_s": 7.0, "bound_s": 2e-4, "drift": 0.0},
     }
     assert [c.key for c in player.wait(Catalogue).channels] == ["board.power_w"]
     first = player.wait(Position)
