@@ -108,6 +108,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "recording": {"format": int, "made_by": str, "t_ns": int, "time_utc": str},
     "clock": {"t_ns": int, "offset_s": _NUMBER, "bound_s?": _NUMBER, "drift": _NUMBER, "jump_s?": _NUMBER},
     "gap": {"t_ns": int, "reason": str},
+    "markers": {"t_ns": int, "a_ns": int, "b_ns": int, "shown": bool},
     "measured": {"request": dict, "body": dict, "time_utc": str},
     "play": {"t_ns?": int, "speed?": _NUMBER, "paused?": bool},
     "position": {"t_ns": int, "first_ns": int, "last_ns": int, "speed": _NUMBER, "paused": bool, "rewound?": bool},

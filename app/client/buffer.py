@@ -30,7 +30,7 @@ def save_buffer(path: Path, session: Session, seconds: float, measured: Iterable
     seconds
         How far back, at most as far as the rings hold.
     measured
-        ``measured`` messages.
+        Messages behind those of the beginning: ``measured``, ``markers``.
 
     Returns
     -------

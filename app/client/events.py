@@ -106,6 +106,15 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """The markers of a recording: where A and B stood when it ended, and whether they were shown."""
+
+    a_s: float
+    b_s: float
+    shown: bool
+
+
+@dataclass(frozen=True)
 class Measured:
     """A measurement that a recording holds: what was asked for, the result's body and when it came."""
 
@@ -157,6 +166,7 @@ Event = (
     | Failed
     | ClockRead
     | Gap
+    | Marked
     | Measured
     | Position
     | BoardState

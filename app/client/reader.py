@@ -19,6 +19,7 @@ from app.client.events import (
     Failed,
     Gap,
     Log,
+    Marked,
     Measured,
     Position,
     Progress,
@@ -58,6 +59,7 @@ class Reader:
             "log": self._log,
             "clock": self._clock,
             "gap": self._gap,
+            "markers": self._marked,
             "measured": self._measured,
             "position": self._position,
             "recording": lambda message: None,
@@ -215,6 +217,9 @@ class Reader:
         self._next_record = None
         if message["reason"]:
             self._emit(Gap(message["t_ns"] * 1e-9, message["reason"]))
+
+    def _marked(self, message: dict[str, Any]) -> None:
+        self._emit(Marked(message["a_ns"] * 1e-9, message["b_ns"] * 1e-9, message["shown"]))
 
     def _measured(self, message: dict[str, Any]) -> None:
         self._emit(Measured(message["request"], message["body"], message["time_utc"]))

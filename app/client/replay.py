@@ -66,7 +66,8 @@ class ReplayTransport:
         self._place_ns, self._placed_s = self.recording.first_ns, time.monotonic()  # where it stood when
         self._played_s = 0.0  # when frames were sent last
         self._begun = False
-        self._said = sorted(note.frame for note in self.recording.notes.get("measured", ()))  # at the beginning
+        told = (note for op in ("measured", "markers") for note in self.recording.notes.get(op, ()))
+        self._said = sorted(note.frame for note in told)  # at the beginning
 
     def read(self) -> bytes:
         """Return what comes next, when it is time for it; b"" when closed."""
@@ -179,6 +180,8 @@ class ReplayTransport:
         for op in ("measured", "gap"):
             for note in recording.notes.get(op, ()):
                 yield self._control(dict(note.message))
+        for note in recording.notes.get("markers", ())[-1:]:
+            yield self._control(dict(note.message))
         for text in recording.warnings:
             yield self._control({"op": "log", "level": "warning", "text": f"{recording.path.name}: {text}"})
 

@@ -14,12 +14,24 @@ import msgspec
 from app.model import schema
 from app.model.files import FileError, config_dir, put_aside, read_whole, write_whole
 from app.model.records import LimitsRecord, PointRecord, limits_record, point_record
-from app.model.state import PLAIN
+from app.model.state import PLAIN, MarkerPair
 from app.model.store import Store
 
 VERSION = 1
 N_RECENT = 10
-KEPT = ("point", "limits", "axis", "theme", "auto_measure", "preset", "energy", "schedule", "scenario", "trade")
+KEPT = (
+    "point",
+    "limits",
+    "axis",
+    "theme",
+    "auto_measure",
+    "preset",
+    "energy",
+    "schedule",
+    "scenario",
+    "trade",
+    "markers",
+)
 """The paths of the store, by their first part, that the settings hold."""
 
 _OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("energy", "schedule", "scenario", "trade"))
@@ -36,6 +48,7 @@ class Settings(msgspec.Struct):
     limits: LimitsRecord | None = None
     preset: str = ""
     views: dict[str, Any] = {}  # what `_OF_VIEWS` hold
+    markers: tuple[float, float] | None = None  # where they float, in seconds before the right edge
     recent: list[str] = []
     boards: list[str] = []  # targets that were attached, newest first
     geometry: str = ""
@@ -99,6 +112,7 @@ def apply(settings: Settings, store: Store) -> list[str]:
         ("theme", settings.theme),
         ("auto_measure", settings.auto_measure),
         ("preset", settings.preset),
+        ("markers", settings.markers and MarkerPair(*settings.markers, shown=True)),
         *((path, settings.views.get(path)) for path in _OF_VIEWS),
     ):
         if value is None:
@@ -116,6 +130,8 @@ def capture(settings: Settings, store: Store) -> None:
     settings.limits = LimitsRecord(**limits_record(store.limits))
     settings.axis, settings.theme = store.axis, store.get("theme")
     settings.auto_measure, settings.preset = store.get("auto_measure"), store.get("preset")
+    pair = store.get("markers")
+    settings.markers = (pair.a_s, pair.b_s) if pair.shown and not pair.pinned else None
     settings.views = {path: store.get(path) for path in _OF_VIEWS}
 
 

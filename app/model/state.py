@@ -19,9 +19,20 @@ LIMITS = {
 """Path -> field of `Limits`."""
 
 
+@dataclass(frozen=True, slots=True)
+class MarkerPair:
+    """The markers of the live view: seconds of the samples' clock if pinned, else against the right edge."""
+
+    a_s: float = 0.0
+    b_s: float = 0.0
+    shown: bool = False
+    pinned: bool = False
+
+
 THEMES = ("system", "light", "dark")
 PLAIN: dict[str, Any] = {
     "paused": False,
+    "markers": MarkerPair(),
     "auto_measure": True,
     "theme": "system",
     "preset": "",

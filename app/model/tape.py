@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client.events import ClockRead, Connected, Disconnected, Event, Gap, Measured, Position
+from app.client.events import ClockRead, Connected, Disconnected, Event, Gap, Marked, Measured, Position
 from app.client.recorder import SUFFIX as SUFFIX
 from app.client.recorder import Recorder, RecordingError
 from app.model.bandwidth import learned
 from app.model.files import FileError, data_dir
 from app.model.measurements import Measurement, recorded_measurement
+from app.model.state import MarkerPair
 from app.model.store import Store
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Tape(QObject):
         self.marks: deque[Mark] = deque(maxlen=MAX_MARKS)
         self._opening: Mapping[str, Any] = {}
         self._said: deque[tuple[str, str]] = deque()  # level and text, from other threads
+        store.changed.connect(self._on_changed)
 
     # ---- recording
 
@@ -93,6 +95,7 @@ class Tape(QObject):
         made, self.recorder = self.recorder, None
         if made is None:
             return
+        made.note(self._markers_message())  # floating ones are where the live edge has left them
         self._session().recorder = None
         threading.Thread(target=self._close, args=(made,), name="recorder close").start()
         self.changed.emit()
@@ -107,18 +110,30 @@ class Tape(QObject):
         """Write the last seconds that are in memory to a new recording; `refused` tells why not."""
         session, since = self._session(), datetime.now(UTC) - timedelta(seconds=seconds)
         recent = [m for m in self._store.measurements if datetime.fromisoformat(m.time_utc) >= since]
+        notes = [*map(measured_message, recent), self._markers_message()]
 
         def work() -> None:
             from app.client.buffer import save_buffer
 
             try:
-                n = save_buffer(path, session, seconds, [measured_message(m) for m in recent])
+                n = save_buffer(path, session, seconds, notes)
             except RecordingError as error:
                 self._said.append(("error", f"{error}."))
             else:
                 self._said.append(("info", f"Saved {n} records to {path}"))
 
         threading.Thread(target=work, name="save buffer").start()
+
+    def _on_changed(self, path: str) -> None:
+        if path == "markers" and self.recorder is not None:
+            self.recorder.note(self._markers_message())
+
+    def _markers_message(self) -> dict[str, Any]:
+        """Return the markers as a recording holds them, in the samples' clock."""
+        pair = self._store.get("markers")
+        base_s = 0.0 if pair.pinned else self._session().now_s()
+        a_ns, b_ns = (round((base_s + at_s) * 1e9) for at_s in (pair.a_s, pair.b_s))
+        return {"op": "markers", "t_ns": time.monotonic_ns(), "a_ns": a_ns, "b_ns": b_ns, "shown": pair.shown}
 
     def _new_path(self) -> Path:
         facts = self._store.link.hello.get("board", {})
@@ -173,6 +188,8 @@ class Tape(QObject):
                     self._store.say("warning", f"{text}.")
             case Gap():
                 self._mark(event.t_s, event.reason)
+            case Marked(a_s, b_s, shown):
+                self._store.set("markers", MarkerPair(a_s, b_s, shown, pinned=True))
             case Measured():
                 self._measured(event)
             case Position():

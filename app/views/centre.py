@@ -66,7 +66,7 @@ class Centre(QWidget):
         def make_live() -> QWidget:
             from app.views.live import Live
 
-            return Live(store, conductor, theme, pause)
+            return Live(store, conductor, stack, theme, pause)
 
         def maker(module: str, name: str) -> Callable[[], QWidget]:
             def make() -> QWidget:

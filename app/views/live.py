@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QAction, QHideEvent, QShowEvent
+from PySide6.QtGui import QAction, QHideEvent, QShowEvent, QUndoStack
 from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.model.conductor import Conductor
@@ -45,7 +45,7 @@ _ROWS = (
 class Live(QWidget):
     """Three linked cards over time, the row that drives them, and the crosshair's table."""
 
-    def __init__(self, store: Store, conductor: Conductor, theme: Theme, pause: QAction) -> None:
+    def __init__(self, store: Store, conductor: Conductor, stack: QUndoStack, theme: Theme, pause: QAction) -> None:
         super().__init__()
         self.setObjectName("live")
         self._store, self._conductor = store, conductor
@@ -54,7 +54,7 @@ class Live(QWidget):
         self._hello: Mapping[str, Any] = {}
         self._n_measurements, self._measured_at = -1, np.empty(0)
         self.cards = [LiveCard(store, theme, quantity) for quantity in (LATENCY, POWER, TOP1)]
-        self.markers = Markers(self.cards, lambda: self._origin_s)
+        self.markers = Markers(self.cards, lambda: self._origin_s, store, stack)
         self.markers.changed.connect(self._show_reading)
         self.markers.zoom_wanted.connect(self._zoom)
         self._build(pause)

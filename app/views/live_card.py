@@ -58,6 +58,7 @@ class TimePlot(Figure):
     moved = Signal()  # by hand
     double_clicked = Signal()
     marker_moved = Signal(int, float)  # which, and where to
+    marker_dropped = Signal()
 
     def __init__(self, theme: Theme, quantity: Quantity) -> None:
         super().__init__(theme, f"plot.live.{quantity.output}", f"{quantity.title} over time")
@@ -86,6 +87,7 @@ class TimePlot(Figure):
         line.hide()
         i = "AB".index(name)
         line.sigDragged.connect(lambda moved: self.marker_moved.emit(i, float(moved.value())))
+        line.sigPositionChangeFinished.connect(lambda _: self.marker_dropped.emit())
         return self.add(line, _color_marker)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:

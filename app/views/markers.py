@@ -6,12 +6,17 @@ Floating, they keep their distance from the live edge; pinned, they stay with th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from app.model.commands import SetValue
+from app.model.state import MarkerPair
+from app.model.store import Store
 from app.model.tally import Tally, between
 from app.views.field import QuantityField
 from app.views.format import DASH, exact_text, quantity_text
@@ -23,60 +28,77 @@ _LEAST_S = 1e-4
 
 
 class Markers(QObject):
-    """A and B in seconds of the samples' clock, drawn in every card.
+    """A and B of the store, drawn in every card; each change can be undone, a drag as one.
 
     Parameters
     ----------
     cards : the cards of the live view
     origin_s : the time at the right edge
+    store : has them under ``markers``
+    stack : gets the commands
     """
 
     changed = Signal()
     zoom_wanted = Signal(float, float)  # to these positions, in seconds before the right edge
 
-    def __init__(self, cards: Sequence[LiveCard], origin_s: Callable[[], float]) -> None:
+    def __init__(
+        self, cards: Sequence[LiveCard], origin_s: Callable[[], float], store: Store, stack: QUndoStack
+    ) -> None:
         super().__init__()
-        self._cards, self._origin_s = cards, origin_s
-        self._at = [0.0, 0.0]  # seconds of the samples' clock if pinned, else against the right edge
-        self.shown = self.pinned = False
+        self._cards, self._origin_s, self._store, self._stack = cards, origin_s, store, stack
+        self._drag = 0
         for card in cards:
             card.plot.marker_moved.connect(self._moved)
+            card.plot.marker_dropped.connect(self._dropped)
+        store.changed.connect(self._on_changed)
         self.bar = _Bar(self)
+
+    @property
+    def _pair(self) -> MarkerPair:
+        pair: MarkerPair = self._store.get("markers")
+        return pair
+
+    @property
+    def shown(self) -> bool:
+        """Whether they are there."""
+        return self._pair.shown
+
+    @property
+    def pinned(self) -> bool:
+        """Whether they stay with the data."""
+        return self._pair.pinned
 
     @property
     def times(self) -> tuple[float, float]:
         """Where A and B stand, in seconds of the samples' clock."""
         base_s = 0.0 if self.pinned else self._origin_s()
-        return self._at[0] + base_s, self._at[1] + base_s
+        return self._pair.a_s + base_s, self._pair.b_s + base_s
 
     @property
     def delta_s(self) -> float:
         """From A to B."""
-        return self._at[1] - self._at[0]
+        return self._pair.b_s - self._pair.a_s
 
     def toggle(self) -> None:
         """Show them, at a third and two thirds of the view where they are not in it; or hide them."""
-        self.shown = not self.shown
+        pair = replace(self._pair, shown=not self.shown)
         left, right = self._cards[0].plot.x_range
-        if self.shown and not any(left < at_s - self._origin_s() < right for at_s in self.times):
-            base_s = self._origin_s() if self.pinned else 0.0
-            self._at = [base_s + left + (right - left) * share for share in (1 / 3, 2 / 3)]
-        self.draw()
-        self.changed.emit()
+        if pair.shown and not any(left < at_s - self._origin_s() < right for at_s in self.times):
+            base_s = self._origin_s() if pair.pinned else 0.0
+            a_s, b_s = (base_s + left + (right - left) * share for share in (1 / 3, 2 / 3))
+            pair = replace(pair, a_s=a_s, b_s=b_s)
+        self._push(pair)
 
     def pin(self, pinned: bool) -> None:
         """Let them stay with the data, or with the live edge; they do not move by it."""
         if pinned != self.pinned:
             shift_s = self._origin_s() * (1 if pinned else -1)
-            self._at = [at + shift_s for at in self._at]
-            self.pinned = pinned
-            self.changed.emit()
+            pair = self._pair
+            self._push(replace(pair, a_s=pair.a_s + shift_s, b_s=pair.b_s + shift_s, pinned=pinned))
 
     def set_delta(self, seconds: float) -> None:
         """Move B so far from A."""
-        self._at[1] = self._at[0] + seconds
-        self.draw()
-        self.changed.emit()
+        self._push(replace(self._pair, b_s=self._pair.a_s + seconds))
 
     def zoom(self) -> None:
         """Ask to see what lies between them."""
@@ -92,10 +114,22 @@ class Markers(QObject):
                 if self.shown and line.value() != at_s - origin_s:
                     line.setValue(at_s - origin_s)
 
+    def _push(self, pair: MarkerPair, drag: int | None = None) -> None:
+        if pair != self._pair:
+            self._stack.push(SetValue(self._store, "markers", pair, drag))
+
     def _moved(self, which: int, x: float) -> None:
-        self._at[which] = x + (self._origin_s() if self.pinned else 0.0)
-        self.draw()
-        self.changed.emit()
+        at_s = x + (self._origin_s() if self.pinned else 0.0)
+        pair = self._pair
+        self._push(replace(pair, b_s=at_s) if which else replace(pair, a_s=at_s), self._drag)
+
+    def _dropped(self) -> None:
+        self._drag += 1
+
+    def _on_changed(self, path: str) -> None:
+        if path == "markers":
+            self.draw()
+            self.changed.emit()
 
 
 class _Bar(QWidget):

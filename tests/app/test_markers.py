@@ -13,11 +13,14 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtSvg import QSvgRenderer
 
 from app.client.events import Channel
+from app.client.replay import ReplayTransport
 from app.client.session import Session
+from app.client.transport import LocalTransport
 from app.model.commands import undo_stack
 from app.model.conductor import Conductor
 from app.model.measurements import Measurement
-from app.model.settings import Settings
+from app.model.settings import Settings, apply, capture
+from app.model.state import MarkerPair
 from app.model.store import Store
 from app.model.tally import between
 from app.model.tape import Mark
@@ -260,3 +263,63 @@ def test_the_picture_of_the_view_is_saved_or_refused_in_one_sentence(screen, tmp
     assert "cannot be saved" in said[0]
     screen.window.actions_["picture.copy"].trigger()
     assert QGuiApplication.clipboard().image().width() == 2 * screen.live.width()
+
+
+def test_markers_are_undone_a_drag_as_one_and_the_axis_stays(screen):
+    live, stack = screen.live, screen.window._stack
+    live.markers.toggle()
+    before, n = live.markers.times, stack.index()
+    power = live.cards[1].plot
+    for x in (-30.0, -25.0, -24.0):
+        power.marker_moved.emit(0, x)
+    power.marker_dropped.emit()
+    power.marker_moved.emit(0, -10.0)
+    assert stack.index() == n + 2
+    stack.undo()
+    assert live.markers.times[0] == pytest.approx(live._origin_s - 24.0)
+    assert power.markers[0].value() == pytest.approx(-24.0)
+    stack.undo()
+    assert live.markers.times == pytest.approx(before)
+    stack.undo()
+    assert not live.markers.shown
+    stack.redo()
+    assert live.markers.shown
+
+
+def test_markers_come_back_with_the_session_and_with_the_recording(qtbot, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    store, settings = Store(load_catalogue()), Settings()
+    store.set("markers", MarkerPair(-20.0, -10.0, shown=True))
+    capture(settings, store)
+    other = Store(load_catalogue())
+    assert apply(settings, other) == []
+    assert other.get("markers") == store.get("markers")
+    store.set("markers", MarkerPair(5.0, 6.0, shown=True, pinned=True))
+    capture(settings, store)
+    assert settings.markers is None  # another session has another clock
+
+    path = tmp_path / "made.trilemma"
+    made = Conductor(store, lambda on_event: Session(LocalTransport, on_event), tmp_path / "m.jsonl")
+    store.set("auto_measure", False)
+    made.start()
+    qtbot.waitUntil(lambda: store.link.state == "attached", timeout=30000)
+    assert made.tape.record(path) == ""
+    now_s = time.monotonic()
+    store.set("markers", MarkerPair(now_s, now_s + 1.0, shown=True, pinned=True))
+    recorder = made.tape.recorder
+    qtbot.waitUntil(lambda: recorder.n_byte > 3000, timeout=30000)
+    made.stop()
+    qtbot.waitUntil(lambda: recorder._fd < 0, timeout=30000)
+
+    played = Conductor(other, lambda on_event: Session(lambda: ReplayTransport(path), on_event), tmp_path / "m.jsonl")
+    played.start()
+    try:
+        qtbot.waitUntil(lambda: other.get("markers").pinned, timeout=30000)
+        pair = other.get("markers")
+        assert (pair.a_s, pair.b_s, pair.shown) == (pytest.approx(now_s), pytest.approx(now_s + 1.0), True)
+        other.set("markers", MarkerPair(1.0, 2.0, shown=True, pinned=True))
+        played.tape.play(speed=0.0)
+        qtbot.wait(50)
+        assert other.get("markers").a_s == 1.0  # those of the file are told once
+    finally:
+        played.stop()
