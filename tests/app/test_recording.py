@@ -362,23 +362,87 @@ def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, mo
     assert min(bounds) < 0.1
 
 
-def test_a_full_disk_leaves_the_session_alive(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    board = Attached()
-    board.wait(Catalogue)
+FULL_DISK_PROGRAM = f"""
+import queue, resource, sys
+from pathlib import Path
+sys.path.insert(0, {str(LAUNCHER.parent)!r})
+from app.client.events import Catalogue, Samples
+from app.client.recorder import Recorder
+from app.client.session import Session
+from app.client.transport import LocalTransport
+events, failed = queue.Queue(), queue.Queue()
+session = Session(LocalTransport, events.put)
+session.start()
+while not isinstance(events.get(timeout=60), Catalogue):
+    pass
+session.subscribe(1000.0)
+if sys.argv[2] != "disk":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+session.recorder = Recorder(Path(sys.argv[1]), on_failed=failed.put)
+print(failed.get(timeout=60), flush=True)
+while not events.empty():
+    events.get()
+n = 0
+while n < 20:
+    event = events.get(timeout=60)
+    n += isinstance(event, Samples)
+session.recorder.close()
+print(session.n_lost, failed.qsize())
+session.stop()
+"""
 
-    def full(fd, data):
-        raise OSError(28, "No space left on device")
 
-    system(monkeypatch, write=full)
-    failed = queue.Queue()
-    made = Recorder(tmp_path / "x.trilemma", on_failed=failed.put)
-    board.session.recorder = made
-    assert "no space left on device" in failed.get(timeout=PATIENCE_S)
-    for _ in range(5):
-        board.wait(Samples)
-    board.session.stop()
-    made.close()
+def record_until_full(path, limit, tmp_path):
+    """Record in a process of its own until nothing more can be written; return its sentence and the recording."""
+    argv = [sys.executable, "-c", FULL_DISK_PROGRAM, str(path), limit]
+    env = {**os.environ, "TRILEMMA_DATA_DIR": str(tmp_path / "data")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    sentence, last = done.stdout.splitlines()
+    assert last == "0 0"  # nothing lost by the session, one sentence
+    assert done.stderr == ""
+    return sentence, Recording(path)
+
+
+def test_a_file_that_may_not_grow_ends_the_recording_and_the_session_goes_on(tmp_path):
+    path = tmp_path / "x.trilemma"
+    sentence, recording = record_until_full(path, "40000", tmp_path)
+    assert sentence == f"{path}: the recording ended: file too large; what was recorded before is kept"
+    with recording:
+        assert recording.n_records > 100
+        assert recording.scan.n_damaged == recording.n_lost == 0
+        assert not recording.warnings
+        assert 40000 - 8000 < recording.n_byte <= 40000
+    env = {**os.environ, "TRILEMMA_DATA_DIR": str(tmp_path)}
+    command = f'ulimit -f 30; exec "{sys.executable}" "{LAUNCHER}" record this "{tmp_path}/cli.trilemma" --rate 1kHz'
+    argv = ["/bin/sh", "-c", command]  # 30 blocks of 512 byte
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == f"{tmp_path}/cli.trilemma: the recording ended: file too large; what was recorded before is kept\n"
+    )
+
+
+def test_a_full_disk_ends_the_recording_and_the_session_goes_on(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        sentence, recording = record_until_full(disk / "x.trilemma", "disk", tmp_path)
+        with recording:
+            assert sentence.endswith("the recording ended: no space left on device; what was recorded before is kept")
+            assert recording.n_records > 100
+            assert recording.scan.n_damaged == recording.n_lost == 0
+        made = Recorder(disk / "other.trilemma")
+        made.note(hello())
+        made.close()
+        assert "no space left on device" in made.failure
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 RECORDING_PROGRAM = f"""
