@@ -29,6 +29,7 @@ FLOAT_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.floa
 PREFILL_ROWS = 16
 """From this many rows on, multiplying dequantised weights is faster than the packed kernels."""
 _GRID_GROUP = 32
+_BLOCK_BYTE = 8 << 20
 
 
 class FloatLinear:
@@ -187,11 +188,21 @@ def apply_rows(linear: Linear, x: Tensor) -> Tensor:
     the time of dequantising is part of the call. Activations are rounded to the format's type as in decoding.
     """
     x = x.to(linear.activation_dtype)
-    if isinstance(linear, FloatLinear | Int4Linear | Int8Linear) and linear.activation_dtype == torch.float32:
+    if isinstance(linear, NativeLinear):
+        return _apply_unpacked(linear, x) if x.shape[0] >= PREFILL_ROWS else linear(x)
+    if linear.activation_dtype == torch.float32:
         return linear(x)
     weight = linear.dequantised() if x.shape[0] >= PREFILL_ROWS else None
-    if weight is None:
-        return linear(x).float()
-    if isinstance(linear, NativeLinear):
-        return F.linear(linear.rounded(x), weight, linear.bias)
-    return F.linear(x.float(), weight)
+    return linear(x).float() if weight is None else F.linear(x.float(), weight)
+
+
+def _apply_unpacked(linear: NativeLinear, x: Tensor) -> Tensor:
+    """Multiply by weights that are unpacked a block of rows at a time, which stays in a cache."""
+    x = linear.rounded(x)
+    y = torch.empty(len(x), linear.n_out)
+    n_rows = min(linear.n_out, max(1, _BLOCK_BYTE // (4 * linear.n_in)))
+    block = torch.empty(n_rows, linear.n_in)
+    for first in range(0, linear.n_out, n_rows):
+        weight = linear.unpack(first, block[: linear.n_out - first])
+        torch.mm(x, weight.T, out=y[:, first : first + len(weight)])
+    return y if linear.bias is None else y.add_(linear.bias)

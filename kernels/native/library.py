@@ -64,7 +64,7 @@ def _loaded() -> tuple[ctypes.CDLL | None, Build]:
     except OSError as error:
         return None, Build(None, absent=f"{found.path}: cannot be loaded ({error})")
     library.trilemma_scratch_floats.restype = ctypes.c_int64
-    for name in ("trilemma_linear", "trilemma_row", "trilemma_decode"):
+    for name in ("trilemma_linear", "trilemma_rows", "trilemma_rounded", "trilemma_decode"):
         getattr(library, name).restype = None
     return library, found
 
@@ -106,12 +106,34 @@ def multiply(linear: LinearStruct, x: Tensor, y: Tensor) -> None:
     )
 
 
-def row(linear: LinearStruct, index: int) -> Tensor:
-    """Return row `index` of the weights, in any format but int4, as fp32 [1, n_in]."""
+def unpack_rows(linear: LinearStruct, index: Tensor | int, out: Tensor) -> None:
+    """Fill `out` [n, n_in] fp32 with rows of the weights: those of an int64 index [n], or n from a number on."""
     loaded = library()
     assert loaded is not None
-    if not 0 <= index < linear.n_out:
-        raise IndexError(f"index: got {index}, expected 0 to {linear.n_out - 1}")
-    out = torch.empty(1, linear.n_in)
-    loaded.trilemma_row(ctypes.byref(linear), ctypes.c_int(index), ctypes.c_void_p(out.data_ptr()))
+    listed = isinstance(index, Tensor)
+    low, high = (int(index.min()), int(index.max())) if isinstance(index, Tensor) else (index, index + len(out) - 1)
+    if not 0 <= low <= high < linear.n_out:
+        raise IndexError(f"index: got {low} to {high}, expected 0 to {linear.n_out - 1}")
+    loaded.trilemma_rows(
+        ctypes.byref(linear),
+        ctypes.c_void_p(address(index.contiguous()) if isinstance(index, Tensor) else None),
+        ctypes.c_int64(0 if listed else low),
+        ctypes.c_int(len(out)),
+        ctypes.c_void_p(address(out)),
+        ctypes.c_int(torch.get_num_threads()),
+    )
+
+
+def round_rows(linear: LinearStruct, x: Tensor) -> Tensor:
+    """Round activations x [n, n_in] fp32 as the products with these weights do."""
+    loaded = library()
+    assert loaded is not None
+    out = torch.empty_like(x)
+    loaded.trilemma_rounded(
+        ctypes.byref(linear),
+        ctypes.c_void_p(address(x)),
+        ctypes.c_int(len(x)),
+        ctypes.c_void_p(address(out)),
+        ctypes.c_int(torch.get_num_threads()),
+    )
     return out

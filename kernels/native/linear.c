@@ -11,8 +11,6 @@
 #define AHEAD 2048
 #endif
 
-static int activation_group(const linear_t *linear) { return linear->format == INT4 ? linear->group : GROUP_INT8; }
-
 /* A word that holds the nibbles n0..n3 is multiplied whole, and so is what shifts by 4, 8 and 12 leave of it: with inputs
    x0, x1 - 16 x0, x2 - 16 x1, x3 - 16 x2 the four products sum to n0 x0 + .. + n3 x3. Nothing has to be masked, and what
    overflows 16 bits on the way comes back, since the sum itself does not. Words hold every other input of eight. */
@@ -50,23 +48,10 @@ void round_row(const linear_t *linear, row_t *row) {
     const int n = linear->n_in, group = activation_group(linear), n_groups = (n + group - 1) / group;
     for (int g = 0; g < n_groups; g++) {
         const int length = n - g * group < group ? n - g * group : group;
-        const float *x = row->x + g * group;
         int16_t *q = row->q + g * group;
-        float largest = 0;
-#pragma omp simd reduction(max : largest)
-        for (int i = 0; i < length; i++) {
-            float magnitude = x[i] < 0 ? -x[i] : x[i];
-            largest = magnitude > largest ? magnitude : largest;
-        }
-        const float inverse = largest > 0 ? 127 / largest : 0;
-        int32_t sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int i = 0; i < length; i++) {
-            int32_t rounded = (int32_t)((x[i] * inverse + 12582912.0f) - 12582912.0f);
-            q[i] = (int16_t)rounded;
-            sum += rounded;
-        }
-        row->scale[g] = largest / 127 * CORRECTION;
+        int32_t sum;
+        const float scale = round_group(row->x + g * group, length, q, &sum);
+        row->scale[g] = scale * CORRECTION;
         row->sum[g] = row->scale[g] * (float)sum;
         if (linear->format == INT4) differences(q, length);
     }
@@ -295,33 +280,6 @@ void trilemma_linear(const linear_t *linear, const float *x, int n_rows, float *
             row_t row = ROW(x + (size_t)i * linear->n_in);
             round_row(linear, &row);
             linear_rows(linear, &row, first, last, y + (size_t)i * n_out + first);
-        }
-    }
-}
-
-/* The weights of row r as fp32 [n_in]: what a token's embedding is. */
-void trilemma_row(const linear_t *linear, int r, float *out) {
-    const int n_in = linear->n_in, group = linear->group;
-    if (linear->format < INT8) {
-        const size_t byte = linear->format == FP32 ? 4 : 2;
-        const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
-        for (int i = 0; i < n_in; i += 8) {
-            f32x8 x = linear->format == FP32 ? LOAD(f32x8, w + i * byte) : load_fp16(w + i * byte);
-            if (linear->format == BF16) x = (f32x8)(__builtin_convertvector(LOAD(u16x8, w + i * byte), u32x8) << 16);
-            memcpy(out + i, &x, sizeof x);
-        }
-    } else if (linear->format == INT8) {
-        const int n_groups = n_in / GROUP_INT8, lane = r % BLOCK;
-        const uint8_t *w = (const uint8_t *)linear->weight + (size_t)(r - lane) * n_in + 4 * lane;
-        for (int i = 0; i < n_in; i++) {
-            float scale = ((const float *)linear->scale)[group ? 0 : r];
-            if (group) {
-                const size_t at = ((size_t)r / BLOCK * n_groups + i / group) * BLOCK + lane;
-                const uint32_t bits = (uint32_t)(((const uint16_t *)linear->scale)[at] & 0x7fff) << 13;
-                memcpy(&scale, &bits, 4);
-                scale *= 0x1p112f;
-            }
-            out[i] = scale * (w[i / 4 * 4 * BLOCK + i % 2 * 2 + i % 4 / 2] - 128);
         }
     }
 }

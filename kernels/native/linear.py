@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kernels.native.library import FORMATS, LinearStruct, address, multiply, row
+from kernels.native.library import FORMATS, LinearStruct, address, multiply, round_rows, unpack_rows
 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
@@ -71,41 +71,28 @@ class NativeLinear:
 
     def rounded(self, x: Tensor) -> Tensor:
         """Round fp32 activations [n, n_in] as the kernel does."""
-        if self.weight_format not in ("int8", "int4"):
-            return x
-        group = self.group or _INPUTS
-        grouped = F.pad(x, (0, -self.n_in % group)).view(len(x), -1, group)
-        scale = grouped.abs().amax(-1, keepdim=True) / 127
-        return (grouped / scale.clamp(min=1e-30)).round_().mul_(scale).view(len(x), -1)[:, : self.n_in]
+        return round_rows(self.struct, x.contiguous()) if self.weight_format in ("int8", "int4") else x
 
     def dequantised(self) -> Tensor:
         """Return the weights as fp32 [n_out, n_in]."""
-        return self._floats(slice(None))
+        return self.unpack(0, torch.empty(self.n_out, self.n_in))
+
+    def unpack(self, first: int, out: Tensor) -> Tensor:
+        """Fill fp32 `out` [n, n_in] with the weights of the rows from `first` on."""
+        unpack_rows(self.struct, first, out)
+        return out
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the chosen rows as fp32 [n, n_in] (a tied embedding reads them)."""
-        if len(index) == 1 and self.weight_format != "int4":  # each operator of torch takes a while for one token
-            return row(self.struct, int(index))
-        return self._floats(index)
+        out = torch.empty(len(index), self.n_in)
+        unpack_rows(self.struct, index, out)
+        return out
 
     @property
     def byte(self) -> int:
         """Bytes held."""
         held = self._weight.nbytes + (0 if self._scale is None else self._scale.nbytes)
         return held + (0 if self.bias is None else self.bias.nbytes)
-
-    def _floats(self, index: Tensor | slice) -> Tensor:
-        if self._scale is None:
-            return self._weight[index].float()
-        n_nibbles = 1 if self.weight_format == "int8" else 2
-        q = _unpacked(self._weight, n_nibbles)[: self.n_out][index]
-        if self._scale.dim() == 1:
-            return (q - 128.0) * self._scale[: self.n_out][index][:, None]
-        scale = self._scale.transpose(1, 2).flatten(0, 1)[: self.n_out][index].float()
-        grouped = q.view(len(scale), -1, self.group)
-        if n_nibbles == 1:
-            return ((grouped - 128.0) * scale).view(len(scale), -1)
-        return (grouped * scale[..., :1] + scale[..., 1:]).view(len(scale), -1)[:, : self.n_in].contiguous()
 
 
 def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None) -> NativeLinear:
@@ -198,12 +185,6 @@ def _packed(q: Tensor, n_nibbles: int) -> Tensor:
     parts = q.view(len(q) // _BLOCK, _BLOCK, -1, 2, n_nibbles, 2)  # block, row, word, byte of a half, nibble, half
     byte = parts[..., 0, :] if n_nibbles == 1 else parts[..., 0, :] | parts[..., 1, :] << 4
     return byte.permute(0, 2, 1, 4, 3).reshape(len(parts), -1, _BLOCK, 4)
-
-
-def _unpacked(packed: Tensor, n_nibbles: int) -> Tensor:
-    byte = packed.view(len(packed), -1, _BLOCK, 2, 2).permute(0, 2, 1, 4, 3)  # block, row, word, byte of a half, half
-    q = byte if n_nibbles == 1 else torch.stack([byte & 15, byte >> 4], 4)
-    return q.reshape(len(packed) * _BLOCK, -1)
 
 
 def _with_spare(scale: Tensor) -> Tensor:

@@ -82,6 +82,34 @@ INLINE f32x8 load_fp16(const void *p) {
 #endif
 }
 
+INLINE float fp16_as_float(uint16_t half) {
+    const uint32_t bits = (uint32_t)(half & 0x7fff) << 13;
+    const float magnitude = LOAD(float, &bits) * 0x1p112f;
+    return half & 0x8000 ? -magnitude : magnitude;
+}
+
+INLINE int activation_group(const linear_t *linear) { return linear->format == INT4 ? linear->group : GROUP_INT8; }
+
+/* Round n activations to -127..127 times the scale that is returned; sum is that of the integers. */
+INLINE float round_group(const float *x, int n, int16_t *q, int32_t *sum) {
+    float largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (int i = 0; i < n; i++) {
+        const float magnitude = x[i] < 0 ? -x[i] : x[i];
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    const float inverse = largest > 0 ? 127 / largest : 0;
+    int32_t total = 0;
+#pragma omp simd reduction(+ : total)
+    for (int i = 0; i < n; i++) {
+        const int32_t rounded = (int32_t)((x[i] * inverse + 12582912.0f) - 12582912.0f);
+        q[i] = (int16_t)rounded;
+        total += rounded;
+    }
+    *sum = total;
+    return largest / 127;
+}
+
 /* e^x for x <= 0, relative error below 2e-7; 0 below -87. After Cephes' expf: 2^n times a polynomial. */
 INLINE float exp_negative(float x) {
     float bounded = x < -87.0f ? -87.0f : x;
