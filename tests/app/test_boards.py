@@ -7,6 +7,7 @@ for an absent one the reason.
 import errno
 import math
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -411,6 +412,76 @@ def test_intel_and_graphics_card_are_disjoint_parts(board):
     columns, words = total_power([*sensed.channels, *sensed.absent])
     assert [sensed.channels[i].key for i in columns] == ["package.power_w", "nvidia.gpu0.power_w"]
     assert "card gpu0" in words
+
+
+NVML = r"""
+#include <time.h>
+#define CARD(i) ((void *)(long)((i) + 1))
+int nvmlInit_v2(void) { return 0; }
+const char *nvmlErrorString(unsigned code) { return code == 3 ? "Not Supported" : "Unknown Error"; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **card) { *card = CARD(i); return i > 1 ? 2 : 0; }
+int nvmlDeviceGetTotalEnergyConsumption(void *card, unsigned long long *mj) {
+    struct timespec t;
+    if (card != CARD(0)) return 3;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    *mj = (1ull << 40) + 250ull * (t.tv_sec % 1000) * 1000 + 250ull * (t.tv_nsec / 1000000);
+    return 0;
+}
+int nvmlDeviceGetPowerUsage(void *card, unsigned *mw) { *mw = card == CARD(0) ? 249000 : 55500; return 0; }
+int nvmlDeviceGetClockInfo(void *card, unsigned kind, unsigned *mhz) {
+    *mhz = kind == 1 ? 1980 : 3201;
+    return kind == 0;
+}
+int nvmlDeviceGetUtilizationRates(void *card, unsigned *share) { share[0] = 97; share[1] = 101; return 0; }
+int nvmlDeviceGetMemoryInfo(void *card, unsigned long long *m) {
+    m[0] = 80ull << 30, m[1] = 0, m[2] = 1ull << 30;
+    return 0;
+}
+"""
+"""Two cards: one with an energy counter of 250 W, an older one without; this library has no temperature."""
+
+
+def test_cards_are_read_through_nvml_with_their_energy_counter_and_no_tool_is_started(board, tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler: the stand-in of the library is compiled")
+    source, library = tmp_path / "nvml.c", tmp_path / "usr/lib/libnvidia-ml.so.1"
+    source.write_text(NVML)
+    library.parent.mkdir(parents=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-o", str(library), str(source)], check=True)
+    sensed = board({**PROC, "dev/nvidiactl": "", "usr/bin/nvidia-smi": script("index, power.draw [W]\n0, 1.00 W", 0.1)})
+    assert not sensed.tools
+    sensed.read()
+    time.sleep(0.1)
+    found = dict(zip([channel.key for channel in sensed.channels], sensed.read(), strict=True))
+    assert found["nvidia.gpu0.power_w"] == pytest.approx(250, rel=0.05)
+    assert found["nvidia.gpu0.smoothed.power_w"] == pytest.approx(249)
+    assert found["nvidia.gpu1.smoothed.power_w"] == pytest.approx(55.5)
+    assert (found["nvidia.gpu1.clock_hz"], found["nvidia.gpu1.memory.clock_hz"]) == (1980e6, 3201e6)
+    assert found["nvidia.gpu0.busy_frac"] == pytest.approx(0.97)
+    assert math.isnan(found["nvidia.gpu0.memory.busy_frac"])  # 101 % is none
+    assert found["nvidia.gpu0.memory.used_byte"] == 2**30
+    channels = {channel.key: channel for channel in [*sensed.channels, *sensed.absent]}
+    assert channels["nvidia.gpu1.power_w"].absent == "NVML says of this card: Not Supported"
+    assert "has no nvmlDeviceGetTemperature" in channels["nvidia.gpu0.temp_c"].absent
+    assert channels["nvidia.gpu0.power_w"].total == channels["nvidia.gpu1.smoothed.power_w"].total == "disjoint"
+    assert channels["nvidia.gpu0.smoothed.power_w"].part_of == "nvidia.gpu0.power_w"
+
+
+@pytest.mark.parametrize("content", ["", "no library", "init fails"])
+def test_a_library_that_does_not_work_leaves_the_cards_to_the_tool(board, tmp_path, content):
+    library = tmp_path / "usr/lib/libnvidia-ml.so.1"
+    library.parent.mkdir(parents=True)
+    if content == "init fails":
+        if shutil.which("gcc") is None:
+            pytest.skip("no C compiler: the stand-in of the library is compiled")
+        (tmp_path / "nvml.c").write_text("int nvmlInit_v2(void) { return 18; }")  # driver and library differ
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "nvml.c")], check=True)
+    elif content:
+        library.write_text(content)
+    smi = script("index, power.draw [W]\n0, 1.00 W", 0.1)
+    sensed = board({**PROC, "dev/nvidiactl": "", "usr/bin/nvidia-smi": smi})
+    assert [tool.channels[0].key for tool in sensed.tools] == ["nvidia.gpu0.smoothed.power_w"]
 
 
 def test_an_old_card_counts_by_its_smoothed_power_and_jetsons_by_their_rails(board):

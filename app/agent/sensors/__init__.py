@@ -92,7 +92,9 @@ def discover(root: Path) -> "tuple[list[Sensor], list[Channel]]":
     absent
         Channels that this machine could or should have, each with the reason it has not.
     """
-    tools, absent = _start_tools(root)
+    cards, absent = _cards(root)
+    tools, missing = _start_tools(root, instead=[_NVIDIA.name] if cards else [])
+    absent += missing
     sensors: List[Sensor] = []
     for find in _FILES:
         found, missing = find(root)
@@ -102,7 +104,7 @@ def discover(root: Path) -> "tuple[list[Sensor], list[Channel]]":
     for tool in tools:
         tool.feed.answered.wait(max(0.0, deadline_s - time.monotonic()))
         tool.refresh()
-    sensors += tools
+    sensors += [*cards, *tools]
     arrange(root, sensors, absent)
     return sensors, absent
 
@@ -117,12 +119,24 @@ def arrange(root: Path, sensors: Sequence[Sensor], absent: List[Channel]) -> Non
     mark(channels, text(root / "proc/device-tree/model"))
 
 
-def _start_tools(root: Path) -> Tuple[List[ToolSensor], List[Channel]]:
+def _cards(root: Path) -> Tuple[List[Sensor], List[Channel]]:
+    """Return what NVML tells, where there may be a card."""
+    if not _exists("proc/driver/nvidia/gpus", "dev/nvidiactl", "dev/dxg")(root):
+        return [], []
+    try:
+        from app.agent.sensors import nvml
+    except ImportError:  # a Python that was built without ctypes
+        return [], []
+    return nvml.find(root)
+
+
+def _start_tools(root: Path, instead: Sequence[str]) -> Tuple[List[ToolSensor], List[Channel]]:
+    """Start the tools but those whose values come from elsewhere."""
     tools: List[ToolSensor] = []
     absent: List[Channel] = []
     if os.name != "posix":  # they are read through pipes that can be waited for
         return tools, absent
-    for tool, has_hardware, needs_root in _USES:
+    for tool, has_hardware, needs_root in (use for use in _USES if use.tool.name not in instead):
         name = tool.argvs[0][0]
         path = find_tool(name, root)
         here = has_hardware(root) or (path is not None and tool is not _PMIC)  # each Raspberry Pi has that tool

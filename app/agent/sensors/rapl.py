@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Sequence
+from typing import Protocol, Sequence
 
 from app.agent.channel import Channel, Sensor, word
 from app.agent.files import KernelFile, parse_int, text, why_unreadable
@@ -21,12 +21,19 @@ _STUCK_S = 1.0  # a counter that stands still so long is not counting (virtual m
 _RAPL_RULE = 'SUBSYSTEM=="powercap", KERNEL=="intel-rapl:*", RUN+="/bin/chmod a+r %S%p/energy_uj"'
 
 
+class Counter(Protocol):
+    """Something that holds a count in digits."""
+
+    def read(self) -> bytes | None:
+        """Return it, or None where it cannot be read now."""
+
+
 class EnergyCounter:
     """Mean power between reads of a counter of microjoules that wraps at `max_range_uj` (0: unknown, a wrap is NaN)."""
 
     interval_ns = 20_000_000  # RAPL counts in steps of 1 ms: a shorter interval would be more than 5 % wrong
 
-    def __init__(self, channel: Channel, file: KernelFile, max_range_uj: int) -> None:
+    def __init__(self, channel: Channel, file: Counter, max_range_uj: int) -> None:
         self.channels = (channel,)
         self.file = file
         self._max_range_uj = max_range_uj
