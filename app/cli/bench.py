@@ -6,6 +6,7 @@ import argparse
 import importlib
 from typing import Any
 
+from app.cli.measured_grid import add_journal_arguments
 from app.cli.output import UserError, print_json, print_table
 
 SUBJECTS = ("engine", "start", "slider", "simulate", "agent", "beta", "alpha", "kernels", "decoder")
@@ -16,6 +17,12 @@ HELP = (
     "alpha: what pruning really saves by policy and layout; "
     "kernels: each beside the read bandwidth of that moment; decoder: a token of the whole model"
 )
+TAKEN = {
+    "kernels": ("names", "quick"),
+    "decoder": ("quick", "against_llama", "context"),
+    "alpha": ("journal", "fresh"),
+}
+"""Options that only some subjects take."""
 EXAMPLE = "example: trilemma bench kernels --quick linear/int4"
 
 
@@ -26,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="kernels: a subject, or SUBJECT/WORD")
     parser.add_argument("--quick", action="store_true", help="kernels: fewer shapes; decoder: no long context")
     parser.add_argument("--against-llama", action="store_true", help="decoder: in turn with llama.cpp")
+    parser.add_argument("--context", type=int, metavar="N", help="decoder: one context, in place of 256, 2048 and 8000")
+    add_journal_arguments(parser.add_argument_group("alpha, some six minutes"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that the subject takes, and refuse those that it does not."""
-    given = {"names": args.names, "quick": args.quick, "against_llama": args.against_llama}
-    taken = {"kernels": ("names", "quick"), "decoder": ("quick", "against_llama")}.get(args.subject, ())
+    taken = TAKEN.get(args.subject, ())
+    given = {name: getattr(args, name) for names in TAKEN.values() for name in names}
     for name, value in given.items():
         if value and name not in taken:
             word = " ".join(value) if isinstance(value, list) else f"--{name.replace('_', '-')}"

@@ -1,16 +1,18 @@
-"""``trilemma bench alpha``: which share of the cache's reading time each policy and layout really saves here."""
+"""``trilemma bench alpha``: which share of the cache's reading time each policy and layout really saves here.
+
+Its points are journalled as those of a sweep: a run that was interrupted goes on where it stopped.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from app.cli.model_file import check_measurable
+from app.cli.measured_grid import Work, journal_file, measure_all, point_text, stopped
 from app.cli.output import UserError, print_table
-from app.cli.progress import ProgressLine
-from app.client.blocking import AttachedBoard, LinkError
-from app.client.transport import LocalTransport
-from app.model.records import point_record
+from app.cli.target import target_from
+from app.client.target import THIS
 from app.views.format import quantity_text
 from core.load import load_catalogue
 from core.scenario import decode_costs
@@ -21,12 +23,28 @@ ALPHAS = (0.3, 0.6, 0.9)
 ROUNDS = 3
 
 
-def measure_alpha(rounds: int = ROUNDS, context_tokens: float = CONTEXT_TOKENS) -> dict[str, Any]:
+def measure_alpha(
+    rounds: int = ROUNDS,
+    context_tokens: float = CONTEXT_TOKENS,
+    journal: Path | None = None,
+    fresh: bool = False,
+) -> dict[str, Any]:
     """Measure decode times at several prune rates by policy and layout, in rounds, and what they save of the cache.
 
     ``alpha_eff = (T(0) - T(alpha)) / (T(0) - T_0)``, with T_0 the time without a cache, a straight line through the
     context and a short one: the share of the time that reading the cache takes. Of each point's repeats the least
     counts, since other work only ever adds.
+
+    Parameters
+    ----------
+    rounds : int
+        How often each point is measured.
+    context_tokens : float
+        Tokens in the cache before pruning.
+    journal : Path, optional
+        Where finished points are kept. Without one they are kept until all are there.
+    fresh : bool
+        Measure all points again, whatever the journal has.
 
     Returns
     -------
@@ -42,7 +60,7 @@ def measure_alpha(rounds: int = ROUNDS, context_tokens: float = CONTEXT_TOKENS) 
         for alpha in ALPHAS
     }
     short = replace(plain, context_tokens=SHORT_TOKENS)
-    times = _measured([plain, short, *points.values()], rounds)
+    times = _measured([plain, short, *points.values()], rounds, journal, fresh)
     full_s, short_s = min(times[plain]), min(times[short])
     cache_s = (full_s - short_s) * context_tokens / (context_tokens - SHORT_TOKENS)
     if cache_s <= 0.0:
@@ -71,21 +89,21 @@ def measure_alpha(rounds: int = ROUNDS, context_tokens: float = CONTEXT_TOKENS) 
     }
 
 
-def _measured(points: list[OperatingPoint], rounds: int) -> dict[OperatingPoint, list[float]]:
+def _measured(
+    points: list[OperatingPoint], rounds: int, journal: Path | None, fresh: bool
+) -> dict[OperatingPoint, list[float]]:
+    work = Work(tuple(points), ("decode",), rounds=rounds, keep=False)
+    kept = journal or journal_file(work)
+    outcome = measure_all(work, load_catalogue(), target_from(THIS, None), kept, fresh=fresh)
+    for point, reason in outcome.failed:
+        raise UserError(f"{point_text(point)}: {reason}")
+    if not outcome.complete:
+        raise UserError(stopped(outcome, work))
+    if journal is None:
+        kept.unlink(missing_ok=True)  # the next run measures anew
     times: dict[OperatingPoint, list[float]] = {point: [] for point in points}
-    catalogue = load_catalogue()
-    try:
-        with AttachedBoard(LocalTransport) as board, ProgressLine() as line:
-            check_measurable(points[0], catalogue, board.hello, None)
-            n_all = rounds * len(points)
-            for index, point in enumerate(points * rounds):
-
-                def show(done_frac: float, text: str, index: int = index) -> None:
-                    line.show((index + done_frac) / n_all, f"point {index + 1} of {n_all}: {text}")
-
-                times[point].append(board.measure(point_record(point), ("decode",), show)["decode_s"]["median"])
-    except LinkError as error:
-        raise UserError(str(error)) from error
+    for measurement in outcome.measured:
+        times[measurement.point].append(measurement.body["decode_s"]["median"])
     return times
 
 

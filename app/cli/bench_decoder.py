@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.output import print_table
+from app.cli.output import UserError, print_table
 from app.cli.own_process import in_own_process
 from app.cli.progress import ProgressLine
 
 QUICK_CONTEXTS = (256, 2048)
 
 
-def measure_decoder(against_llama: bool, quick: bool) -> dict[str, Any]:
+def measure_decoder(against_llama: bool, quick: bool, context: int | None = None) -> dict[str, Any]:
     """Time tokens of the installed model in int4 in a process of its own.
 
     Parameters
@@ -20,6 +20,8 @@ def measure_decoder(against_llama: bool, quick: bool) -> dict[str, Any]:
         Time llama.cpp (llama-cpp-python) on the same file and threads, in turn with ours, and compare perplexities.
     quick : bool
         Leave the longest context out, whose prompt takes minutes.
+    context : int, optional
+        Only this one.
 
     Returns
     -------
@@ -31,10 +33,13 @@ def measure_decoder(against_llama: bool, quick: bool) -> dict[str, Any]:
         from kernels import race
 
         with ProgressLine() as line:
-            contexts = QUICK_CONTEXTS if quick else race.CONTEXTS
+            contexts = [context] if context else QUICK_CONTEXTS if quick else race.CONTEXTS
             return race.race(contexts, against_llama, progress=line.show)
 
+    if context is not None and context < 2:
+        raise UserError(f"context: got {context}, expected at least 2")
     options = [*(["--against-llama"] if against_llama else []), *(["--quick"] if quick else [])]
+    options += [] if context is None else ["--context", str(context)]
     found: dict[str, Any] = in_own_process(["bench", "decoder", *options], measure)
     return found
 

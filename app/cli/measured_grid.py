@@ -108,6 +108,11 @@ def grid(point: OperatingPoint, axes: Mapping[str, Sequence[Any]], catalogue: Ca
     return list(found)
 
 
+def journal_file(work: Work) -> Path:
+    """Return the journal of a work for which none is named."""
+    return data_dir() / "sweeps" / f"{hashlib.sha256(work.name.encode()).hexdigest()[:16]}.jsonl"
+
+
 def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path | None, *, fresh: bool) -> Outcome:
     """Measure what the journal does not have yet; each result is in it as soon as it is there.
 
@@ -119,8 +124,7 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
     UserError
         A point this board cannot measure, a journal that cannot be used, or a lost link.
     """
-    if journal is None:
-        journal = data_dir() / "sweeps" / f"{hashlib.sha256(work.name.encode()).hexdigest()[:16]}.jsonl"
+    journal = journal or journal_file(work)
     _check_writable(journal)
     try:
         with AttachedBoard(target) as board, ProgressLine() as line:

@@ -80,7 +80,7 @@ def test_a_file_of_nonsense_is_named_and_put_aside_when_beta_is_measured_again(t
 
 
 def test_alpha_eff_is_what_is_saved_of_the_time_that_the_cache_takes(monkeypatch):
-    def measured(points, rounds):
+    def measured(points, rounds, journal, fresh):
         plain, short, *others = points
         times = {plain: [0.030, 0.033], short: [0.0103]}  # 10 ms without a cache and 20 ms for 4096 tokens, nearly
         for point in others:
@@ -99,6 +99,6 @@ def test_alpha_eff_is_what_is_saved_of_the_time_that_the_cache_takes(monkeypatch
 
 
 def test_a_machine_too_busy_for_alpha_is_told_so(monkeypatch):
-    monkeypatch.setattr(bench_alpha, "_measured", lambda points, rounds: {key: [0.01] for key in points})
+    monkeypatch.setattr(bench_alpha, "_measured", lambda points, *_: {key: [0.01] for key in points})
     with pytest.raises(UserError, match="expected the longer one to take longer"):
         bench_alpha.measure_alpha()
