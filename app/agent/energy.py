@@ -11,13 +11,14 @@ import math
 import threading
 from bisect import bisect_right
 from collections import deque
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 IDLE_S = (1.0, 5.0)
 """Idle power is the mean over the end of a pause between runs: of at least and at most so many seconds."""
 
 _SETTLE_S = 0.3  # after a run, and after the first reading of a counter
 _ENTRY_NS = 20_000_000  # the meter keeps at most 50 entries a second
+_RAIL_ENTRIES, _RAIL_ENTRY_NS = 3600, 50_000_000  # of a rail: three minutes, half a megabyte
 _WINDOWS = ("decode_window_s", "decode_window_tokens", "prefill_window_s", "prefill_window_prompts")
 
 
@@ -46,7 +47,8 @@ class EnergyMeter:
     One thread adds, another one asks.
     """
 
-    def __init__(self, max_entries: int = 36_000) -> None:
+    def __init__(self, max_entries: int = 36_000, entry_ns: int = _ENTRY_NS) -> None:
+        self._entry_ns = entry_ns
         self._entries: deque[tuple[int, float, int]] = deque(maxlen=max_entries)  # time, joules so far, breaks so far
         self._last: tuple[int, float] | None = None
         self._energy_j = 0.0
@@ -64,7 +66,11 @@ class EnergyMeter:
                 last_ns, last_w = self._last
                 self._energy_j += (power_w + last_w) / 2 * (t_ns - last_ns) * 1e-9
             self._last = (t_ns, power_w)
-            if not self._entries or t_ns - self._entries[-1][0] >= _ENTRY_NS or self._n_breaks != self._entries[-1][2]:
+            if (
+                not self._entries
+                or t_ns - self._entries[-1][0] >= self._entry_ns
+                or self._n_breaks != self._entries[-1][2]
+            ):
                 self._entries.append((t_ns, self._energy_j, self._n_breaks))
                 self._moved.notify_all()
 
@@ -96,6 +102,20 @@ def _at(entries: Sequence[tuple[int, float, int]], times: Sequence[int], t_ns: i
     return (e0 + (e1 - e0) * (t_ns - t0) / (t1 - t0), n0) if n0 == n1 else None
 
 
+class Rail(NamedTuple):
+    """A rail or part of the board whose power has a channel of its own."""
+
+    key: str
+    covers: str
+    meter: EnergyMeter
+    period_s: float  # between its new values; 0 when not known
+
+
+def rail_meter() -> EnergyMeter:
+    """Return a meter that is small enough for each of a dozen rails."""
+    return EnergyMeter(_RAIL_ENTRIES, _RAIL_ENTRY_NS)
+
+
 class RunEnergy:
     """Adds to the result of a measured run what its windows cost.
 
@@ -109,10 +129,20 @@ class RunEnergy:
         What the power covers, in words.
     period_s
         Gives how often the power sensor has a new value; 0 when not known.
+    rails
+        Gives the parts of the board that are known one by one.
     """
 
-    def __init__(self, meter: EnergyMeter, absent: str, covers: str, period_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        meter: EnergyMeter,
+        absent: str,
+        covers: str,
+        period_s: Callable[[], float],
+        rails: Callable[[], Sequence[Rail]] = tuple,
+    ) -> None:
         self._meter, self._absent, self._covers, self._period_s = meter, absent, covers, period_s
+        self._rails = rails
         self._idle: dict[str, Any] = {"absent": absent or f"the board was not idle for {IDLE_S[0]:g} s before this run"}
         self._pause: tuple[float, float] | None = None  # not integrated yet
 
@@ -134,8 +164,9 @@ class RunEnergy:
         body
             A measured run. Its conditions carry the windows as `request_windows` makes them, as far as the run had
             them, or ``no_window``, the reason why it has none; they are taken out here. Added are ``power_w`` and
-            ``energy_j_per_token`` (decode), ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt), and
-            ``idle_power_w``.
+            ``energy_j_per_token`` (decode), ``prefill_power_w`` and ``prefill_energy_j`` (of one prompt),
+            ``idle_power_w``, and ``rails``: the same of each part of the board by the key of its channel. Parts may
+            overlap, and their sum is not the board.
         """
         if self._pause is not None:
             found, self._pause = self._mean(*self._pause), None
@@ -146,32 +177,51 @@ class RunEnergy:
         added = {"power_w": power, "energy_j_per_token": energy, "idle_power_w": self._idle}
         if prefill_s is not None:
             added["prefill_power_w"], added["prefill_energy_j"] = self._window(prefill_s, n_prompts, "")
+        rails = {rail.key: self._of_rail(rail, decode_s, n_tokens, prefill_s, n_prompts) for rail in self._rails()}
+        if rails and (decode_s or prefill_s):
+            added["rails"] = rails
         notes = list(body.get("notes", []))
         if any("absent" not in added.get(name, {"absent": ""}) for name in ("power_w", "prefill_power_w")):
             conditions["power_covers"] = self._covers
             notes.append(f"Power covers {self._covers}; idle power is included.")
         return {**body, **added, "conditions": conditions, "notes": notes}
 
+    def _of_rail(self, rail: Rail, decode_s: Any, n_tokens: Any, prefill_s: Any, n_prompts: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {"covers": rail.covers}
+        if decode_s and n_tokens:
+            found["power_w"], found["energy_j_per_token"] = _cost(rail.meter, rail.period_s, decode_s, n_tokens)
+        if prefill_s and n_prompts:
+            found["prefill_power_w"], found["prefill_energy_j"] = _cost(rail.meter, rail.period_s, prefill_s, n_prompts)
+        return found
+
     def _window(self, window_s: Sequence[float] | None, n: int | None, missing: str) -> tuple[Any, Any]:
         """Return mean power and energy per token or prompt of a window, or why there are none."""
         if self._absent or not window_s or not n:
             reason = {"absent": self._absent or missing}
             return reason, reason
-        start_s, end_s = window_s
-        power = self._mean(start_s, end_s)
-        if "absent" in power:
-            return power, power
-        return power, _measured(power["median"] * (end_s - start_s) / n)
+        return _cost(self._meter, self._period_s(), window_s, n)
 
     def _mean(self, start_s: float, end_s: float) -> dict[str, Any]:
-        """Return the mean power of a window, or why there is none."""
-        if end_s <= start_s or end_s - start_s < 2 * self._period_s():
-            period = f"every {self._period_s():.2g} s"
-            return {"absent": f"the power sensor has a new value {period}, too slow for this run"}
-        energy_j = self._meter.energy_j(int(start_s * 1e9), int(end_s * 1e9))
-        if energy_j is None:
-            return {"absent": "the power sensor could not be read during this run"}
-        return _measured(energy_j / (end_s - start_s))
+        return _mean_power(self._meter, self._period_s(), start_s, end_s)
+
+
+def _cost(meter: EnergyMeter, period_s: float, window_s: Sequence[float], n: int) -> tuple[Any, Any]:
+    """Return mean power of a window and its energy per token or prompt, or why there are none."""
+    start_s, end_s = window_s
+    power = _mean_power(meter, period_s, start_s, end_s)
+    if "absent" in power:
+        return power, power
+    return power, _measured(power["median"] * (end_s - start_s) / n)
+
+
+def _mean_power(meter: EnergyMeter, period_s: float, start_s: float, end_s: float) -> dict[str, Any]:
+    """Return the mean power of a window, or why there is none."""
+    if end_s <= start_s or end_s - start_s < 2 * period_s:
+        return {"absent": f"the power sensor has a new value every {period_s:.2g} s, too slow for this run"}
+    energy_j = meter.energy_j(int(start_s * 1e9), int(end_s * 1e9))
+    if energy_j is None:
+        return {"absent": "the power sensor could not be read during this run"}
+    return _measured(energy_j / (end_s - start_s))
 
 
 def _measured(value: float) -> dict[str, Any]:

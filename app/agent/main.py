@@ -93,7 +93,7 @@ class Agent:
                 argv = worker_argv()
             except OSError as error:
                 self._unavailable = str(error.strerror)
-        energy = RunEnergy(meter, *self._sampler.power, self._sampler.total_period_s)
+        energy = RunEnergy(meter, *self._sampler.power, self._sampler.total_period_s, self._sampler.rails)
         self._sampler.on_power = energy.cover
         n_threads = board.n_big_cores(root)
         self._scratch = Scratch()

@@ -7,6 +7,8 @@ from typing import List, Sequence, Tuple
 from app.agent.channel import TOTALS, Channel
 
 _SINGLE = ("input", "estimate")
+_MOST_RAILS = 12
+_MEANS = (".smoothed.power_w", ".mean.power_w")  # of a power that has a channel of its own
 
 
 def total_power(channels: Sequence[Channel]) -> Tuple[List[int], str]:
@@ -36,3 +38,19 @@ def total_power(channels: Sequence[Channel]) -> Tuple[List[int], str]:
         return [], f"the power sensors of this machine cover parts of the board only: {parts}"
     reasons = [channel.absent for channel in channels if channel.key == "board.power_w"]
     return [], reasons[0] if reasons else "no power sensor on this machine"
+
+
+def rails(channels: Sequence[Channel]) -> List[int]:
+    """Return the columns whose energy is told one by one: parts of the board, each once.
+
+    Not the channel that is the whole board alone, nor the flow of a battery, nor a rail that comes through a tool
+    a second time, nor the mean of one that is there itself.
+    """
+    found = [
+        i
+        for i, channel in enumerate(channels)
+        if channel.key.endswith("power_w") and not channel.absent and channel.covers
+        if channel.total not in (*_SINGLE, "flow") and not channel.note.startswith("the same rail")
+        if not (channel.part_of and channel.key.endswith(_MEANS))
+    ]
+    return found[:_MOST_RAILS]

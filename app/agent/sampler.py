@@ -11,10 +11,10 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
 from app.agent.columns import Columns
-from app.agent.energy import EnergyMeter
+from app.agent.energy import EnergyMeter, Rail, rail_meter
 from app.agent.limit import SelfLimit
 from app.agent.outbox import Outbox
-from app.agent.power import total_power
+from app.agent.power import rails, total_power
 from app.agent.sensors.feed import lower_priority
 from app.agent.sensors.tools import ToolSensor
 from app.protocol import CONTROL, MAX_BODY_BYTE, RATE_RANGE_HZ
@@ -23,6 +23,7 @@ DEFAULT_RATE_HZ = 10.0
 BUFFER_S = 10.0  # of samples kept for a stalled reader
 BATCH_S = 0.02
 BATCH_NS = int(BATCH_S * 1e9)
+RAILS_NS = 10_000_000  # between readings of the rails' energy: their sensors are no quicker
 BURST_S = 0.25  # fast reading at the start, for sensors quicker than the rate
 BURST_STEP_S = 0.001
 LOOK_S = 1.0  # between looks at what changes seldom
@@ -101,6 +102,9 @@ class Sampler:
         self._changed = threading.Event()
         self._running = True
         self._counting = True
+        self._meters: Dict[str, EnergyMeter] = {}  # of the rails
+        self._rails: List[Tuple[int, Channel, EnergyMeter]] = []  # with the column
+        self._rails_due_ns = 0
         self._tick_ns = 0  # time of the next record
         self._parts: List[bytes] = []  # records not sent yet
         self._notes: Tuple[str, ...] = ()
@@ -117,6 +121,8 @@ class Sampler:
         self._row = struct.Struct(f"<{len(self._columns.row)}f")
         self._packed = self._row.pack(*self._columns.row)
         self._total, words = total_power([*self._columns.channels, *self._absent])
+        found = [(i, self._columns.channels[i]) for i in rails(self._columns.channels)]
+        self._rails = [(i, one, self._meters.setdefault(one.key, rail_meter())) for i, one in found]
         power = ("" if self._total else words, words)
         if power != self.power:
             self.power = power
@@ -141,6 +147,10 @@ class Sampler:
     def total_period_s(self) -> float:
         """Return how often the slowest sensor of the total power has a new value; 0 when not known."""
         return max((self._columns.channels[i].native_period_s or 0.0 for i in self._total), default=0.0)
+
+    def rails(self) -> List[Rail]:
+        """Return the parts of the board whose power is known one by one, with what it has been."""
+        return [Rail(one.key, one.covers, meter, one.native_period_s or 0.0) for _, one, meter in self._rails]
 
     def publish_catalogue(self) -> None:
         """Send the channels: the columns first, then the absent ones."""
@@ -224,6 +234,10 @@ class Sampler:
             self._flush()
         if self._total:
             self._meter.add(t_ns, sum([columns.row[i] for i in self._total]))
+        if self._rails and t_ns >= self._rails_due_ns:
+            self._rails_due_ns = t_ns + RAILS_NS
+            for i, _, meter in self._rails:
+                meter.add(t_ns, columns.row[i])
 
     def _pack(self, row: Sequence[float]) -> bytes:
         try:

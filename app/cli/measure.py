@@ -24,6 +24,7 @@ from app.model.known import known_file, remember
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, append_measurement, measurements_file, ran
 from app.model.records import point_record
+from app.views.energy_data import rail_rows
 from app.views.format import DASH, estimate_text, output_text, quantity_text
 from core.load import load_catalogue
 from core.scenario import predict
@@ -143,6 +144,10 @@ def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) ->
             text = f"{text}; {output_text(instead, unit)}"
         rows.append((name, text))
     print_table(rows)
+    rails = rail_rows(measurement.body.get("rails", {}))
+    if rails:
+        print()
+        print_table([("PART OF THE BOARD", "POWER", "A TOKEN", "A PROMPT"), *rails])
     conditions = measurement.body.get("conditions", {})
     if conditions:
         print(

@@ -361,6 +361,12 @@ class Store(QObject):
     def _here(self) -> list[Measurement]:
         return [] if self.not_measured_here else self._measured.at(self._point, self._catalogue)
 
+    @property
+    def rails(self) -> Mapping[str, Any]:
+        """What the parts of the board drew at exactly the current point, by channel, as the last run told it."""
+        found = (measurement.body.get("rails") for measurement in reversed(self._here()))
+        return next((rails for rails in found if isinstance(rails, Mapping)), {})
+
     def has_measured(self, name: str) -> bool:
         """Whether the board has answered for one output at exactly the current point, be it that there is none."""
         return any(name in measurement.body for measurement in self._here())

@@ -60,6 +60,8 @@ class Energy(Page):
         self._heat_words = label("", "dim", wrap=True)
         self._bars = Bars(theme, "Power by term", "energy.terms")
         self._power = label("", "dim", wrap=True)
+        self._rails = Bars(theme, "Measured power and energy of a token by part of the board", "energy.rails")
+        self._rails_name = label("Measured by part of the board", "heading")
         self._knees = {key: label("", "secondary", wrap=True) for key in KNEES[:3]}
         self._notes = label("", "dim", wrap=True)
         super().__init__("energy", "Energy", [self._top(), self._grid()])
@@ -108,6 +110,8 @@ class Energy(Page):
         card.body.addWidget(label("Power by term", "heading"))
         card.body.addWidget(self._bars)
         card.body.addWidget(self._power)
+        card.body.addWidget(self._rails_name)
+        card.body.addWidget(self._rails)
         card.body.addWidget(label("Best clock", "heading"))
         for part in self._knees.values():
             card.body.addWidget(part)
@@ -219,6 +223,10 @@ class Energy(Page):
         else:
             words += f"{measured.reason.rstrip('.')}."
         set_text(self._power, words)
+        parts = energy_data.rail_bars(self._store.rails)
+        self._rails.show_bars(parts)
+        for widget in (self._rails, self._rails_name):
+            widget.setVisible(bool(parts))
 
     def _origin(self, term: str) -> Provenance:
         posterior = self._store.posterior

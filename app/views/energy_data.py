@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from app.model.holding import STEP_S, Holding
+from app.views.bars import Bar
 from app.views.chart import Chart, Floats, Points, Rule, Series
-from app.views.format import quantity_text
+from app.views.format import DASH, quantity_text
 from core.cosim import Device, Run
 from core.dvfs import Knee
 from core.spec import Absent, Output, Provenance
@@ -235,3 +237,31 @@ def _merged(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 def _around(low: float, high: float) -> tuple[float, float]:
     margin = max(0.1 * (high - low), 0.02 * abs(high), 1e-9)
     return low - margin, high + margin
+
+
+def rail_rows(rails: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """Return what was measured of each part of the board: its name, power, energy of a token and of a prompt."""
+
+    def text(rail: Mapping[str, Any], name: str, unit: str) -> str:
+        record = rail.get(name, {})
+        return quantity_text(float(record["median"]), unit) if "median" in record else DASH
+
+    return [
+        (
+            str(rail.get("covers") or key),
+            text(rail, "power_w", "W"),
+            text(rail, "energy_j_per_token", "J"),
+            text(rail, "prefill_energy_j", "J"),
+        )
+        for key, rail in rails.items()
+    ]
+
+
+def rail_bars(rails: Mapping[str, Mapping[str, Any]]) -> list[Bar]:
+    """Return the measured parts of the board as bars of power, with the energy of a token; the others are left out."""
+    named = zip(rail_rows(rails), rails.values(), strict=True)
+    return [
+        Bar(name, float(rail["power_w"]["median"]), f"{power} · {token} a token", Provenance.MEASURED)
+        for (name, power, token, _), rail in named
+        if "median" in rail.get("power_w", {})
+    ]

@@ -146,12 +146,19 @@ def test_measured_power_stands_beside_the_terms_with_idle_and_prompt(qtbot, qapp
         name: {"median": value, "q05": value, "q95": value, "n": 1, "provenance": "measured"}
         for name, value in values.items()
     }
+    rail = {"covers": "rail VDD_CPU_GPU_CV", "power_w": {**body["power_w"], "median": 8.0}}
+    rail["energy_j_per_token"] = {**body["power_w"], "median": 0.16}
+    rails = {"ina3221.vdd_cpu_gpu_cv.power_w": rail, "x": {"covers": "VDD_SOC", "power_w": {"absent": "off"}}}
+    body = {**body, "rails": rails}
     store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", "here"))
     view = Energy(store, undo_stack(), Theme("dark"))
     qtbot.addWidget(view)
     view.show()
     qtbot.waitUntil(lambda: "Measured at this point" in view._power.text(), timeout=10_000)
     assert "12.0 W measured, idle 3.00 W, 20.0 J a prompt." in view._power.text()
+    (bar,) = view._rails._bars
+    assert (bar.name, bar.value, bar.text) == ("rail VDD_CPU_GPU_CV", 8.0, "8.00 W · 160 mJ a token")
+    assert view._rails.isVisible()
 
 
 def test_settings_are_controls_with_undo(view, store, qtbot):

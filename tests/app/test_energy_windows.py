@@ -11,7 +11,9 @@ import pytest
 
 from app import LAUNCHER
 from app.agent import main as agent_main
-from app.agent.energy import EnergyMeter, RunEnergy, request_windows
+from app.agent.channel import Channel
+from app.agent.energy import EnergyMeter, Rail, RunEnergy, request_windows
+from app.agent.power import rails
 from app.protocol import CONTROL, Decoder, decode_control, encode_control
 
 SECOND = 1_000_000_000
@@ -137,7 +139,7 @@ while data := os.read(0, 65536):
 
 
 class RampingBoard(threading.Thread):
-    """A RAPL tree whose power is 5 W at first and grows by 10 W a second."""
+    """A RAPL tree whose power is 5 W at first and grows by 10 W a second; the package has 40 % of it."""
 
     def __init__(self, root):
         super().__init__(daemon=True)
@@ -145,7 +147,12 @@ class RampingBoard(threading.Thread):
         folder.mkdir(parents=True)
         (folder / "name").write_text("psys\n")
         (folder / "max_energy_range_uj").write_text(f"{1 << 40}\n")
-        self._file, self._start_s, self.running = folder / "energy_uj", time.monotonic(), True
+        part = root / "sys/class/powercap/intel-rapl:1"
+        part.mkdir()
+        (part / "name").write_text("package-0\n")
+        (part / "max_energy_range_uj").write_text(f"{1 << 40}\n")
+        self._files = {folder / "energy_uj": 1.0, part / "energy_uj": 0.4}
+        self._start_s, self.running = time.monotonic(), True
         self._write()
 
     def energy_j(self, t_s):
@@ -153,10 +160,11 @@ class RampingBoard(threading.Thread):
         return 5 * t + 5 * t**2
 
     def _write(self):
-        data = b"%019d\n" % int(1e6 * self.energy_j(time.monotonic()))
-        fd = os.open(self._file, os.O_WRONLY | os.O_CREAT)
-        os.write(fd, data)
-        os.close(fd)
+        energy_j = self.energy_j(time.monotonic())
+        for file, share in self._files.items():
+            fd = os.open(file, os.O_WRONLY | os.O_CREAT)
+            os.write(fd, b"%019d\n" % int(1e6 * share * energy_j))
+            os.close(fd)
 
     def run(self):
         while self.running:
@@ -191,6 +199,10 @@ def test_the_agent_measures_what_the_board_spent(tmp_path, monkeypatch):
     idle_w = result["idle_power_w"]["median"]
     assert 5 < idle_w < result["prefill_power_w"]["median"] < result["power_w"]["median"]
     assert json.dumps(result)
+    rail = result["rails"]["package.power_w"]
+    assert rail["covers"].startswith("the processor package")
+    assert rail["prefill_energy_j"]["median"] == pytest.approx(0.4 * result["prefill_energy_j"]["median"], rel=0.08)
+    assert rail["energy_j_per_token"]["median"] == pytest.approx(0.4 * result["energy_j_per_token"]["median"], rel=0.08)
 
 
 def messages(fd):
@@ -199,3 +211,42 @@ def messages(fd):
         for frame in decoder.feed(data):
             if frame.kind == CONTROL:
                 yield decode_control(frame.body)
+
+
+# --- parts of the board -----------------------------------------------------------------------------------------------
+
+
+def test_each_rail_has_the_energy_of_the_same_windows_even_without_a_total():
+    slow = Rail("ina3221.vdd_soc.power_w", "rail VDD_SOC", meter_of([3.0] * 31), 5.0)
+    quick = Rail("ina3221.vdd_cpu_gpu_cv.power_w", "rail VDD_CPU_GPU_CV", meter_of([8.0] * 31), 0.001)
+    energy = RunEnergy(meter_of([]), "parts only", "", lambda: 0.0, lambda: [quick, slow])
+    done = energy.complete(body())
+    assert done["power_w"] == {"absent": "parts only"}
+    rail = done["rails"]["ina3221.vdd_cpu_gpu_cv.power_w"]
+    assert rail["covers"] == "rail VDD_CPU_GPU_CV"
+    assert rail["power_w"]["median"] == pytest.approx(8.0)
+    assert rail["energy_j_per_token"]["median"] == pytest.approx(8.0 * 1.0 / 50)
+    assert rail["prefill_energy_j"]["median"] == pytest.approx(8.0 * 0.5)
+    assert "every 5 s, too slow" in done["rails"]["ina3221.vdd_soc.power_w"]["energy_j_per_token"]["absent"]
+    assert "rails" not in RunEnergy(meter_of([]), "", "x", lambda: 0.0, lambda: [quick]).complete({"conditions": {}})
+    assert "rails" not in energy_of([1.0] * 31).complete(body())
+
+
+def test_rails_are_parts_each_once():
+    def power(key, **more):
+        return Channel(f"{key}.power_w", "W", "x", f"rail {key}", **more)
+
+    channels = [
+        power("ina3221.vdd_in", total="input"),
+        power("ina3221.vdd_soc", part_of="ina3221.vdd_in.power_w"),
+        power("tegrastats.vdd_soc", part_of="ina3221.vdd_soc.power_w", note="the same rail as ina3221, through a tool"),
+        power("nvidia.gpu0", total="disjoint"),
+        power("nvidia.gpu0.smoothed", part_of="nvidia.gpu0.power_w"),
+        power("nvidia.gpu1.smoothed", total="disjoint"),
+        power("battery", total="flow"),
+        power("off", absent="not here"),
+        Channel("gpu.temp_c", "degC", "x", "the GPU"),
+        Channel("bare.power_w", "W", "x"),
+    ]
+    keys = [channels[i].key for i in rails(channels)]
+    assert keys == ["ina3221.vdd_soc.power_w", "nvidia.gpu0.power_w", "nvidia.gpu1.smoothed.power_w"]
