@@ -43,6 +43,7 @@ GREET_S = 5.0  # for a client to prove itself
 MAX_GREETING_BYTE = 4096
 MAX_CLIENTS = 16  # at once, attached
 BUSY_S = 0.5  # rest where the system can accept no more
+LEAVE_S, LEAVE_STEP_S = 5.0, 0.02  # for a client that has hung up to be gone
 WATCHING = "another program controls this board: this one may only watch"
 LOCKED = "what stays on this board is read-only: its agent serves without --allow-control"
 
@@ -89,6 +90,7 @@ class Server:
         self._certificate = certificate
         self._locks = Locks()
         self._controller = threading.Lock()
+        self._in_control: Optional[socket.socket] = None  # the client that had it last
         self._collecting = threading.Lock()
         self._strangers = Strangers()
         self._clients = threading.Semaphore(MAX_CLIENTS)
@@ -155,15 +157,26 @@ class Server:
             raise
         return bool(answer["control"])
 
+    def _take_control(self) -> bool:
+        """Take control of the board; wait for that of a client that has hung up, whose run takes a moment to end."""
+        deadline_s = time.monotonic() + LEAVE_S
+        while not self._controller.acquire(blocking=False):
+            if not _has_left(self._in_control) or time.monotonic() > deadline_s:
+                return False
+            time.sleep(LEAVE_STEP_S)
+        return True
+
     def _attend(self, client: socket.socket, control: bool) -> None:
         """Run an agent for a client until either leaves."""
-        controls = control and self._controller.acquire(blocking=False)
+        controls = control and self._take_control()
         try:
             client.settimeout(None)
             plain = client
             if isinstance(client, ssl.SSLSocket):
                 plain, inner = socket.socketpair()
                 threading.Thread(target=Pump(client, inner).run, name="tls", daemon=True).start()
+            if controls:
+                self._in_control = plain
             with plain:
 
                 def hang_up() -> None:
@@ -177,6 +190,18 @@ class Server:
         finally:
             if controls:
                 self._controller.release()
+
+
+def _has_left(client: Optional[socket.socket]) -> bool:
+    """Tell whether a client has hung up, though its agent may still be ending."""
+    if client is None:
+        return True
+    try:
+        return not client.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except (BlockingIOError, InterruptedError):
+        return False
+    except OSError:
+        return True
 
 
 def _read_answer(client: socket.socket) -> Dict[str, Any]:
