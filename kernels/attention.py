@@ -76,7 +76,7 @@ def attend_int8(
         raise ValueError(f"k: got {n_keys} keys, expected 1 to {capacity}")
     if capacity % 16:  # the kernel silently skips the rest
         raise ValueError(f"v_t: got a capacity of {capacity}, expected a multiple of 16")
-    unit = torch.ones(max(n_keys, head_dim), dtype=torch.bfloat16)
+    unit = torch.ones(max(n_keys, head_dim), dtype=torch.bfloat16, device=q.device)
     n_kv_heads = len(k)
     products = [
         torch._weight_int8pack_mm(row, head, unit[:n_keys]) for row, head in zip(q[0].bfloat16(), k, strict=True)
@@ -111,7 +111,7 @@ def attend_rows(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> 
     k, v = k.repeat_interleave(n_groups, 0)[None], v.repeat_interleave(n_groups, 0)[None]
     if n_keys == n_new and mask is None:
         return F.scaled_dot_product_attention(q[None], k, v, is_causal=True, scale=1.0)[0]
-    hidden = torch.full((n_new, n_keys), -torch.inf).triu_(n_keys - n_new + 1)
+    hidden = torch.full((n_new, n_keys), -torch.inf, device=q.device).triu_(n_keys - n_new + 1)
     if mask is not None:
         hidden = hidden + mask.repeat_interleave(n_groups, 0)
     return F.scaled_dot_product_attention(q[None], k, v, attn_mask=hidden.expand(1, len(q), -1, -1), scale=1.0)[0]

@@ -59,7 +59,7 @@ def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: 
     if isinstance(target, PagedKvCache) and layout == "paged":
         target.read_only(listed_pages(index, n_tokens), n_tokens)
     else:
-        mask = torch.full((*index.shape[:2], n_tokens + room), -torch.inf)
+        mask = torch.full((*index.shape[:2], n_tokens + room), -torch.inf, device=index.device)
         mask[..., n_tokens:] = 0
         target.mask = mask.scatter_(-1, index, 0.0)[:, :, None]
     return target
@@ -95,7 +95,8 @@ def token_scores(prompt: Prefilled, layer: int, policy: str) -> Tensor:
     """Score the cached tokens of a layer of a processed prompt by a policy, [n_kv_heads, n_tokens]."""
     n_tokens = prompt.cache.length
     if policy == "sinks_recent":
-        return sinks_recent_scores(n_tokens).expand(len(prompt.cache.dequantised(layer, 1)[0]), -1)
+        keys = prompt.cache.dequantised(layer, 1)[0]
+        return sinks_recent_scores(n_tokens).to(keys.device).expand(len(keys), -1)
     k, v = prompt.cache.dequantised(layer, n_tokens)
     q, rule = prompt.queries[layer], prompt.cache.rule
     if policy == "key_norm":

@@ -92,13 +92,20 @@ def pack(weight: Tensor, weight_format: str, with_native: bool = True) -> Linear
         When no variant serves this shape in this format.
     """
     shape = (weight.shape[0], weight.shape[1])
-    return _chosen(weight_format, shape, weight.device.type, with_native, torch.get_num_threads()).make(weight)
+    return chosen_variant(weight_format, shape, weight.device.type, with_native).make(weight)
+
+
+def chosen_variant(
+    weight_format: str, shape: tuple[int, int], device: str = "cpu", with_native: bool = True
+) -> Variant:
+    """Return the variant that `pack` takes for weights [n_out, n_in]; the first time on a machine it is measured."""
+    return _chosen(weight_format, shape, torch.device(device).type, with_native, torch.get_num_threads())
 
 
 @functools.cache
 def _chosen(weight_format: str, shape: tuple[int, int], device: str, with_native: bool, _n_threads: int) -> Variant:
     offered = {variant.name: variant for variant in variants(weight_format, device, with_native)}
-    serving = [v for v in offered.values() if not _refusal(v, shape)] or list(offered.values())[:1]
+    serving = [v for v in offered.values() if not _refusal(v, shape, device)] or list(offered.values())[:1]
     if len(serving) == 1:
         return serving[0]
     cases = (case(variant, weight_format, shape, device) for variant in serving)
@@ -106,10 +113,10 @@ def _chosen(weight_format: str, shape: tuple[int, int], device: str, with_native
     return offered[autotune.choose(kernel, weight_format, shape, [v.name for v in serving], cases)]
 
 
-def _refusal(variant: Variant, shape: tuple[int, int]) -> str:
+def _refusal(variant: Variant, shape: tuple[int, int], device: str) -> str:
     """Tell why a variant does not serve a shape, tried on 32 rows of it; "" when it does."""
     try:
-        variant.make(torch.ones(shape[0] % 32 or 32, shape[1]))
+        variant.make(torch.ones(shape[0] % 32 or 32, shape[1], device=device))
     except ValueError as error:
         return str(error)
     return ""
@@ -150,5 +157,5 @@ def check_product(y: Tensor, x: Tensor, weight: Tensor, tolerance: float) -> Non
 def offered_cases(weight_format: str, shape: tuple[int, int], device: str) -> Iterator[Case]:
     """Make a case for each variant that serves a shape."""
     for variant in variants(weight_format, device):
-        if not _refusal(variant, shape):
+        if not _refusal(variant, shape, device):
             yield case(variant, weight_format, shape, device)

@@ -3,8 +3,11 @@
 import pytest
 import torch
 
-from kernels import bench_attention, bench_passes
+from kernels import bench, bench_attention, bench_dispatch, bench_linear, bench_passes, bench_prefill
+from kernels.linear import PREFILL_ROWS
 from kernels.policies import n_kept
+from kernels.timing import Timing
+from kernels.variants import variants
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +16,10 @@ def _small(monkeypatch):
     monkeypatch.setattr(bench_attention, "QUICK_SHAPES", ((2, 2, 64, 400),))
     monkeypatch.setattr(bench_passes, "CACHE", (2, 256, 128))
     monkeypatch.setattr(bench_passes, "N_ACTIVATIONS", 1 << 16)
+    monkeypatch.setattr(bench_linear, "QUICK_SHAPES", ((64, 128),))
+    monkeypatch.setattr(bench_prefill, "QUICK_SHAPES", ((2, 2, 64, 70, 80),))
+    monkeypatch.setattr(bench_prefill, "QUICK_PRODUCTS", ((PREFILL_ROWS, 64, 128),))
+    monkeypatch.setattr("kernels.variants.n_copies", lambda _: 2)
     for module in (bench_attention, bench_passes):
         monkeypatch.setattr(module, "n_copies", lambda _: 2)
     with torch.inference_mode():
@@ -50,3 +57,35 @@ def test_a_wrong_kernel_is_found_out(monkeypatch):
     monkeypatch.setattr(bench_attention, "_attend", lambda held: torch.zeros(4, 64))
     with pytest.raises(ValueError, match="largest error"):
         case.check()
+
+
+def test_the_dispatcher_is_held_against_every_variant_it_did_not_choose():
+    found = list(bench_dispatch.cases(True, "cpu"))
+    for weight_format in bench_linear.FORMATS:
+        chosen, *others = (
+            variant.name for variant in variants(weight_format)
+        )  # the first, since nothing is timed here
+        held = [c for c in found if c.dtype == weight_format]
+        assert {c.name.partition(", not ")[2] for c in held} == set(others)
+        assert {c.variant for c in held} == {chosen}
+    assert sum(c.name.startswith("dispatch of prefill attention") for c in found) == 2
+    for case in found:
+        case.check()
+        assert case.baseline().shape == case.run().shape
+
+
+@pytest.mark.parametrize(("chosen_s", "holds"), [(1.04e-3, True), (1.06e-3, False)])
+def test_a_choice_more_than_a_twentieth_slower_does_not_hold(monkeypatch, chosen_s, holds):
+    timings = [Timing(duration_s, 1.0, 1e9, "") for duration_s in (chosen_s, 1e-3)]
+    monkeypatch.setattr(bench, "timed", lambda *_: timings)
+    monkeypatch.setattr(bench, "ReadProbe", lambda _: lambda: 1e9)
+    rows = bench.run(["dispatch/linear int4"], quick=True)
+    assert [row["holds"] for row in rows] == [holds] * 3
+
+
+def test_products_of_a_prompt_agree_with_their_reference():
+    found = [c for c in bench_prefill.cases(True, "cpu") if c.name.startswith("product")]
+    for case in found:
+        case.check()
+        assert case.run().shape == case.baseline().shape == (PREFILL_ROWS, 64)
+    assert {case.variant for case in found} == {"native, then torch mm"}

@@ -3,13 +3,16 @@
 import pytest
 import torch
 
-from kernels import bench_attention, bench_passes, bench_prefill
+from kernels import bench_attention, bench_dispatch, bench_linear, bench_passes, bench_prefill
 from kernels.activation import pack, prune, sampled_threshold, threshold, unpack
+from kernels.attention import attend_rows
 from kernels.cache import FORMATS, copy_tokens, new_cache
 from kernels.compensation import DualLoop, feed_back
 from kernels.layout import BlockedCache, blocked, unblocked
+from kernels.linear import FORMATS as WEIGHT_FORMATS
+from kernels.linear import apply_rows
 from kernels.policies import select, select_pages
-from kernels.prefill import attend_tiles
+from kernels.prefill import attend_prompt, attend_tiles
 from kernels.scores import (
     KeyNorms,
     MassAverage,
@@ -20,6 +23,7 @@ from kernels.scores import (
     rope_sensitivity_scores,
     snapkv_scores,
 )
+from kernels.variants import variants
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 CUDA = "cuda"
@@ -97,9 +101,32 @@ def test_layout_activations_compensation_and_tiles():
     assert agrees(attend_tiles(q.to(CUDA), k.to(CUDA), v.to(CUDA), 16, 32), attend_tiles(q, k, v, 16, 32))
 
 
-@pytest.mark.parametrize("subject", [bench_attention, bench_passes, bench_prefill])
+@pytest.mark.parametrize("weight_format", WEIGHT_FORMATS)
+def test_linear_layers(weight_format):
+    weight, x = randn(256, 512), randn(1, 512, seed=1)
+    linear = variants(weight_format, CUDA)[0].make(weight.to(CUDA))
+    y = linear(x.to(CUDA, linear.activation_dtype))
+    assert y.device.type == CUDA
+    held = linear.dequantised()  # None where torch packs 4 bits in an order unknown to us
+    exact = x.double() @ (weight if held is None else held.cpu()).double().T
+    error = float((y.cpu().double() - exact).norm() / exact.norm())
+    assert error < (0.12 if held is None else 8e-3)
+    many = apply_rows(linear, randn(20, 512, seed=2).to(CUDA))
+    assert (many.device.type, many.dtype, many.shape) == (CUDA, torch.float32, (20, 256))
+
+
+def test_attention_of_a_prompt():
+    q, k, v, mask = randn(4, 70, 64) / 8, randn(2, 90, 64, seed=1), randn(2, 90, 64, seed=2), randn(2, 1, 90, seed=3)
+    on = [x.to(CUDA) for x in (q, k, v)]
+    assert agrees(attend_rows(*on), attend_rows(q, k, v))
+    assert agrees(attend_rows(*on, mask.to(CUDA)), attend_rows(q, k, v, mask))
+    assert agrees(attend_prompt(*on), attend_rows(q, k, v))
+
+
+@pytest.mark.parametrize("subject", [bench_attention, bench_dispatch, bench_linear, bench_passes, bench_prefill])
 def test_bench_cases_check_themselves(subject, monkeypatch):
     monkeypatch.setattr(subject, "n_copies", lambda _: 1, raising=False)
+    monkeypatch.setattr("kernels.variants.n_copies", lambda _: 1)
     for case in subject.cases(True, CUDA):
         case.check()
         case.run()
