@@ -35,7 +35,7 @@ from app.model.measurements import (
 )
 from app.model.records import point_record
 from app.views.format import DASH, estimate_text, quantity_text
-from core.calibrate import Calibration, calibrate
+from core.calibrate import PLAN_ROUNDS, Calibration, calibrate
 from core.crosscheck import CrossCheck, merged
 from core.explore import next_measurement
 from core.load import load_catalogue
@@ -156,13 +156,15 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
             if "median" in record:
                 unsaved = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
         catalogue = measured_here(load_catalogue(), machine)
-        points = GRID_ROUNDS * _grid() if grid else plan(at, catalogue)
-        what = ("decode",) if grid else ("decode", "ttft", "quality") if own else ("decode", "ttft")
+        first, again = ("decode", "ttft", "quality") if own else ("decode", "ttft"), ("decode",)
+        points = _grid() if grid else plan(at, catalogue)
+        rounds = [again] * GRID_ROUNDS if grid else [first, *[again] * (PLAN_ROUNDS - 1)]
+        runs = list(product(rounds, points))
         done = []
-        for number, point in enumerate(points, 1):
+        for number, (what, point) in enumerate(runs, 1):
 
             def show(done_frac: float, text: str, number: int = number) -> None:
-                line.show((number - 1 + done_frac) / len(points), f"point {number} of {len(points)}: {text}")
+                line.show((number - 1 + done_frac) / len(runs), f"run {number} of {len(runs)}: {text}")
 
             asked = canonical(point, catalogue)
             body = answers(board.measure(point_record(asked), what, show), what)

@@ -4,14 +4,15 @@ Events arrive on the session's reader thread and wait in a queue; a timer at the
 measured, empties it in the GUI thread, so that a thousand samples a second cost one notification a frame.
 
 The order of things: on attach the memory bandwidth, the point on the screen, then the calibration plan, the speed of
-all its points before the accuracy, each as far as it was not measured on this machine before. Every measurement teaches
-the calibration. A point where the sliders rest is measured by itself, ahead of the plan; a newer one supersedes it.
+all its points before the accuracy, then twice more, each as far as it was not measured on this machine before. Every
+measurement teaches the calibration. A point where the sliders rest is measured by itself, ahead of the plan; a newer
+one supersedes it.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ class Conductor(QObject):
         self.history = History(self._session)
         self.tape = Tape(store, lambda: self._session)
         self._pending: dict[int, _Request] = {}
-        self._rounds: deque[tuple[tuple[str, ...], bool]] = deque()  # of the plan, yet to come: what, even if known
+        self._rounds: deque[tuple[tuple[str, ...], int | None]] = deque()  # of the plan, yet to come: see `_start_plan`
         self._planned = OperatingPoint()  # whose runtime the plan calibrates
         self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
         self.fitting = Fitting(store, self._queue.append)
@@ -313,9 +314,16 @@ class Conductor(QObject):
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
-        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
+        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known.
+
+        Its rounds are what to measure, and how often that is to be known afterwards; None for once more. Speed comes
+        back after the accuracy, since a machine that others use is slower for minutes.
+        """
+        from core.calibrate import PLAN_ROUNDS
+
         self._planned = at
-        self._rounds = deque([(SPEED, again), (ACCURACY, False)])
+        later = [(SPEED, None if again else n) for n in range(2, PLAN_ROUNDS + 1)]
+        self._rounds = deque([(SPEED, None if again else 1), (ACCURACY, 1), *later])
         self._next_round()
 
     def _next_round(self) -> None:
@@ -325,12 +333,12 @@ class Conductor(QObject):
         plan = plan_of(self._planned, data_sheet)
         self._round = set()
         while self._rounds and not self._round:
-            what, again = self._rounds.popleft()
+            what, times = self._rounds.popleft()
             if what == ACCURACY:
                 self._rested()  # the point on the screen before those of the plan
             answer = OUTPUTS_OF[what[-1]][0]
-            known = [axes.canonical(m.point, data_sheet) for m in self._store.measurements if answer in m.body]
-            for point in plan if again else [point for point in plan if point not in known]:
+            known = Counter(axes.canonical(m.point, data_sheet) for m in self._store.measurements if answer in m.body)
+            for point in plan if times is None else [point for point in plan if known[point] < times]:
                 request_id = self._session.measure(point_record(point), what, queue=True)
                 self._pending[request_id] = _Request("calibrate", point, what)
                 self._round.add(request_id)
