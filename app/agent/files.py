@@ -50,7 +50,7 @@ class KernelFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd = -1
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
     def read(self) -> bytes | None:
         """Return the content, or None when the driver refuses: powered off (ENODATA, EINVAL), busy (EAGAIN), gone."""

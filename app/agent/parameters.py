@@ -87,9 +87,12 @@ class Slots:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other agents on this board from writing meanwhile."""
-        import fcntl  # not on every system that the agent starts on
-
         self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+        except ImportError:  # Windows: one agent at a time there
+            yield
+            return
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
@@ -105,6 +108,8 @@ class Slots:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, self._folder / name)
+        if os.name != "posix":  # a folder cannot be flushed there
+            return
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)

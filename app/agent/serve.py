@@ -12,6 +12,7 @@ import contextlib
 import gc
 import ipaddress
 import os
+import select
 import signal
 import socket
 import ssl
@@ -197,10 +198,9 @@ def _has_left(client: Optional[socket.socket]) -> bool:
     if client is None:
         return True
     try:
-        return not client.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except (BlockingIOError, InterruptedError):
-        return False
-    except OSError:
+        waits = bool(select.select([client], [], [], 0)[0])
+        return waits and not client.recv(1, socket.MSG_PEEK)
+    except (OSError, ValueError):  # closed already
         return True
 
 

@@ -87,6 +87,11 @@ class Questions:
         self.attended = True
 
 
+def can_ask() -> bool:
+    """Tell whether this system lets ssh ask here: Windows has neither Unix sockets nor programs that are scripts."""
+    return hasattr(socket, "AF_UNIX") and os.name == "posix"
+
+
 class Desk:
     """Where the questions of one ssh process arrive.
 

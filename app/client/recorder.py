@@ -25,6 +25,7 @@ from app.protocol import Frame, ProtocolError, encode_control, encode_frame
 FORMAT = 1
 SUFFIX = ".trilemma"
 SYNC_S = 1.0
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows changes the ends of lines otherwise
 MAX_WAITING_BYTE = 32 << 20
 """What waits for a disk that stalls; what comes beyond that is dropped and counted."""
 
@@ -92,7 +93,7 @@ class Recorder:
         self._ended = threading.Event()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | _BINARY, 0o644)
         except OSError as error:
             if path.exists():
                 raise RecordingError(f"{path}: exists already: expected a new file to record to") from None

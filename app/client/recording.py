@@ -7,6 +7,7 @@ again when they are wanted. Times are those of the clock that recorded (`app.cli
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class Recording:
         self.n_unreadable = 0
         try:
             self._file = path.open("rb", buffering=0)
+            self._reading = threading.Lock()
             self.n_byte = os.fstat(self._file.fileno()).st_size
             self.scan = Scan(self._file)
             self._read()
@@ -247,7 +249,9 @@ class Recording:
     def _bytes(self, start: int, end: int) -> bytes:
         parts, at = [], start
         while at < end:
-            data = os.pread(self._file.fileno(), end - at, at)
+            with self._reading:  # several threads ask, and not every system has pread
+                self._file.seek(at)
+                data = self._file.read(end - at)
             if not data:  # cut since it was opened
                 parts.append(bytes(end - at))
                 break

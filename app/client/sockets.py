@@ -138,7 +138,10 @@ def open_unix(path: Path) -> SocketTransport:
     OpenError
         One sentence.
     """
-    connection = socket.socket(socket.AF_UNIX)
+    family = getattr(socket, "AF_UNIX", None)
+    if family is None:
+        raise OpenError(f"unix:{path}: this system has no Unix sockets: expected tcp://localhost:PORT", final=True)
+    connection = socket.socket(family)
     try:
         connection.connect(str(path))
     except OSError as error:

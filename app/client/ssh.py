@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from app.client.agent_file import agent_hash, packed_agent
-from app.client.askpass import Ask, Desk, Questions
+from app.client.askpass import Ask, Desk, Questions, can_ask
 from app.client.sound import printable
 from app.client.ssh_words import ended
 from app.client.transport import GRACE_S, MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
@@ -111,7 +111,7 @@ class SshTarget:
     def command(self, payload_byte: int) -> list[str]:
         """Return the command that runs the agent, which reads so many bytes first."""
         stub = STUB.format(n=payload_byte, sha256=agent_hash())
-        silent = self.questions.on_terminal and not self.questions.attended
+        silent = not can_ask() if self.ask else not self.questions.attended
         fixed = {
             "BatchMode": "yes" if silent else "no",
             "ServerAliveInterval": "5",
@@ -199,7 +199,7 @@ class SshTransport:
         self._heard = False
         argv = target.command(len(self._payload))
         target.questions.begin()
-        self._desk = None if target.ask is None else Desk(target.questions.answer)
+        self._desk = None if target.ask is None or not can_ask() else Desk(target.questions.answer)
         try:
             self._process = _start(argv, self._desk)
         except OSError as error:
@@ -272,6 +272,10 @@ class SshTransport:
             question = printable(asked.refused).strip().rstrip(":?")
             return Ended(f'{name} asks again "{question:.120}": reconnect to answer', final=True)
         found = ended(self._target.destination, self._process.returncode, list(self._lines), heard=self._heard)
+        if found is not None and found.final and not asked.on_terminal and not can_ask():
+            return Ended(
+                f"{found.reason}; ssh cannot ask in a window on this system: load the key into ssh-agent", True
+            )
         if found is not None and found.final and asked.on_terminal and not asked.attended:
             return Ended(
                 f"{name} wants a password or passphrase again, which ssh asks on the terminal: attach anew", True

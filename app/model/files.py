@@ -13,6 +13,10 @@ MAX_BYTE = 1 << 20
 """A preset or settings file is a few kilobytes; anything beyond this is not one."""
 
 
+BINARY = getattr(os, "O_BINARY", 0)
+"""For `os.open`: Windows changes the ends of lines otherwise."""
+
+
 class FileError(Exception):
     """A file cannot be read or written as asked; the message is one sentence naming it and the reason."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from app.model import schema
 from app.model.axes import exists
-from app.model.files import FileError, data_dir, reason
+from app.model.files import BINARY, FileError, data_dir, reason
 from app.model.records import PointRecord, point_record
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
@@ -157,10 +157,11 @@ def append_measurement(path: Path, measurement: Measurement) -> None:
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | BINARY, 0o644)
         try:
             size = os.fstat(descriptor).st_size
-            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            os.lseek(descriptor, max(size - 1, 0), os.SEEK_SET)
+            torn = size > 0 and os.read(descriptor, 1) != b"\n"
             content = (b"\n" if torn else b"") + line + b"\n"
             if os.write(descriptor, content) < len(content):
                 os.ftruncate(descriptor, size)

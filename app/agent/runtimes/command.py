@@ -76,7 +76,10 @@ class Command:
     def kill(self) -> None:
         """End it and its children at once."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            if os.name == "posix":
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
         self._process.wait()
         if self._guard is not None:
             self._guard.communicate(b".")  # nothing is left to watch
