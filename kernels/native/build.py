@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -146,8 +147,9 @@ def _compile(compiler: Sequence[str], stem: Path) -> Path:
             (Path(folder) / name).write_text(text, encoding="utf-8")
         units = sorted(Path(folder).glob("*.c"))
         objects = [source.with_suffix(".o") for source in units]
-        for unit, compiled in zip(units, objects, strict=True):
-            _run_first([*compiler, *FLAGS, "-c", str(unit), "-o", str(compiled)], _marches())
+        commands = [[*compiler, *FLAGS, "-c", str(u), "-o", str(o)] for u, o in zip(units, objects, strict=True)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda words: _run_first(words, _marches()), commands))
         target = Path(folder) / "native.so"
         _run_first([*compiler, "-shared", *map(str, objects), "-lm", "-o", str(target)], _openmp_choices())
         return target.replace(stem.with_name(f"{stem.name}-{_digest(target.read_bytes())}.so"))
