@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+import numpy as np
 
 from app.cli.measured_grid import Work, journal_file, measure_all, point_text, stopped
 from app.cli.output import UserError, print_table
@@ -31,9 +34,9 @@ def measure_alpha(
 ) -> dict[str, Any]:
     """Measure decode times at several prune rates by policy and layout, in rounds, and what they save of the cache.
 
-    ``alpha_eff = (T(0) - T(alpha)) / (T(0) - T_0)``, with T_0 the time without a cache, a straight line through the
-    context and a short one: the share of the time that reading the cache takes. Of each point's repeats the least
-    counts, since other work only ever adds.
+    ``alpha_eff = (1 - T(alpha) / T(0)) / c``, with c the share of a token that reading the cache takes: that of the
+    least times, of a straight line through the context and a short one. T(0) is measured among the points, once a
+    policy, and compared is with that of the moment: a shared machine is slower for minutes.
 
     Parameters
     ----------
@@ -60,7 +63,15 @@ def measure_alpha(
         for alpha in ALPHAS
     }
     short = replace(plain, context_tokens=SHORT_TOKENS)
-    times = _measured([plain, short, *points.values()], rounds, journal, fresh)
+    ordered = [short]
+    for policy in POLICIES:
+        ordered += [plain, *(point for point in points.values() if point.policy == policy)]
+    runs = _measured([*ordered, plain], rounds, journal, fresh)
+    times: dict[OperatingPoint, list[float]] = {}
+    beside: dict[OperatingPoint, list[float]] = {}  # times over the unpruned of that moment
+    for (point, seconds), plain_s in zip(runs, _unpruned(runs, plain), strict=True):
+        times.setdefault(point, []).append(seconds)
+        beside.setdefault(point, []).append(seconds / plain_s)
     full_s, short_s = min(times[plain]), min(times[short])
     cache_s = (full_s - short_s) * context_tokens / (context_tokens - SHORT_TOKENS)
     if cache_s <= 0.0:
@@ -75,9 +86,9 @@ def measure_alpha(
             "layout": layout,
             "alpha": alpha,
             "decode_s": _record(times[point]),
-            "alpha_eff": _saved(times[point], full_s, cache_s),
+            "alpha_eff": _saved(beside[point], cache_s / full_s),
             "model": 1.0 - float(decode_costs(point, at, 1.0).kv_byte) / float(decode_costs(plain, at, 1.0).kv_byte),
-            "whole": 1.0 - min(times[point]) / full_s,
+            "whole": 1.0 - median(beside[point]),
         }
         for (policy, layout, alpha), point in points.items()
     ]
@@ -91,7 +102,8 @@ def measure_alpha(
 
 def _measured(
     points: list[OperatingPoint], rounds: int, journal: Path | None, fresh: bool
-) -> dict[OperatingPoint, list[float]]:
+) -> list[tuple[OperatingPoint, float]]:
+    """Return every run in the order of time, with its decode time."""
     work = Work(tuple(points), ("decode",), rounds=rounds, keep=False)
     kept = journal or journal_file(work)
     outcome = measure_all(work, load_catalogue(), target_from(THIS, None), kept, fresh=fresh)
@@ -101,10 +113,15 @@ def _measured(
         raise UserError(stopped(outcome, work))
     if journal is None:
         kept.unlink(missing_ok=True)  # the next run measures anew
-    times: dict[OperatingPoint, list[float]] = {point: [] for point in points}
-    for measurement in outcome.measured:
-        times[measurement.point].append(measurement.body["decode_s"]["median"])
-    return times
+    in_time = sorted(outcome.measured, key=lambda measurement: measurement.time_utc)
+    return [(measurement.point, measurement.body["decode_s"]["median"]) for measurement in in_time]
+
+
+def _unpruned(runs: list[tuple[OperatingPoint, float]], plain: OperatingPoint) -> list[float]:
+    """Return for each run the time without pruning at that moment, between those measured before and behind it."""
+    found = {index: seconds for index, (point, seconds) in enumerate(runs) if point == plain}
+    between: list[float] = np.interp(range(len(runs)), list(found), list(found.values())).tolist()
+    return between
 
 
 def _record(seconds: list[float]) -> dict[str, Any]:
@@ -112,9 +129,9 @@ def _record(seconds: list[float]) -> dict[str, Any]:
     return {"median": least, "q05": least, "q95": max(seconds), "n": len(seconds), "provenance": "measured"}
 
 
-def _saved(seconds: list[float], full_s: float, cache_s: float) -> dict[str, Any]:
-    shares = sorted((full_s - time_s) / cache_s for time_s in seconds)
-    return {"median": shares[-1], "q05": shares[0], "q95": shares[-1], "n": len(shares), "provenance": "measured"}
+def _saved(beside: list[float], cache_share: float) -> dict[str, Any]:
+    shares = sorted((1.0 - ratio) / cache_share for ratio in beside)
+    return {"median": median(shares), "q05": shares[0], "q95": shares[-1], "n": len(shares), "provenance": "measured"}
 
 
 def show_alpha(found: dict[str, Any]) -> None:

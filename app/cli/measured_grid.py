@@ -44,7 +44,7 @@ class Work:
 
     Attributes
     ----------
-    points : different points, canonical
+    points : canonical; one that is there twice is measured twice a round
     what : some of `app.protocol.WHAT`
     options : how much is measured, see the board's protocol
     rounds : how often each point is measured
@@ -190,8 +190,12 @@ def _carry_out(
 
 def _missing(work: Work, done: Sequence[Measurement]) -> list[OperatingPoint]:
     """Return the points to measure, in rounds, each as often as it was not measured yet."""
-    counts = Counter(measurement.point for measurement in done)
-    return [point for number in range(work.rounds) for point in work.points if counts[point] <= number]
+    counts, missing = Counter(measurement.point for measurement in done), []
+    for point in work.points * work.rounds:
+        counts[point] -= 1
+        if counts[point] < 0:
+            missing.append(point)
+    return missing
 
 
 def _journalled(work: Work, journal: Path, machine: str) -> list[Measurement]:
