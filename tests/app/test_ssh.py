@@ -196,11 +196,9 @@ def test_what_goes_wrong_is_said_in_a_sentence_within_five_seconds(at, host, mon
 
 @pytest.mark.parametrize("setting", ["SessionType none", "StdinNull yes", "ForkAfterAuthentication yes"])
 def test_a_host_that_is_set_up_for_tunnels_is_attached_all_the_same(ssh_server, tmp_path, setting):
-    known = subprocess.run(["ssh", "-G", "x"], capture_output=True, text=True, check=True).stdout
-    if setting.split()[0].lower() not in known:
-        pytest.skip("this ssh has no such setting")
     config = tmp_path / "config"
-    config.write_text(f"Host board\n{setting}\n{ssh_server.config.read_text()}")
+    ignored = f"IgnoreUnknown {setting.split()[0]}"  # by an ssh before 8.7, which must not be given it by us either
+    config.write_text(f"{ignored}\nHost board\n{setting}\n{ssh_server.config.read_text()}")
     with attached(open_target("board", ssh_config=config)) as board:
         board.ready()
 
