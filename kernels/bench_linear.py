@@ -109,4 +109,4 @@ def _dynamic(weight: Tensor) -> list[torch.nn.Module]:
         module = torch.nn.Sequential(dense)
         quantise = torch.ao.quantization.quantize_dynamic
         n = n_copies(weight.numel())
-        return [quantise(module, dtype=torch.qint8) for _ in range(n)]  # type: ignore[no-untyped-call]
+        return [quantise(module, dtype=torch.qint8) for _ in range(n)]

@@ -1,10 +1,12 @@
-"""What every test needs: Qt without a screen, unless one is named; no deadline where the machine may be busy."""
+"""What every test and process of a test needs: no screen for Qt, unless one is named; no haste on a busy machine."""
 
 import os
 
 from hypothesis import settings
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # waiting threads must not spin while tests share the cores
+os.environ.setdefault("TRILEMMA_AUTOTUNE", "0")  # nor kernels be timed anew by each process, as nothing is remembered
 os.environ["TRILEMMA_RUNTIMES"] = os.devnull + ".none"  # not the ones of whoever runs the tests
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")

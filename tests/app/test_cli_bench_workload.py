@@ -20,7 +20,6 @@ ICE_LAKE = "flags\t\t: avx2 fma avx512f avx512dq avx512bw avx512vl avx512_vnni\n
 @pytest.fixture(autouse=True)
 def _data_dir(monkeypatch, tmp_path):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.mark.parametrize(

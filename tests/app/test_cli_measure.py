@@ -31,7 +31,6 @@ needs_local = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _data_dir(monkeypatch, tmp_path):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # test machines are shared: spinning threads wait for each other
 
 
 def refused(capsys, *words):

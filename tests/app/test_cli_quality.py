@@ -27,7 +27,6 @@ needs_local = pytest.mark.skipif(bool(board.why_no_measuring()), reason="extra l
 @pytest.fixture(autouse=True)
 def _data_dir(monkeypatch, tmp_path):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,6 @@ def board(tmp_path_factory):
     """One real agent for the tests that leave it as they found it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRILEMMA_DATA_DIR", str(tmp_path_factory.mktemp("data")))
-        patch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # test machines are shared: spinning threads wait for each other
         with attached() as made:
             hello = made.wait(Connected).hello
             if hello["can"]["measure"] is not True:

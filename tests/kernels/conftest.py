@@ -1,11 +1,7 @@
 """Models for the kernel tests: a tiny random one, SmolLM2 as installed, and the same file in llama.cpp."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # waiting threads must not spin while tests share the cores
-os.environ.setdefault("TRILEMMA_AUTOTUNE", "0")  # nor kernels be chosen by what the machine happens to do
 
 import pytest
 import torch
