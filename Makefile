@@ -23,7 +23,7 @@ run: system $(VENV)/.run
 	@$(BIN)/python trilemma.py gui
 
 test: system-tests $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

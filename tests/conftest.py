@@ -10,3 +10,10 @@ os.environ.setdefault("TRILEMMA_AUTOTUNE", "0")  # nor kernels be timed anew by 
 os.environ["TRILEMMA_RUNTIMES"] = os.devnull + ".none"  # not the ones of whoever runs the tests
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")
+
+LONGEST = ("test_tooling.py", "test_cli_quality.py", "test_cli_measure.py", "test_transformer.py", "test_calibrate.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest: none of them is left to one process at the end."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)

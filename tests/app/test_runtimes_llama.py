@@ -21,8 +21,6 @@ PATIENCE_S = 120.0
 TOOLS = Path(sys.prefix) / "llama.cpp"
 BUILD = f"the tests need llama.cpp: packaging/llama-tools.sh {sys.prefix}"
 
-pytestmark = pytest.mark.xdist_group("llama")
-
 
 def tool(name):
     path = TOOLS / name

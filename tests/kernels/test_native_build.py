@@ -31,28 +31,27 @@ def env(tmp_path):
     return clean(tmp_path / "cache")
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
+@pytest.fixture
+def stub(tmp_path):
+    """A compiler that writes the same words into whatever it is told to make, and takes its time."""
+    path = tmp_path / "stub-cc"
+    path.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo stub 1.0; exit 0; }\nwhile [ $# -gt 0 ]; do case $1 in\n'
+        '-o) printf "half a " > "$2"; sleep 0.3; echo library >> "$2"; shift;;\n# refuse\nesac; shift; done\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def built(env, stub):
     """An environment in which two processes have built the library at the same time, and what they said."""
-    env = clean(tmp_path_factory.mktemp("cache"))
-    script = SAY + "; import ctypes; ctypes.CDLL(str(b.path)).trilemma_decode"
-    words = [sys.executable, "-c", script]
+    env = {**env, "CC": str(stub)}
+    words = [sys.executable, "-c", SAY]
     processes = [subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=250)[0].splitlines() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     return env, said
-
-
-@pytest.fixture
-def stub(tmp_path):
-    """A compiler that writes the same words into whatever it is told to make."""
-    path = tmp_path / "stub-cc"
-    path.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && { echo stub 1.0; exit 0; }\n'
-        'while [ $# -gt 0 ]; do case $1 in\n-o) echo a library > "$2"; shift;;\n# refuse\nesac; shift; done\n'
-    )
-    path.chmod(0o755)
-    return path
 
 
 def test_switched_off_by_the_environment(env):
@@ -88,6 +87,7 @@ def test_processes_that_build_at_the_same_time_get_one_whole_library(built):
     env, told = built
     (path,) = {Path(lines[0]) for lines in told}
     assert list(path.parent.iterdir()) == [path]
+    assert path.read_text() == "half a library\n"
     assert path.parent == Path(env["XDG_CACHE_HOME"]) / "trilemma"
 
 
@@ -98,8 +98,7 @@ def test_a_library_that_is_there_is_not_built_again(built):
     assert Path(path).stat().st_mtime_ns == built_at
 
 
-def test_another_instruction_set_is_another_library(built):
-    env, _ = built
+def test_another_instruction_set_is_another_library(env):
     script = "from kernels.native import build; print(build._stem(build._compiler(), '1.0'))"
     assert said(env, script) == said(env, script)
     assert said({**env, "TRILEMMA_NATIVE_MARCH": "x86-64-v2"}, script) != said(env, script)
@@ -115,7 +114,7 @@ def test_a_damaged_library_is_built_again(env, stub, damage):
     assert list(Path(path).parent.iterdir()) == [Path(path)]
 
 
-def test_a_compiler_with_options_is_taken_and_one_that_is_not_there_named(built, env):
+def test_a_compiler_with_options_is_taken_and_one_that_is_not_there_named(env):
     script = "from kernels.native import build; print(build._compiler()[1:])"
     assert said({**env, "CC": "cc -m64"}, script) == ["['-m64']"]
     assert said({**env, "CC": "tcc --fast"})[2] == "no C compiler: CC is 'tcc --fast', which is not installed"
@@ -128,9 +127,9 @@ def test_a_compiler_that_does_not_know_native_builds_for_all_of_its_kind(env, st
     assert said({**env, "CC": str(stub), "TRILEMMA_NATIVE_MARCH": "mine"})[2] == f"{stub} cannot build it: bad -march"
 
 
-def test_torch_and_the_library_share_one_pool_of_threads(built):
+def test_torch_and_the_library_share_one_pool_of_threads():
     script = (
         "import torch; from kernels.native import library; assert library.available(), library.status().absent;"
         "print(len({line.split()[-1] for line in open('/proc/self/maps') if 'libgomp' in line}))"
     )
-    assert said(built[0], script) == ["1"]
+    assert said(dict(os.environ), script) == ["1"]
