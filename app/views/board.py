@@ -9,12 +9,13 @@ from typing import Any
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.model.conductor import Conductor
 from app.model.store import Store
 from app.views.format import brief, number_text, quantity_text
 from app.views.names import channel_name, channel_text
+from app.views.page import Scroll
 from app.views.palette import plain
 from app.views.state_text import state_rows, unknown_text
 from app.views.theme import PADDING
@@ -83,12 +84,7 @@ class BoardPanel(QWidget):
         inside.addWidget(label("Sensors", "heading"))
         inside.addLayout(self._sensors)
         inside.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(page)
-        area.setAccessibleName("Board and sensors")
+        area = Scroll("board.area", "Board and sensors", page)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(area)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QWidget
 
 from app.model.breakdown import Roofline, roofline, token_stages_s, told_here
@@ -53,7 +52,6 @@ class Breakdown(Page):
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store = store
-        self._stale = True
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setAccessibleName("What limits this point, by its parts")
         self.parts = Bars(theme, "Parts of a token's time", "breakdown.parts")
@@ -71,9 +69,7 @@ class Breakdown(Page):
         ]
         grid = CardGrid(cards)
         super().__init__("breakdown", "Breakdown", [top, grid, self.roofs])
-        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
-        self._later.timeout.connect(self.refresh)
-        store.changed.connect(self._on_changed)
+        self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def _card(self, title: str, bars: Bars, words: QWidget | None = None) -> Card:
         card = Card()
@@ -84,21 +80,8 @@ class Breakdown(Page):
         card.body.addStretch(1)
         return card
 
-    def _on_changed(self, path: str) -> None:
-        if path in ("prediction", "measurements"):
-            self._stale = True
-            if self.isVisible() and not self._later.isActive():
-                self._later.start()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Catch up with what has changed meanwhile."""
-        super().showEvent(event)
-        if self._stale:
-            self.refresh()
-
     def refresh(self) -> None:
         """Show the current point."""
-        self._stale = False
         store = self._store
         prediction = store.prediction
         if not isinstance(prediction.decode_s, Estimate):
@@ -227,3 +210,7 @@ def roofline_chart(found: Roofline, origin: Provenance) -> Chart:
 def _roof(found: Roofline, op_per_byte: float) -> float:
     memory = op_per_byte * found.bandwidth_byte_s
     return memory if found.compute_op_s is None else min(memory, found.compute_op_s)
+
+
+def _concerns(path: str) -> bool:
+    return path in ("prediction", "measurements")

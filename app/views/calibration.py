@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.model.store import Store
 from app.views import advice
 from app.views.format import counted, estimate_text, number_text
+from app.views.page import Scroll
 from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_text
@@ -55,6 +56,7 @@ class CalibrationPanel(QWidget):
         self._parameters.setColumnStretch(0, 1)
         self._progress.setRange(0, 1000)
         self._progress.setTextVisible(False)
+        self._progress.setObjectName("calibration.progress")
         self._progress.setAccessibleName("Progress of the calibration")
         page = QWidget()
         page.setObjectName("page")
@@ -68,12 +70,7 @@ class CalibrationPanel(QWidget):
         inside.addWidget(self._next)
         inside.addLayout(row(self._go, 1))
         inside.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(page)
-        area.setAccessibleName("Calibration")
+        area = Scroll("calibration.area", "Calibration", page)
         doing = QVBoxLayout()
         doing.setSpacing(2)
         doing.addWidget(self._step)

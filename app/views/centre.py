@@ -59,7 +59,9 @@ class Centre(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setUsesScrollButtons(True)
+        self.tabs.setObjectName("views")
         self.tabs.setAccessibleName("Views")
+        self.tabs.tabBar().setObjectName("views.tabs")
         self.tabs.tabBar().setAccessibleName("Views")
         self.tabs.addTab(self.curves, "Curves")
 

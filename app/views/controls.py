@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QUndoStack
-from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.model.axes import NUMERIC
 from app.model.commands import SetValue
@@ -13,6 +13,7 @@ from app.model.store import Store
 from app.views.field import QuantityField
 from app.views.format import change_text, exact_text, number_text
 from app.views.names import short_name
+from app.views.page import Scroll
 from app.views.palette import plain
 from app.views.quantities import LATENCY, POWER, TOP1, Quantity
 from app.views.slider import SliderControl
@@ -133,14 +134,10 @@ class Controls(QWidget):
         inside.addWidget(label("Limits", "heading"))
         inside.addLayout(self._limit_grid())
         inside.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(page)
-        area.setAccessibleName("Operating point")
+        area = Scroll("controls.area", "Operating point", page)
         self._progress.setRange(0, 1000)
         self._progress.setTextVisible(False)
+        self._progress.setObjectName("controls.progress")
         self._progress.setAccessibleName("Progress of what runs on the board")
         self.measure, self.pin = _button(measure, "primary"), _button(pin, "")
         foot = QVBoxLayout()

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from app.model.background import Background
@@ -48,7 +48,6 @@ class Energy(Page):
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack, self._theme = store, stack, theme
-        self._stale = True
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setAccessibleName("How long the board holds this speed")
         self._limit, self._wrong = label("", "dim", wrap=True), label("", "bad", wrap=True)
@@ -66,8 +65,7 @@ class Energy(Page):
         self._notes = label("", "dim", wrap=True)
         super().__init__("energy", "Energy", [self._top(), self._grid()])
         self._work = Background(self)
-        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
-        self._later.timeout.connect(self._ask)
+        self.follow(store, _concerns, self._ask, _PACE_MS)
         store.changed.connect(self._on_changed)
         self._show_settings()
 
@@ -145,16 +143,6 @@ class Energy(Page):
     def _on_changed(self, path: str) -> None:
         if path.startswith("energy."):
             self._show_settings()
-        if path.startswith("energy.") or path in ("prediction", "calibration", "measurements"):
-            self._stale = True
-            if self.isVisible():
-                self._later.start()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Catch up with what has changed meanwhile."""
-        super().showEvent(event)
-        if self._stale:
-            self._later.start(0)
 
     def _show_settings(self) -> None:
         store = self._store
@@ -167,7 +155,6 @@ class Energy(Page):
 
     def _ask(self) -> None:
         store = self._store
-        self._stale = False
         around = Around(**{f.name: store.get(f"energy.{f.name}") for f in fields(Around)})
         self._work.run(partial(_answer, store.point, store.catalogue, store.posterior, around), self.show_found)
 
@@ -255,3 +242,7 @@ def _titled(name: str, field: QWidget) -> QWidget:
     field.setMinimumHeight(_FIELD_PX)
     layout.addWidget(field)
     return made
+
+
+def _concerns(path: str) -> bool:
+    return path.startswith("energy.") or path in ("prediction", "calibration", "measurements")

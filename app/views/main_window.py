@@ -254,6 +254,7 @@ class MainWindow(QMainWindow):
     def _moved(self, *_: object) -> None:
         for bar in self.findChildren(QTabBar):  # Qt makes one where docks share a place
             if not bar.accessibleName():
+                bar.setObjectName("dock.tabs")
                 bar.setAccessibleName("Panels that share this place")
         self.layout_changed.emit()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from app.model.store import Store
 from app.views.theme import GAP
 
 
@@ -43,16 +44,23 @@ class CardGrid(QWidget):
             self._grid.setColumnStretch(column, 1 if column < n_columns else 0)
 
 
-class Page(QScrollArea):
-    """The scrolling view: parts one below the other, the last one as high as there is room where it should `fill`."""
+class Scroll(QScrollArea):
+    """An area that scrolls up and down only."""
 
-    def __init__(self, path: str, name: str, parts: Sequence[QWidget], *, fill: bool = True) -> None:
+    def __init__(self, path: str, name: str, inside: QWidget) -> None:
         super().__init__()
         self.setObjectName(path)
         self.setAccessibleName(name)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWidget(inside)
+
+
+class Page(Scroll):
+    """The scrolling view: parts one below the other, the last one as high as there is room where it should `fill`."""
+
+    def __init__(self, path: str, name: str, parts: Sequence[QWidget], *, fill: bool = True) -> None:
         inside = QWidget()
         inside.setObjectName("page")
         inside.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -63,4 +71,33 @@ class Page(QScrollArea):
             layout.addWidget(part, 1 if fill and i == len(parts) - 1 else 0)
         if not fill:
             layout.addStretch(1)
-        self.setWidget(inside)
+        super().__init__(path, name, inside)
+        self._catch_up: Callable[[], None] = lambda: None
+        self._stale = False
+
+    def follow(self, store: Store, concerns: Callable[[str], bool], catch_up: Callable[[], None], pace_ms: int) -> None:
+        """Call `catch_up` when a path of the store that `concerns` the page changes, and follow a drag at a pace.
+
+        While the page cannot be seen it waits until it can.
+        """
+        self._stale, self._catch_up = True, catch_up
+        later = QTimer(self, singleShot=True, interval=pace_ms)
+        later.timeout.connect(self._show_now)
+
+        def on_changed(path: str) -> None:
+            if concerns(path):
+                self._stale = True
+                if self.isVisible() and not later.isActive():
+                    later.start()
+
+        store.changed.connect(on_changed)
+
+    def _show_now(self) -> None:
+        self._stale = False
+        self._catch_up()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up with what has changed meanwhile."""
+        super().showEvent(event)
+        if self._stale:
+            self._show_now()

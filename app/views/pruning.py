@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtGui import QUndoStack
 
 from app.model.axes import POLICY_NAMES
 from app.model.store import Store
@@ -29,7 +28,6 @@ class Pruning(Page):
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store = store
-        self._stale = True
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setAccessibleName("How far pruning may go")
         self.mass = ChartCard(theme, "pruning.mass", "Attention mass kept")
@@ -40,25 +38,10 @@ class Pruning(Page):
         top = Card()
         top.body.addWidget(self.sentence)
         super().__init__("pruning", "Pruning", [top, CardGrid([self.mass, self.time, self.agreement])])
-        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
-        self._later.timeout.connect(self.refresh)
-        store.changed.connect(self._on_changed)
-
-    def _on_changed(self, path: str) -> None:
-        if path == "prediction" or path.startswith("limits."):
-            self._stale = True
-            if self.isVisible() and not self._later.isActive():
-                self._later.start()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Catch up with what has changed meanwhile."""
-        super().showEvent(event)
-        if self._stale:
-            self.refresh()
+        self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def refresh(self) -> None:
         """Show the current point."""
-        self._stale = False
         mark = self._store.r_max
         at = "" if mark.alpha is None else f": {number_text(mark.alpha, 2)}"
         set_text(self.sentence, f"{mark.text}{at}.")
@@ -128,3 +111,7 @@ class Pruning(Page):
             wash_from=store.r_max.alpha,
             description=f"At α 0.95: {ends}.",
         )
+
+
+def _concerns(path: str) -> bool:
+    return path == "prediction" or path.startswith("limits.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QFileDialog, QTableWidget, QTableWidgetItem
 
 from app.model.commands import SetValue
@@ -34,7 +34,6 @@ class Scenarios(Page):
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack = store, stack
-        self._stale = True
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setAccessibleName("What the scenario says of this point")
         self._source = label(_BASIS, "dim", wrap=True)
@@ -54,9 +53,7 @@ class Scenarios(Page):
         self.table.cellClicked.connect(self._clicked)
         self._keys: list[str] = []
         super().__init__("scenarios", "Scenarios", [self._top(), self._middle(), self._bottom()], fill=False)
-        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
-        self._later.timeout.connect(self.refresh)
-        store.changed.connect(self._on_changed)
+        self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def _top(self) -> Card:
         card = Card()
@@ -96,21 +93,8 @@ class Scenarios(Page):
 
     # ---- what the store says
 
-    def _on_changed(self, path: str) -> None:
-        if path in ("scenario", "prediction", "measurements", "pinned") or path.startswith("limits."):
-            self._stale = True
-            if self.isVisible():
-                self._later.start()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Catch up with what has changed meanwhile."""
-        super().showEvent(event)
-        if self._stale:
-            self.refresh()
-
     def refresh(self) -> None:
         """Judge the point and show it."""
-        self._stale = False
         chosen, wrong = self._store.get("scenario"), ""
         try:
             scenarios = known_scenarios(chosen)
@@ -211,3 +195,7 @@ def _bar(margin: Margin) -> Bar:
         origin,
         bad=margin.left < 0,
     )
+
+
+def _concerns(path: str) -> bool:
+    return path in ("scenario", "prediction", "measurements", "pinned") or path.startswith("limits.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QFileDialog, QTableWidget, QTableWidgetItem
 
 from app.model.background import Background
@@ -35,7 +35,6 @@ class ScheduleView(Page):
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack = store, stack
-        self._stale = True
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setAccessibleName("What the schedule says")
         self._facts = label("", "dim", wrap=True, selectable=True)
@@ -54,8 +53,7 @@ class ScheduleView(Page):
             "schedule", "Schedule", [self._top(), self._middle(), self._within(), self._bottom()], fill=False
         )
         self._work = Background(self)
-        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
-        self._later.timeout.connect(self._ask)
+        self.follow(store, _concerns, self._ask, _PACE_MS)
         store.changed.connect(self._on_changed)
         self._show_choice()
 
@@ -98,16 +96,6 @@ class ScheduleView(Page):
     def _on_changed(self, path: str) -> None:
         if path == "schedule.file":
             self._show_choice()
-        if path in ("schedule.file", "prediction", "limits.latency"):
-            self._stale = True
-            if self.isVisible():
-                self._later.start()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Catch up with what has changed meanwhile."""
-        super().showEvent(event)
-        if self._stale:
-            self._later.start(0)
 
     def _show_choice(self) -> None:
         chosen = self._store.get("schedule.file")
@@ -115,7 +103,6 @@ class ScheduleView(Page):
         self._choice.show_options([*OPTIONS, *own, (_FILE, "File…")], chosen)
 
     def _ask(self) -> None:
-        self._stale = False
         store, name = self._store, self._store.get("schedule.file")
         if name:
             self._work.run(partial(timing_of_file, name), self.show_found)
@@ -151,3 +138,7 @@ class ScheduleView(Page):
         self.table.resizeColumnsToContents()
         self.table.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.table.setFixedHeight(_ROW_PX * (len(body) + 1) + 8)
+
+
+def _concerns(path: str) -> bool:
+    return path in ("schedule.file", "prediction", "limits.latency")

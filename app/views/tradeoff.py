@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent, QUndoStack
+from PySide6.QtGui import QUndoStack
 
 from app.model.background import Background
 from app.model.commands import SetPoint, SetValue
@@ -32,7 +31,6 @@ class TradeOff(Page):
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack = store, stack
-        self._stale = True
         self._trade: Trade | None = None
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setAccessibleName("What could be had instead")
@@ -49,8 +47,7 @@ class TradeOff(Page):
         top.body.addWidget(self._count)
         super().__init__("trade", "Trade-off", [top, self.card])
         self._work = Background(self)
-        self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
-        self._later.timeout.connect(self._ask)
+        self.follow(store, _concerns, self._ask, _PACE_MS)
         store.changed.connect(self._on_changed)
         self._show_choice()
 
@@ -69,23 +66,12 @@ class TradeOff(Page):
     def _on_changed(self, path: str) -> None:
         if path == "trade.against":
             self._show_choice()
-        if path in ("trade.against", "prediction", "pinned") or path.startswith("limits."):
-            self._stale = True
-            if self.isVisible():
-                self._later.start()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Catch up with what has changed meanwhile."""
-        super().showEvent(event)
-        if self._stale:
-            self._later.start(0)
 
     def _show_choice(self) -> None:
         names = [(key, _QUANTITY[key].title.lower()) for key in AGAINST]
         self._choice.show_options(names, self._store.get("trade.against"))
 
     def _ask(self) -> None:
-        self._stale = False
         store = self._store
         against = store.get("trade.against")
         against = against if against in AGAINST else AGAINST[0]
@@ -187,3 +173,7 @@ def _span(values: np.ndarray) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     margin = _MARGIN * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
+
+
+def _concerns(path: str) -> bool:
+    return path in ("trade.against", "prediction", "pinned") or path.startswith("limits.")

@@ -11,16 +11,23 @@ from PySide6.QtGui import QAction, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractItemView,
+    QAbstractScrollArea,
+    QAbstractSpinBox,
     QApplication,
     QComboBox,
     QDialog,
     QDockWidget,
     QFileDialog,
     QLineEdit,
+    QMenu,
+    QMenuBar,
     QMessageBox,
     QProgressBar,
     QPushButton,
+    QScrollBar,
     QSlider,
+    QSplitter,
     QTabBar,
     QWidget,
 )
@@ -28,14 +35,18 @@ from PySide6.QtWidgets import (
 from app.client.events import Channel
 from app.model.commands import undo_stack
 from app.model.conductor import Conductor
+from app.model.export import json_export
 from app.model.measurements import Measurement
 from app.model.presets import save_preset
 from app.model.settings import Settings
 from app.model.state import Activity
 from app.model.store import Store
+from app.views.files import ExportDialog
+from app.views.headline import Why
 from app.views.main_window import MainWindow
 from app.views.palette import ActionList, matches, plain
 from app.views.plots import Figure
+from app.views.table import CurveTable
 from app.views.theme import Theme
 from core.calibrate import calibrate
 from core.load import load_catalogue
@@ -120,23 +131,64 @@ def attach(store):
 # ---- names and commands
 
 
+KINDS = (QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QSlider, QProgressBar, QTabBar, Figure)
+OF_QT = ("qt_", "ScrollLeftButton", "ScrollRightButton", "_q_")
+
+
 def interactive(window):
-    kinds = (QAbstractButton, QComboBox, QLineEdit, QSlider, QProgressBar, QTabBar, Figure)
-    inside = ("qt_", "ScrollLeftButton", "ScrollRightButton", "_q_")
+    """Return what a user can act on, be it by the keyboard alone, without the parts that Qt makes of them."""
     return [
         child
         for child in window.findChildren(QWidget)
-        if isinstance(child, kinds)
-        and not child.objectName().startswith(inside)
-        and not isinstance(child.parent(), (QComboBox, QLineEdit))
+        if (isinstance(child, KINDS) or child.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        and child.window() is window
+        and not child.objectName().startswith(OF_QT)
+        and not (isinstance(child.parent(), QAbstractScrollArea) and child is child.parent().viewport())
+        and not isinstance(child.parent(), (QComboBox, QLineEdit, QAbstractItemView, QMenuBar))
+        and not isinstance(child, (QMenu, QMenuBar, QScrollBar, QSplitter))
     ]
 
 
-def test_every_control_has_an_accessible_name(window):
+def nameless(window):
+    return [f"{type(c).__name__} {c.objectName()!r}" for c in interactive(window) if not spoken(c)]
+
+
+def spoken(widget):
+    """Return what a screen reader says of a widget; a button has its text."""
+    return widget.accessibleName() or (isinstance(widget, QAbstractButton) and widget.text())
+
+
+def test_every_control_has_a_name_and_an_accessible_name(window):
     controls = interactive(window)
-    nameless = [f"{type(c).__name__} {c.objectName()!r}" for c in controls if not c.accessibleName()]
-    assert len(controls) > 30
-    assert nameless == []
+    assert len(controls) > 60
+    assert nameless(window) == []
+    anonymous = [f"{type(c).__name__} {c.accessibleName()!r}" for c in controls if not c.objectName()]
+    assert anonymous == []
+
+
+DIALOGS = {
+    "Why": lambda store, window: Why(store, window),
+    "CurveTable": lambda store, window: CurveTable(store, window),
+    "ExportDialog": lambda store, window: ExportDialog(window, "Export", json_export(store)),
+    "ActionList": lambda store, window: ActionList(window, "Commands", window.actions_.all(), runnable=True),
+}
+ELSEWHERE = {"AttachDialog", "QuestionDialog"}
+"""Dialogs whose names tests/app/test_attach.py checks."""
+
+
+@pytest.mark.parametrize("kind", DIALOGS)
+def test_every_control_of_a_dialog_has_an_accessible_name(window, kind):
+    dialog = DIALOGS[kind](window._store, window)
+    assert type(dialog).__name__ == kind
+    assert dialog.objectName()
+    assert interactive(dialog)
+    assert nameless(dialog) == []
+
+
+def test_no_dialog_is_left_out(window):
+    """Every module of the views is there once the window is made."""
+    ours = {kind.__name__ for kind in QDialog.__subclasses__() if kind.__module__.startswith("app.views")}
+    assert ours == DIALOGS.keys() | ELSEWHERE
 
 
 def test_each_path_of_the_point_is_an_object(window):
