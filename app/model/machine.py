@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.model.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
@@ -30,6 +31,24 @@ def machine_key(hello: Mapping[str, Any]) -> str:
     if recording:  # what was measured since says nothing about what was recorded
         parts = (*parts, f"recorded in {recording.get('file', '?')}")
     return ", ".join(str(part) for part in parts)
+
+
+def modes_here(
+    options: Sequence[tuple[str, str]], point: OperatingPoint, hello: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Return the power modes to offer: not those that name more threads than the attached machine has.
+
+    The mode of the point stays among them, and so do all modes of a board that is not attached.
+    """
+    n_threads = hello.get("board", {}).get("n_threads") if point.board == "this" else None
+    if not isinstance(n_threads, int):
+        return list(options)
+
+    def fits(key: str) -> bool:
+        named = re.fullmatch(r"(\d+) threads?", key)
+        return named is None or int(named[1]) <= n_threads or key == point.power_mode
+
+    return [(key, name) for key, name in options if fits(key)]
 
 
 def recorded(hello: Mapping[str, Any]) -> str:

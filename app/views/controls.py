@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QGridLayout, QProgressBar, QPushButton, QVBoxLayou
 
 from app.model.axes import NUMERIC
 from app.model.commands import SetValue
+from app.model.machine import modes_here
 from app.model.outlook import Mark
 from app.model.store import Store
 from app.views.field import QuantityField
@@ -196,7 +197,7 @@ class Controls(QWidget):
     def _on_changed(self, path: str) -> None:
         if path in self.sliders:
             self._refresh_slider(path)
-        elif path in self.choices or path == "catalogue":
+        elif path in self.choices or path in ("catalogue", "link"):
             self._refresh()
         elif path == "prediction":
             if not self._soon.isActive():
@@ -214,7 +215,9 @@ class Controls(QWidget):
         store = self._store
         for path, choice in self.choices.items():
             axis = store.axis_range(path)
-            choice.show_options(axis.options, store.get(path) or axis.options[0][0])
+            modes = path == "point.power_mode"
+            options = modes_here(axis.options, store.point, store.link.hello) if modes else axis.options
+            choice.show_options(options, store.get(path) or axis.options[0][0])
         several = len(store.axis_range("point.power_mode").options) > 1
         self.choices["point.power_mode"].setVisible(several)
         self._names["point.power_mode"].setVisible(several)

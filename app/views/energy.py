@@ -66,6 +66,7 @@ class Energy(Page):
         super().__init__("energy", "Energy", [self._top(), self._grid()])
         self._work = Background(self)
         self.follow(store, _concerns, self._ask, _PACE_MS)
+        self._show_first()
         store.changed.connect(self._on_changed)
         self._show_settings()
 
@@ -91,7 +92,7 @@ class Energy(Page):
         card.body.addWidget(self._limit)
         named = [(_QUANTITIES[path][0], field) for path, field in self._fields.items()]
         pairs: list[tuple[str, QWidget]] = [*named, ("Cooling", self._cooling), ("Workload", self._profile)]
-        card.body.addWidget(CardGrid([_titled(*pair) for pair in pairs], 118, len(pairs)))
+        card.body.addWidget(CardGrid([_titled(*pair) for pair in pairs], 150, len(pairs)))
         card.body.addWidget(self._wrong)
         self._wrong.hide()
         return card
@@ -152,6 +153,13 @@ class Energy(Page):
         profile, known = store.get("energy.profile"), workloads()
         own = [] if profile in known else [(profile, Path(profile).name)]
         self._profile.show_options([*known.items(), *own, (_FILE, "File…")], profile)
+
+    def _show_first(self) -> None:
+        """Say what is known before the first simulation has ended, and how to know it better."""
+        power = self._store.prediction.power_w
+        known = f"{output_text(power, 'W')} while it decodes" if isinstance(power, Estimate) else "not predicted"
+        set_text(self.sentence, f"Power: {known}. Heat, throttling and battery are being simulated.")
+        set_text(self._limit, "Measure this point on the board to see beside it what it really takes.")
 
     def _ask(self) -> None:
         store = self._store

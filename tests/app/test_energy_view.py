@@ -13,6 +13,7 @@ from app.model.measurements import Measurement
 from app.model.store import Store
 from app.views import energy_data
 from app.views.energy import Energy
+from app.views.format import output_text
 from app.views.theme import Theme
 from core.dvfs import Knee
 from core.load import load_catalogue
@@ -130,6 +131,15 @@ def test_the_view_says_what_the_simulation_says(view, store, qtbot):
     qtbot.waitUntil(lambda: view.cards["energy.charge"].chart.message.startswith("No battery"))
     image = view.heat.grab().toImage()
     assert len({image.pixelColor(x, image.height() // 3).name() for x in range(image.width())}) > 20
+
+
+def test_before_the_first_simulation_it_says_what_is_known_and_what_to_do(qtbot, qapp):
+    store = Store(CATALOGUE)
+    made = Energy(store, undo_stack(), Theme("dark"))
+    qtbot.addWidget(made)
+    assert made.sentence.text().startswith(f"Power: {output_text(store.prediction.power_w, 'W')} while it decodes.")
+    assert "predicted" in made.sentence.text()
+    assert made._limit.text().startswith("Measure this point")
 
 
 def test_terms_add_up_to_the_mean_power(view, store):

@@ -281,6 +281,22 @@ def test_commands_are_off_while_they_can_do_nothing(window):
     assert not window.controls._progress.isVisible()
 
 
+def test_power_modes_with_more_threads_than_the_machine_has_are_not_offered(window):
+    choice, store = window.controls.choices["point.power_mode"], window._store
+
+    def offered():
+        return {choice.itemData(i) for i in range(choice.count())}
+
+    assert "4 threads" in offered()  # of which machine is not known yet
+    attach(store)
+    assert offered() == {"default", "1 thread", "2 threads"}
+    store.set("point.power_mode", "4 threads")  # as a preset of another machine may say
+    assert "4 threads" in offered()
+    store.set("point.power_mode", "")
+    store.set("point.board", "raspberry_pi_5")
+    assert offered() == set(CATALOGUE.boards["raspberry_pi_5"].power_modes)
+
+
 def test_the_board_panel_says_what_is_there_and_why_what_is_not(window):
     attach(window._store)
     texts = [child.text() for child in window.docks["board"].findChildren(QWidget) if hasattr(child, "text")]
