@@ -71,7 +71,7 @@ def test_the_choice_is_one_of_them(monkeypatch, tmp_path):
 
 
 def test_bench_cases_check_themselves():
-    found = list(cases(True, "cpu"))
+    found = [case for case in cases(True, "cpu") if case.name == "prefill attention"]
     assert [case.variant for case in found] == list(VARIANTS)
     for case in found:
         case.check()
