@@ -13,11 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from core import traffic
+from core.parameters import USUAL_OP_PER_BYTE
 from core.published_rows import PublishedRow
 from core.spec import LAYOUTS, POLICIES, Board, Catalogue, ModelShape, OperatingPoint, PowerMode, WeightFormat
+from core.stated import (
+    ANY_CONTEXT,
+    UNKNOWN_TOKENS,
+    bits_stated,
+    context_tokens,
+    graph_tokens,
+    streamed_byte,
+    streamed_params,
+    typical_shape,
+    without_unknown_prompt,
+)
 from core.units import BIT_PER_BYTE
 
 RUNTIMES = (
@@ -46,22 +56,17 @@ FORMAT_WORDS = {"f16": "fp16", "f32": "fp32", "w16a16": "fp16"}
 
 UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
-UNTIED_EMBEDDING_FRAC = 0.05  # of the parameters, where only a total is stated (median of the catalogue's models)
-UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
 COMPILED_CONTEXT = frozenset({"qnn_npu"})
 """Runtimes whose graphs are compiled for one context length and read all of it at every token."""
 
 KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of those graphs is of 8 bits
 
-PROMPT_CHUNK_TOKENS = 128.0  # of the prompt that such a graph takes at once (quic/ai-hub-models, all its models)
 UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
 UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
 PREFILL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 5.0, "gpu": 60.0, "npu": 50.0}
 """[prior] operations reached in prefill per byte of peak bandwidth, where no compute rate is stated."""
 PREFILL_OP_LOG_SD = 1.0
-ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
-FP16_BYTE = 2
-ESTIMATED = "estimate"  # of `weight_basis`: parameters times nominal bits, without scales
+UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boards of one unit: the catalogue's is 0.55
 DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
 
 
@@ -167,7 +172,7 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         kv=made.kv_of(row, runtime),
         bandwidth_byte_s=made.own_bandwidth(row, board, mode),
     )
-    row = _without_unknown_prompt(row)
+    row = without_unknown_prompt(row)
     prompt = row.number.get("prompt_tokens") or UNKNOWN_TOKENS
     pruned: dict[str, Any] = {name: row.text[name] for name in ("policy", "layout") if row.text.get(name)}
     if pruned.get("policy", POLICIES[0]) not in POLICIES or pruned.get("layout", LAYOUTS[0]) not in LAYOUTS:
@@ -177,7 +182,7 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         row,
         _group(row),
         row.text["quant"],
-        replace(point, context_tokens=_graph_tokens(row) if runtime in COMPILED_CONTEXT else _context_tokens(row)),
+        replace(point, context_tokens=graph_tokens(row) if runtime in COMPILED_CONTEXT else context_tokens(row)),
         replace(point, context_tokens=max(prompt, 1.0)),
         made.bandwidth_stated[board, mode],
         made.compute_stated[board, mode],
@@ -192,107 +197,6 @@ def _runtime_key(row: PublishedRow, catalogue: Catalogue) -> str:
     stem = next((key for word, key in RUNTIMES if word in row.text["runtime"].lower()), "other")
     key = f"{stem}_{row.text['compute']}"
     return key if key in catalogue.runtimes else f"other_{row.text['compute']}"
-
-
-def _context_tokens(row: PublishedRow) -> float:
-    """Return the mean context while decoding, as far as the row tells: the prompt and half of what was generated."""
-    prompt = row.number.get("prompt_tokens")
-    tokens = prompt + row.number.get("gen_tokens", UNKNOWN_TOKENS) / 2.0 if prompt else UNKNOWN_TOKENS
-    return max(row.number.get("context_tokens", tokens), 1.0)
-
-
-def _graph_tokens(row: PublishedRow) -> float:
-    """Return the context that a compiled graph reads at every token: its limit, however little of it is filled.
-
-    The time to first token of a full context is a whole number of runs of the graph that takes a chunk of the prompt.
-    """
-    n_chunks = row.number.get("ttft_full_context_ms", 0.0) / row.number.get("ttft_ms", np.inf)
-    timed = PROMPT_CHUNK_TOKENS * round(n_chunks) if n_chunks > 1.5 else 0.0
-    return timed or row.number.get("context_limit_tokens") or _context_tokens(row)
-
-
-def _without_unknown_prompt(row: PublishedRow) -> PublishedRow:
-    """Leave out a time to first token that the row itself shows to be of the full context, of unstated length."""
-    ttft, full = row.number.get("ttft_ms"), row.number.get("ttft_full_context_ms")
-    if ttft is None or full is None or full > 1.5 * ttft or "prompt_tokens" in row.number:
-        return row
-    number = {name: value for name, value in row.number.items() if name not in ("ttft_ms", "prefill_tok_s")}
-    limit = row.number.get("context_limit_tokens")
-    if limit:
-        number |= {"ttft_ms": ttft, "prompt_tokens": limit}
-    return replace(row, number=number)
-
-
-def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float | None:
-    """Return the parameters that a token reads, as far as the row, the catalogue or the model's name states them."""
-    stated = row.number.get("params_streamed_b")
-    if stated is not None:
-        return stated
-    if known is not None:
-        return known.body_params + known.head_params
-    active = re.search(r"A(\d+(?:\.\d+)?)B\b", row.text["model"])
-    if active:
-        return 1e9 * float(active[1])
-    if row.text["moe_or_sparse"].lower() == "true":
-        return None
-    total = row.number.get("params_b")
-    return None if total is None else total * (1.0 - UNTIED_EMBEDDING_FRAC)
-
-
-def streamed_byte(row: PublishedRow, known: ModelShape | None = None) -> float | None:
-    """Return the bytes of weights that a token reads [byte]; None where the row does not tell.
-
-    The row's own figure where it also states the parameters read; else that share of the whole that the parameters
-    read are of all, since what is stated then counts the input embedding and idle experts.
-    """
-    if known is not None and row.text.get("weight_basis", "").startswith(ESTIMATED):
-        return None
-    stated = row.number.get("weight_stream_bytes")
-    if stated is not None and "params_streamed_b" in row.number:
-        return stated
-    params, total = streamed_params(row, known), known.total_params if known else row.number.get("params_b")
-    whole = stated or row.number.get("weight_bytes")
-    if params is None:
-        return stated
-    if total and whole:
-        return whole * min(params / total, 1.0)
-    bits = _bits_stated(row)
-    return params * bits / BIT_PER_BYTE if bits else stated
-
-
-def _bits_stated(row: PublishedRow) -> float | None:
-    return row.number.get("bits_per_weight") or row.number.get("weight_bits")
-
-
-def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float | None) -> ModelShape:
-    """Return the shape that a dense decoder of so many parameters read per token typically has.
-
-    Layers ``24.3 (params / 1e9)**0.233`` (least squares over the catalogue's models, log-sd 0.23); a layer has 12 h**2
-    parameters; heads of 128; a vocabulary of a twentieth; a KV head for four others where the cache is not stated.
-    """
-    n_layers = max(2, round(24.3 * (params / 1e9) ** 0.233))
-    head_params = UNTIED_EMBEDDING_FRAC * params
-    body = params - head_params
-    n_heads = max(1, round(float(np.sqrt(body / (12.0 * n_layers))) / 128.0))
-    kv_width = 32.0 * n_heads if kv_byte_per_token is None else kv_byte_per_token / (2 * FP16_BYTE * n_layers)
-    head_dim = max(1, round(kv_width))  # one KV head as wide as all of them: only the product counts
-    hidden = 128 * n_heads
-    return ModelShape(
-        key=key,
-        name=name,
-        n_layers=n_layers,
-        hidden_size=hidden,
-        n_heads=max(1, round(hidden / head_dim)),
-        n_kv_heads=1,
-        head_dim=head_dim,
-        intermediate_size=4 * hidden,
-        vocab_size=max(1, round(head_params / hidden)),
-        tied_embeddings=True,
-        body_params=body,
-        head_params=head_params,
-        total_params=params,
-        max_context_tokens=ANY_CONTEXT,
-    )
 
 
 class _Entries:
@@ -327,11 +231,15 @@ class _Entries:
         described = PowerMode(key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
         if listed:
             described = replace(listed, key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
+        if unit == "cpu" and not same_unit:
+            described = replace(described, vector_op_s=described.cpu_vector_op_s)
+        unpacks_unknown = unit in USUAL_OP_PER_BYTE and described.vector_op_s is None
         self.boards[key] = replace(
             board,
             power_modes={**board.power_modes, mode: described},
             bandwidth_log_sd=board.bandwidth_log_sd if given else UNKNOWN_BANDWIDTH_LOG_SD,
             compute_log_sd=board.compute_log_sd if rate else PREFILL_OP_LOG_SD,
+            vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unpacks_unknown else 0.0,
         )
         self.bandwidth_stated[key, mode], self.compute_stated[key, mode] = given is not None, rate is not None
         return key, mode
@@ -364,7 +272,7 @@ class _Entries:
         key = _format_key(row.text["quant"].lower(), self.catalogue)
         if key:
             return self.catalogue.weight_formats[key]
-        bits = _bits_stated(row) or (BIT_PER_BYTE * byte / params if byte else None)
+        bits = bits_stated(row) or (BIT_PER_BYTE * byte / params if byte else None)
         if bits is None or not 0.5 <= bits <= 40.0:
             return None
         key = re.sub(r"[^a-z0-9]+", "_", row.text["quant"].lower()).strip("_") or "unnamed"

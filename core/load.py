@@ -114,6 +114,8 @@ def _board(key: str, table: Table) -> Board:
             compute_op_s=mode.optional("compute_op_s", 1e8, 1e17),
             clock_hz=mode.optional("clock_hz", 1e6, 1e11),
             power_limit_w=mode.optional("power_limit_w", 0.1, 1e4),
+            vector_op_s=mode.optional("vector_op_s", 1e8, 1e17),
+            cpu_vector_op_s=mode.optional("cpu_vector_op_s", 1e8, 1e17),
         )
         sources |= {f"{mode_key}.{name}": source for name, source in mode.close().items()}
     if not modes:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.latency import PARAMETERS
-from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
+from core.spec import Array, Board, OperatingPoint, Posterior, Prior, Setting
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
@@ -23,6 +23,9 @@ RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: fe
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
 DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
 """How the names of a model's factors on decode time and on time to first token begin."""
+
+USUAL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 7.0, "gpu": 30.0}
+"""Vector operations per byte of peak bandwidth of the boards that rho's priors are of, by unit; any scale would do."""
 
 HEAVY_TAILED = (*FACTORS, "recurrent_prompt")  # a few models fit no board's parameters, and must not bend them
 
@@ -41,19 +44,36 @@ _SIZE_ROOT = np.linalg.cholesky(_correlation(_SIZE_KNOTS, _SIZE_KNOTS) + 1e-6 * 
 _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
+def guessed_log_sd(board: Board) -> dict[str, float]:
+    """Return what guesses about a board add to the log-sd of parameters."""
+    return {"eta": board.bandwidth_log_sd, "rho": board.vector_log_sd, "eta_compute": board.compute_log_sd}
+
+
+def unpacking_log_ratio(at: Setting) -> float:
+    """Return the logarithm of how much longer unpacking takes, relative to reading, than on a board of usual balance.
+
+    Unpacking is work of the vector lanes: its time per weight goes with the inverse of their rate, so rho, which is in
+    units of reading at peak bandwidth, goes with bandwidth over rate. 0 where no source states the rate.
+    """
+    usual, rate = USUAL_OP_PER_BYTE.get(at.board.unit), at.mode.vector_op_s
+    return 0.0 if usual is None or rate is None else float(np.log(usual * at.mode.bandwidth_byte_s / rate))
+
+
 def prior(at: Setting) -> Posterior:
     """Return what is known of a board, runtime and power mode before any measurement."""
     names = PARAMETERS
     given = [getattr(at.runtime, name) for name in names]
     log_sd = np.array([p.log_sd for p in given])
-    for name, guessed in (("eta", at.board.bandwidth_log_sd), ("eta_compute", at.board.compute_log_sd)):
+    for name, guessed in guessed_log_sd(at.board).items():
         log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
+    log_mean = np.log([p.median for p in given])
+    log_mean[names.index("rho")] += unpacking_log_ratio(at)
     return Posterior(
         at.board.key,
         at.runtime.key,
         at.mode.key,
         names,
-        np.log([p.median for p in given]),
+        log_mean,
         np.diag(log_sd**2),
         at.mode.bandwidth_byte_s,
         decode_log_sd=at.runtime.repeat_log_sd,

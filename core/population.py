@@ -4,7 +4,8 @@ Each group of rows (a board, runtime and power mode) has its own logarithms of e
 
     group ~ N(runtime, S)    runtime ~ N(class, F)    class ~ N(prior, C)
 
-S, diagonal and common to all, is how much boards differ. Means and S follow by expectation maximisation: every group is
+rho is relative to the board's balance of bandwidth and vector rate (`core.parameters.unpacking_log_ratio`). S, diagonal
+and common to all, is how much boards differ. Means and S follow by expectation maximisation: every group is
 fitted under the current priors (`core.measured`), then runtimes and classes are averaged with shrinkage. A runtime or
 a class with few boards or none keeps close to what stands above it, so a board nobody has measured is predicted by
 what its kind of runtime does elsewhere.
@@ -26,7 +27,16 @@ from numpy.typing import NDArray
 from core.comparable import ComparedRow
 from core.measured import MeasuredPoint, Rows
 from core.model_factors import MODEL_LOG_SD, Factor, Key, expected, scatter
-from core.parameters import DECODE_FACTOR, FACTORS, PROMPT_FACTOR, extended, prior, ratio_names
+from core.parameters import (
+    DECODE_FACTOR,
+    FACTORS,
+    PROMPT_FACTOR,
+    extended,
+    guessed_log_sd,
+    prior,
+    ratio_names,
+    unpacking_log_ratio,
+)
 from core.spec import Catalogue, Posterior, Prior, Runtime
 
 Floats = NDArray[np.float64]
@@ -122,7 +132,8 @@ class _Group:
     n_rows: int
     before: Posterior
     rows: Rows
-    guessed: Floats  # variance that a guessed bandwidth adds to that of eta
+    shift: Floats  # of the means, by what the board's data sheet tells
+    guessed: Floats  # variance that what it does not tell adds
     theta: Floats | None = None
     mean: Floats | None = None
     variance: Floats | None = None
@@ -131,13 +142,13 @@ class _Group:
     def fit(self, centre: Floats, board_sd: Floats, model_log_sd: Mapping[Key, float]) -> None:
         index = [self.before.names.index(name) for name in LEARNED]
         mean, cov = self.before.log_mean.copy(), self.before.log_cov.copy()
-        mean[index] = centre
+        mean[index] = centre + self.shift
         cov[index, index] = np.square(board_sd) + self.guessed
         for kind in FACTORS:
             mine = [i for i, name in enumerate(self.before.names) if name.startswith(kind)]
             cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2
         found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
-        self.theta, self.mean, self.variance = found.mean, found.mean[index], np.diag(found.cov)[index]
+        self.theta, self.mean, self.variance = found.mean, found.mean[index] - self.shift, np.diag(found.cov)[index]
         self.cov = found.cov
 
     def factors(self) -> Iterator[Factor]:
@@ -209,8 +220,11 @@ def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
     before = prior(at)
     for point in points:
         before = extended(before, ratio_names(catalogue.setting(point.point)))
-    guessed = np.array([at.board.bandwidth_log_sd, 0.0, 0.0, 0.0, 0.0]) ** 2
-    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, Rows.of(points, catalogue, before), guessed)
+    shift = np.where(np.array(LEARNED) == "rho", unpacking_log_ratio(at), 0.0)
+    said = guessed_log_sd(at.board)
+    guessed = np.array([said.get(name, 0.0) for name in LEARNED]) ** 2
+    laid = Rows.of(points, catalogue, before)
+    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, guessed)
 
 
 def _averaged(

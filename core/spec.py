@@ -60,6 +60,10 @@ class PowerMode:
     compute_op_s: float | None = None  # peak multiply-add rate counted as 2 operations
     clock_hz: float | None = None
     power_limit_w: float | None = None
+    vector_op_s: float | None = (
+        None  # of the unit's vector lanes: 32-bit multiply-adds, counted as 2
+    )
+    cpu_vector_op_s: float | None = None  # the same of the CPU's cores, where another unit decodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Board:
     power_rail: str = ""  # what the watts cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
     compute_log_sd: float = 0.0  # > 0 where the peak compute rate is a guess
+    vector_log_sd: float = 0.0  # > 0 where no source states the rate of the vector lanes that unpack weights
     sources: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -41,7 +41,7 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
     log_clock = float(np.log(new.clock_hz / old.clock_hz)) if old.clock_hz and new.clock_hz else log_bandwidth
     clock_sd = 0.0 if known else UNKNOWN_CLOCK_SD * abs(log_bandwidth)
     moved = {
-        "rho": (log_bandwidth - log_clock, clock_sd),  # rho is relative to the bandwidth
+        "rho": _unpacking(old, new, log_clock, clock_sd),
         "t_layer_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
         "t_token_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
         "t_layer_prefill_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
@@ -53,6 +53,14 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
         mean[i] += shift
         cov[i, i] += sd**2
     return replace(posterior, power_mode=new.key, log_mean=mean, log_cov=cov, bandwidth_byte_s=new.bandwidth_byte_s)
+
+
+def _unpacking(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:
+    """Return the shift of rho, relative to the bandwidth, by the rates of the vector lanes or else the clock."""
+    log_bandwidth = float(np.log(new.bandwidth_byte_s / old.bandwidth_byte_s))
+    if old.vector_op_s is None or new.vector_op_s is None:
+        return log_bandwidth - log_clock, clock_sd
+    return log_bandwidth - float(np.log(new.vector_op_s / old.vector_op_s)), 0.0
 
 
 def _compute(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:

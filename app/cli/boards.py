@@ -12,7 +12,14 @@ from app.views.format import DASH, counted, quantity_text
 from core.names import instead
 from core.spec import Board, PowerMode
 
-_MODE_UNITS = {"bandwidth_byte_s": "byte/s", "compute_op_s": "op/s", "clock_hz": "Hz", "power_limit_w": "W"}
+_MODE_UNITS = {
+    "bandwidth_byte_s": "byte/s",
+    "compute_op_s": "op/s",
+    "clock_hz": "Hz",
+    "power_limit_w": "W",
+    "vector_op_s": "op/s",
+    "cpu_vector_op_s": "op/s",
+}
 _BOARD_UNITS = {"memory_byte": "byte", "idle_power_w": "W"}
 
 

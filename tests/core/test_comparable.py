@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 
-from core.comparable import compare, streamed_byte, typical_shape
+from core.comparable import compare
 from core.load import load_catalogue
 from core.parameters import same_model
 from core.published_rows import PublishedRow
 from core.scenario import predict
+from core.stated import streamed_byte, typical_shape
 from core.traffic import kv_byte_per_token, weight_byte
 
 CATALOGUE = load_catalogue()

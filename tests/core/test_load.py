@@ -41,7 +41,8 @@ def test_every_number_has_a_source():
     catalogue = load_catalogue()
     for board in catalogue.boards.values():
         for mode in board.power_modes.values():
-            for name in ("bandwidth_byte_s", "compute_op_s", "clock_hz", "power_limit_w"):
+            rates = ("compute_op_s", "vector_op_s", "cpu_vector_op_s")
+            for name in ("bandwidth_byte_s", "clock_hz", "power_limit_w", *rates):
                 assert getattr(mode, name) is None or board.sources[f"{mode.key}.{name}"], (board.key, name)
         for name in ("memory_byte", "idle_power_w", "system_energy_j_byte"):
             assert getattr(board, name) is None or board.sources[name], (board.key, name)
