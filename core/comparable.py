@@ -54,6 +54,11 @@ FORMAT_PARTS = (("q4f16", "q4f16"), ("awq", "w4a16_g128"), ("gptq", "w4a16_g128"
 FORMAT_WORDS = {"f16": "fp16", "f32": "fp32", "w16a16": "fp16"}
 """Word for a format -> key of the catalogue, where they differ."""
 
+SAME_SHAPE_WORDS = frozenset(
+    ("instruct", "chat", "it", "base", "hf", "coder", "math", "thinking", "ibm", "nvidia", "meta", "gguf", "mlx", "awq")
+)
+"""Words of a model's name for its maker, tuning or file, which leave its shape as it is."""
+
 UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
 COMPILED_CONTEXT = frozenset({"qnn_npu"})
@@ -292,9 +297,10 @@ class _Entries:
 
 
 def _plain_name(name: str) -> str:
-    """Return a model's name without punctuation, a parameter count in brackets, and words for the kind of tuning."""
-    words = re.findall(r"[a-z0-9.]+", re.sub(r"\(.*?\)", "", name.lower()))
-    return "".join(word for word in words if word not in ("instruct", "chat", "it", "base", "hf"))
+    """Return a model's name without punctuation, a count in brackets, dates, and words that leave its shape as it is."""
+    words = re.findall(r"[a-z0-9.]+", re.sub(r"\(.*?\)", "", name.lower()).replace("_", "."))
+    kept = [word for word in words if word not in SAME_SHAPE_WORDS and not re.fullmatch(r"v0\.\d|\d{4}", word)]
+    return "".join(re.sub(r"^v(?=\d)", "", word) for word in kept)
 
 
 def _mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:

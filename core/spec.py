@@ -60,9 +60,7 @@ class PowerMode:
     compute_op_s: float | None = None  # peak multiply-add rate counted as 2 operations
     clock_hz: float | None = None
     power_limit_w: float | None = None
-    vector_op_s: float | None = (
-        None  # of the unit's vector lanes: 32-bit multiply-adds, counted as 2
-    )
+    vector_op_s: float | None = None  # of the unit's vector lanes: 32-bit multiply-adds, counted as 2
     cpu_vector_op_s: float | None = None  # the same of the CPU's cores, where another unit decodes
 
 

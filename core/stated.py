@@ -58,9 +58,9 @@ def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float
         return stated
     if known is not None:
         return known.body_params + known.head_params
-    active = re.search(r"A(\d+(?:\.\d+)?)B\b", row.text["model"])
+    active = re.search(r"A(\d+(?:\.\d+)?)([BM])\b", row.text["model"])
     if active:
-        return 1e9 * float(active[1])
+        return float(active[1]) * (1e9 if active[2] == "B" else 1e6)
     if row.text["moe_or_sparse"].lower() == "true":
         return None
     total = row.number.get("params_b")
