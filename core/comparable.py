@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from core import traffic
 from core.parameters import USUAL_OP_PER_BYTE
 from core.published_rows import PublishedRow
@@ -26,6 +28,7 @@ from core.stated import (
     streamed_byte,
     streamed_params,
     typical_shape,
+    without_ttft,
     without_unknown_prompt,
 )
 from core.units import BIT_PER_BYTE
@@ -68,10 +71,12 @@ KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of th
 
 UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
 UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
-PREFILL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 5.0, "gpu": 60.0, "npu": 50.0}
-"""[prior] operations reached in prefill per byte of peak bandwidth, where no compute rate is stated."""
-PREFILL_OP_LOG_SD = 1.0
+UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
+"""[prior] peak operations per byte of peak bandwidth, where no compute rate is stated."""
+UNKNOWN_OP_LOG_SD = 1.0
 UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boards of one unit: the catalogue's is 0.55
+INTEGER_SPEEDUP = 2.0  # matrix units reach twice the stated rate, which is of 16 bit, in 8 bit
+NOTHING_MEASURED = "no decode time, time to first token or energy"
 DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
 
 
@@ -97,6 +102,7 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     catalogue: Catalogue
     left_out: tuple[tuple[int, str], ...]  # line and reason
+    without_ttft: tuple[tuple[int, str], ...] = ()  # the same of rows of which only the time to first token is left out
 
 
 def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
@@ -117,9 +123,14 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
     for row in rows:
         key = _group(row)
         most_threads[key] = max(most_threads.get(key, 0.0), row.number.get("threads", 0.0))
-    compared, left_out = list[ComparedRow](), list[tuple[int, str]]()
+    compared, left_out, without = list[ComparedRow](), list[tuple[int, str]](), list[tuple[int, str]]()
     for row in rows:
         found = _compared(row, made, most_threads[_group(row)])
+        cached = "" if isinstance(found, str) else made.cached_prompt(found)
+        if not isinstance(found, str) and cached:
+            found = replace(found, row=without_ttft(found.row))
+            without.append((row.line, cached))
+        found = found if isinstance(found, str) or _measured(found.row) else cached or NOTHING_MEASURED
         if isinstance(found, str):
             left_out.append((row.line, found))
         else:
@@ -127,7 +138,7 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
     boards = {**catalogue.boards, **made.boards}
     formats = {**catalogue.weight_formats, **made.formats}
     extended = replace(catalogue, boards=boards, models={**catalogue.models, **made.models}, weight_formats=formats)
-    return Comparison(tuple(compared), extended, tuple(left_out))
+    return Comparison(tuple(compared), extended, tuple(left_out), tuple(without))
 
 
 def _group(row: PublishedRow) -> tuple[str, str, str, str]:
@@ -148,9 +159,11 @@ def _unusable(row: PublishedRow) -> str:
         return f"{batch:g} sequences decoded together; everything here is of one"
     if row.text["compute"] not in UNKNOWN_BANDWIDTH_BYTE_S:
         return f"decodes on {row.text['compute']}, expected one unit"
-    if row.decode_s is None and row.ttft_s is None and row.energy_j_per_token is None:
-        return "no decode time, time to first token or energy"
-    return ""
+    return "" if _measured(row) else NOTHING_MEASURED
+
+
+def _measured(row: PublishedRow) -> bool:
+    return not (row.decode_s is None and row.ttft_s is None and row.energy_j_per_token is None)
 
 
 def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> ComparedRow | str:
@@ -231,8 +244,7 @@ class _Entries:
         given = row.number.get("dram_bandwidth_gb_s") or (listed.bandwidth_byte_s if listed else None)
         bandwidth = given or UNKNOWN_BANDWIDTH_BYTE_S[unit]
         rate = listed.compute_op_s if listed and same_unit else None
-        share = self.catalogue.runtimes[f"other_{unit}"].eta_compute.median
-        compute = rate or PREFILL_OP_PER_BYTE[unit] * bandwidth / share
+        compute = rate or UNKNOWN_OP_PER_BYTE[unit] * bandwidth
         described = PowerMode(key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
         if listed:
             described = replace(listed, key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
@@ -243,11 +255,21 @@ class _Entries:
             board,
             power_modes={**board.power_modes, mode: described},
             bandwidth_log_sd=board.bandwidth_log_sd if given else UNKNOWN_BANDWIDTH_LOG_SD,
-            compute_log_sd=board.compute_log_sd if rate else PREFILL_OP_LOG_SD,
+            compute_log_sd=board.compute_log_sd if rate else UNKNOWN_OP_LOG_SD,
             vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unpacks_unknown else 0.0,
         )
         self.bandwidth_stated[key, mode], self.compute_stated[key, mode] = given is not None, rate is not None
         return key, mode
+
+    def cached_prompt(self, row: ComparedRow) -> str:
+        """Return why the row's time to first token cannot be of its whole prompt; "" where it can."""
+        point, ttft_s = row.prompt, row.row.ttft_s
+        mode = self.boards[point.board].power_modes[point.power_mode]
+        if ttft_s is None or mode.compute_op_s is None or not row.compute_stated:
+            return ""
+        least_s = float(np.max(traffic.prefill_flop(self.models[point.model], point.context_tokens)))
+        least_s /= mode.compute_op_s * (1.0 if mode.compute_op_s == mode.vector_op_s else INTEGER_SPEEDUP)
+        return "" if ttft_s >= least_s else "the prompt took less time than its arithmetic at the peak rate: cached"
 
     def own_bandwidth(self, row: PublishedRow, board: str, mode: str) -> float | None:
         """Return the row's bandwidth where it differs from that of its board and mode."""
@@ -297,7 +319,7 @@ class _Entries:
 
 
 def _plain_name(name: str) -> str:
-    """Return a model's name without punctuation, a count in brackets, dates, and words that leave its shape as it is."""
+    """Return a model's name without punctuation, a count in brackets, dates, and words that leave its shape."""
     words = re.findall(r"[a-z0-9.]+", re.sub(r"\(.*?\)", "", name.lower()).replace("_", "."))
     kept = [word for word in words if word not in SAME_SHAPE_WORDS and not re.fullmatch(r"v0\.\d|\d{4}", word)]
     return "".join(re.sub(r"^v(?=\d)", "", word) for word in kept)

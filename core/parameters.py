@@ -27,6 +27,9 @@ DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
 USUAL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 7.0, "gpu": 30.0}
 """Vector operations per byte of peak bandwidth of the boards that rho's priors are of, by unit; any scale would do."""
 
+USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
+MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
+
 HEAVY_TAILED = (*FACTORS, "recurrent_prompt")  # a few models fit no board's parameters, and must not bend them
 
 N_LOADINGS = len(PARAMETERS) + 2  # rows of `loadings`
@@ -49,14 +52,21 @@ def guessed_log_sd(board: Board) -> dict[str, float]:
     return {"eta": board.bandwidth_log_sd, "rho": board.vector_log_sd, "eta_compute": board.compute_log_sd}
 
 
-def unpacking_log_ratio(at: Setting) -> float:
-    """Return the logarithm of how much longer unpacking takes, relative to reading, than on a board of usual balance.
+def data_sheet_shift(at: Setting) -> dict[str, float]:
+    """Return how far a board's data sheet moves the logarithms of parameters from those of a board of usual balance.
 
     Unpacking is work of the vector lanes: its time per weight goes with the inverse of their rate, so rho, which is in
-    units of reading at peak bandwidth, goes with bandwidth over rate. 0 where no source states the rate.
+    units of reading at peak bandwidth, goes with bandwidth over rate. Matrix units are the harder to feed the faster
+    they are: of a rate m times that of the vector lanes, prompts reach a share that goes with ``m**-0.25``. Nothing
+    moves where no source states the rates.
     """
-    usual, rate = USUAL_OP_PER_BYTE.get(at.board.unit), at.mode.vector_op_s
-    return 0.0 if usual is None or rate is None else float(np.log(usual * at.mode.bandwidth_byte_s / rate))
+    usual, vector, compute = USUAL_OP_PER_BYTE.get(at.board.unit), at.mode.vector_op_s, at.mode.compute_op_s
+    if usual is None or vector is None:
+        return {}
+    shift = {"rho": float(np.log(usual * at.mode.bandwidth_byte_s / vector))}
+    if compute is not None and not at.board.compute_log_sd:
+        shift["eta_compute"] = -MATRIX_EXPONENT * float(np.log(compute / (USUAL_MATRIX_SPEEDUP * vector)))
+    return shift
 
 
 def prior(at: Setting) -> Posterior:
@@ -67,7 +77,8 @@ def prior(at: Setting) -> Posterior:
     for name, guessed in guessed_log_sd(at.board).items():
         log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
     log_mean = np.log([p.median for p in given])
-    log_mean[names.index("rho")] += unpacking_log_ratio(at)
+    for name, shift in data_sheet_shift(at).items():
+        log_mean[names.index(name)] += shift
     return Posterior(
         at.board.key,
         at.runtime.key,

@@ -4,8 +4,9 @@ Each group of rows (a board, runtime and power mode) has its own logarithms of e
 
     group ~ N(runtime, S)    runtime ~ N(class, F)    class ~ N(prior, C)
 
-rho is relative to the board's balance of bandwidth and vector rate (`core.parameters.unpacking_log_ratio`). S, diagonal
-and common to all, is how much boards differ. Means and S follow by expectation maximisation: every group is
+rho and the share of the compute rate are relative to what the board's data sheet makes of them
+(`core.parameters.data_sheet_shift`). S, diagonal and common to all, is how much boards differ; what is guessed of one
+(`core.parameters.guessed_log_sd`) comes on top. Means and S follow by expectation maximisation: every group is
 fitted under the current priors (`core.measured`), then runtimes and classes are averaged with shrinkage. A runtime or
 a class with few boards or none keeps close to what stands above it, so a board nobody has measured is predicted by
 what its kind of runtime does elsewhere.
@@ -31,24 +32,27 @@ from core.parameters import (
     DECODE_FACTOR,
     FACTORS,
     PROMPT_FACTOR,
+    data_sheet_shift,
     extended,
     guessed_log_sd,
     prior,
     ratio_names,
-    unpacking_log_ratio,
 )
 from core.spec import Catalogue, Posterior, Prior, Runtime
 
 Floats = NDArray[np.float64]
 
-LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_layer_prefill_s")
+LEARNED = ("eta", "kappa", "rho", "t_layer_s", "eta_compute", "t_layer_prefill_s")
 """The parameters that are learned; the others keep the priors that the runtimes' files give."""
 
-PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 1.2e-3])  # [prior] of every class
-CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 2.0])  # [prior] between classes
-RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 1.8])  # [prior] between runtimes of a class
-FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.9])  # where the iteration starts
-LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.6])  # boards are few: never surer than that of a new one
+PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 0.25, 1.2e-3])  # [prior] of every class but for the share of the compute rate
+COMPUTE_SHARE: Mapping[str, float] = {"npu": 0.15, "cpu": 0.3, "gpu": 0.25, "compiled_gpu": 0.4}
+"""[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (Trilemma models, M2)."""
+CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 0.6, 2.0])  # [prior] between classes
+RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 0.6, 1.8])  # [prior] between runtimes of a class
+FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.5, 0.9])  # where the iteration starts
+LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.3, 0.6])  # boards are few: never surer than that of a new one
+NOTHING_LOG_SD = 10.0  # of a share of a rate that no source states: it says nothing of other boards
 N_ROUNDS = 8
 MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
 
@@ -65,6 +69,13 @@ def class_of(runtime: str) -> str:
     return "compiled_gpu" if stem in COMPILED else unit
 
 
+def prior_of(name: str) -> Floats:
+    """Return the prior mean of a class of runtimes, in the order of `LEARNED`."""
+    mean = PRIOR.copy()
+    mean[LEARNED.index("eta_compute")] = np.log(COMPUTE_SHARE[name])
+    return mean
+
+
 @dataclass(frozen=True, slots=True)
 class Population:
     """What the boards have in common, in logarithms in the order of `LEARNED`."""
@@ -79,7 +90,7 @@ class Population:
 
     def applied(self, runtime: Runtime) -> Runtime:
         """Return the runtime with these priors; one without rows takes those of its class."""
-        mean = self.runtimes.get(runtime.key, self.classes.get(class_of(runtime.key), PRIOR))
+        mean = self.runtimes.get(runtime.key, self.classes.get(class_of(runtime.key), prior_of(class_of(runtime.key))))
         learned: dict[str, Any] = {
             name: Prior(float(np.exp(centre)), float(sd))
             for name, centre, sd in zip(LEARNED, mean, self.board_sd, strict=True)
@@ -148,8 +159,11 @@ class _Group:
             mine = [i for i, name in enumerate(self.before.names) if name.startswith(kind)]
             cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2
         found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
-        self.theta, self.mean, self.variance = found.mean, found.mean[index] - self.shift, np.diag(found.cov)[index]
-        self.cov = found.cov
+        self.theta, self.cov = found.mean, found.cov
+        board_var = np.square(board_sd)
+        share = board_var / (board_var + self.guessed)  # of what is off by the board, not by guesses about it
+        self.mean = centre + share * (found.mean[index] - self.shift - centre)
+        self.variance = np.square(share) * np.diag(found.cov)[index] + share * self.guessed
 
     def factors(self) -> Iterator[Factor]:
         """Return what the rows made of the models' factors."""
@@ -172,7 +186,7 @@ class Learner:
     """
 
     def __init__(self, rows: Sequence[ComparedRow], catalogue: Catalogue) -> None:
-        usable = [row for row in rows if row.bandwidth_stated and not row.outside and row.row.decode_s is not None]
+        usable = [row for row in rows if row.bandwidth_stated and not row.outside and measured([row])]
         runtimes = {
             key: replace(
                 one,
@@ -196,8 +210,8 @@ class Learner:
     def learn(self, without_board: str = "") -> Population:
         """Return what the boards have in common, one of them left out."""
         groups = [group for group in self._groups if group.board != without_board]
-        means = dict.fromkeys(sorted({group.runtime for group in groups}), PRIOR)
-        classes = dict.fromkeys(sorted({class_of(key) for key in means}), PRIOR)
+        means = {key: prior_of(class_of(key)) for key in sorted({group.runtime for group in groups})}
+        classes = {name: prior_of(name) for name in sorted({class_of(key) for key in means})}
         board_sd, model_log_sd = FIRST_BOARD_SD, dict[Key, float]()
         factors = dict[Key, dict[str, Prior]]()
         for _ in range(N_ROUNDS if groups else 0):
@@ -220,11 +234,13 @@ def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
     before = prior(at)
     for point in points:
         before = extended(before, ratio_names(catalogue.setting(point.point)))
-    shift = np.where(np.array(LEARNED) == "rho", unpacking_log_ratio(at), 0.0)
-    said = guessed_log_sd(at.board)
-    guessed = np.array([said.get(name, 0.0) for name in LEARNED]) ** 2
+    shift, guessed = (
+        np.array([said.get(name, 0.0) for name in LEARNED]) for said in (data_sheet_shift(at), guessed_log_sd(at.board))
+    )
+    if at.board.compute_log_sd:
+        guessed[LEARNED.index("eta_compute")] = NOTHING_LOG_SD
     laid = Rows.of(points, catalogue, before)
-    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, guessed)
+    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, np.square(guessed))
 
 
 def _averaged(
@@ -240,7 +256,9 @@ def _averaged(
             means[key] = (own.sum(axis=0) * per_board + above * per_runtime) / (len(own) * per_board + per_runtime)
         for name in classes:
             own = np.array([mean for key, mean in means.items() if class_of(key) == name])
-            classes[name] = (own.sum(axis=0) * per_runtime + PRIOR * per_class) / (len(own) * per_runtime + per_class)
+            classes[name] = (own.sum(axis=0) * per_runtime + prior_of(name) * per_class) / (
+                len(own) * per_runtime + per_class
+            )
     return means, classes
 
 

@@ -344,7 +344,7 @@ class Posterior:
     ttft_log_sd: float
     damage_log_sd: float = 0.1  # of a measured divergence from the reference
     top1_log_sd: float = 0.1  # of ln(top-1 agreement)
-    energy_log_sd: float = 0.15  # of the energy of a token
+    energy_log_sd: float = 0.23  # of the energy of a token: between models on one board and rail
     power_covers: str = ""  # what the measured power covers; "" while the board's own `power_rail` is meant
     idle_power_w: float | None = None  # of the idle board, measured on the same rail
     n_decode: int = 0  # measurements that taught it, by output: 0 leaves that output "predicted"

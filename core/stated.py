@@ -39,16 +39,18 @@ def graph_tokens(row: PublishedRow) -> float:
     return timed or row.number.get("context_limit_tokens") or context_tokens(row)
 
 
+def without_ttft(row: PublishedRow) -> PublishedRow:
+    """Return the row without its time to first token."""
+    return replace(row, number={name: x for name, x in row.number.items() if name not in ("ttft_ms", "prefill_tok_s")})
+
+
 def without_unknown_prompt(row: PublishedRow) -> PublishedRow:
     """Leave out a time to first token that the row itself shows to be of the full context, of unstated length."""
     ttft, full = row.number.get("ttft_ms"), row.number.get("ttft_full_context_ms")
     if ttft is None or full is None or full > 1.5 * ttft or "prompt_tokens" in row.number:
         return row
-    number = {name: value for name, value in row.number.items() if name not in ("ttft_ms", "prefill_tok_s")}
-    limit = row.number.get("context_limit_tokens")
-    if limit:
-        number |= {"ttft_ms": ttft, "prompt_tokens": limit}
-    return replace(row, number=number)
+    limit, bare = row.number.get("context_limit_tokens"), without_ttft(row)
+    return replace(bare, number={**bare.number, "ttft_ms": ttft, "prompt_tokens": limit}) if limit else bare
 
 
 def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float | None:

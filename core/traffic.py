@@ -116,6 +116,16 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
     )
 
 
+def prompt_weight_byte(shape: ModelShape, weights: WeightFormat, head: WeightFormat | None = None) -> float:
+    """Return the bytes of weights that a prompt reads once [byte]: those of a token, and of idle experts too.
+
+    Tokens of a prompt differ in the experts they take, so a long one takes them all.
+    """
+    embedding = 0.0 if shape.tied_embeddings else shape.head_params
+    resting = max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
+    return weight_byte(shape, weights, head) + resting * weights.bits_per_weight / BIT_PER_BYTE
+
+
 def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
     """Return the operations of a prompt's matrix products with weights [op], ``2 body n + 2 head`` (head once)."""
     return OP_PER_MAC * (shape.body_params * context_tokens + shape.head_params)

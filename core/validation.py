@@ -47,7 +47,7 @@ METHODS = (
     "same_model",
     "other_mode",
 )
-ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.15  # [prior], as in core.calibrate
+ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.23  # [prior], as in core.calibrate
 FEW_MODELS = 4  # groups with fewer say little about other models
 
 

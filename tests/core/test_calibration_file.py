@@ -78,5 +78,5 @@ def test_board_with_published_rows_is_calibrated_and_others_are_not():
     assert calibrated.decode_s.median == pytest.approx(0.0603, rel=0.04)  # the table: 59.9 to 61.3 ms
     prior = predict(point, replace(CATALOGUE, published={}))
     assert prior.decode_s.provenance is Provenance.PREDICTED
-    assert calibrated.decode_s.q95 / calibrated.decode_s.q05 < 0.65 * prior.decode_s.q95 / prior.decode_s.q05
+    assert calibrated.decode_s.q95 / calibrated.decode_s.q05 < 0.75 * prior.decode_s.q95 / prior.decode_s.q05
     assert predict(replace(point, board="rk3576"), CATALOGUE).decode_s.provenance is Provenance.PREDICTED

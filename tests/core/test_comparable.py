@@ -6,7 +6,7 @@ from core.load import load_catalogue
 from core.parameters import same_model
 from core.published_rows import PublishedRow
 from core.scenario import predict
-from core.stated import streamed_byte, typical_shape
+from core.stated import streamed_byte, streamed_params, typical_shape
 from core.traffic import kv_byte_per_token, weight_byte
 
 CATALOGUE = load_catalogue()
@@ -208,3 +208,46 @@ def test_estimates_by_nominal_bits_give_way_to_the_shape():
     named = row(**estimate, weight_basis="estimate (name parameters x bits)")
     assert streamed_byte(named, CATALOGUE.models["qwen2.5-1.5b"]) is None
     assert streamed_byte(named) == 1e9
+
+
+def test_other_unit_has_the_cpu_s_vector_rate():
+    found, catalogue = one(compute="cpu", runtime="llama.cpp", params_b=2e9, weight_bits=8.0)
+    board = catalogue.boards[found.decode.board]
+    assert board.power_modes["default"].vector_op_s == CATALOGUE.boards["rk3588"].power_modes["default"].cpu_vector_op_s
+    assert board.vector_log_sd == 0.0
+    unknown, catalogue = one(board_key="x", compute="gpu", runtime="llama.cpp", params_b=2e9, weight_bits=8.0)
+    assert catalogue.boards[unknown.decode.board].vector_log_sd > 0.0
+
+
+def test_prompt_faster_than_the_peak_rate_was_cached():
+    text = {"board_key": "apple_m1_max", "compute": "gpu", "runtime": "ollama", "quant": "Q4_K_M"}
+    rows = [
+        row(line=line, model_key="qwen2.5-7b", ttft_ms=ttft_s, prompt_tokens=512.0, **text)
+        for line, ttft_s in ((2, 1.5), (3, 0.1))
+    ]
+    compared = compare(rows, CATALOGUE)
+    assert [r.row.ttft_s for r in compared.rows] == [1.5, None]
+    assert [line for line, _ in compared.without_ttft] == [3]
+    assert "peak rate" in compared.without_ttft[0][1]
+    only = PublishedRow(4, rows[1].text, {"ttft_ms": 0.1, "prompt_tokens": 512.0})
+    assert [line for line, _ in compare([only], CATALOGUE).left_out] == [4]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("IBM-Granite-v3.1-8B-Instruct", "granite-3.1-8b"),
+        ("Mistral-7B-Instruct-v0.3", "mistral-7b"),
+        ("Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
+        ("Qwen3-4B-Instruct-2507", "qwen3-4b"),
+        ("MiniCPM-V-2_6", "minicpm-v-2.6"),
+        ("MiniCPM3 4B", "minicpm3-4b"),
+    ],
+)
+def test_models_by_their_names(name, key):
+    assert one(model=name)[0].decode.model == key
+
+
+def test_active_parameters_in_a_name():
+    assert streamed_params(row(model="DeepSeekOCR-3B(A570M)")) == 570e6
+    assert streamed_params(row(model="Qwen3-30B-A3B")) == 3e9

@@ -3,8 +3,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.latency import PARAMETERS
 from core.load import load_catalogue
-from core.parameters import Physical, extended, loadings, physical_parameters, plain, prior, quadratic, ratio_names
+from core.parameters import (
+    Physical,
+    data_sheet_shift,
+    extended,
+    loadings,
+    physical_parameters,
+    plain,
+    prior,
+    quadratic,
+    ratio_names,
+)
 from core.spec import OperatingPoint
 
 CATALOGUE = load_catalogue()
@@ -78,3 +89,29 @@ def test_models_of_similar_size_share_what_the_equations_miss():
     assert shared[0, 2] < 0.05 * 0.01
     plain_names = prior(SETTING).names
     assert not any(name.startswith("size.") for name in plain_names)
+
+
+def test_data_sheet_moves_unpacking_by_the_balance_of_bandwidth_and_vector_rate():
+    at = CATALOGUE.setting(OperatingPoint(board="jetson_agx_orin_64gb", runtime="llamacpp_gpu", weights="q4_k_m"))
+    fast = replace(at, mode=replace(at.mode, vector_op_s=4.0 * at.mode.vector_op_s))
+    assert data_sheet_shift(fast)["rho"] - data_sheet_shift(at)["rho"] == pytest.approx(-np.log(4.0))
+    wide = replace(at, mode=replace(at.mode, bandwidth_byte_s=2.0 * at.mode.bandwidth_byte_s))
+    assert data_sheet_shift(wide)["rho"] - data_sheet_shift(at)["rho"] == pytest.approx(np.log(2.0))
+    i = PARAMETERS.index("rho")
+    seconds = [np.exp(prior(s).log_mean[i]) / s.mode.bandwidth_byte_s for s in (at, wide)]
+    assert seconds[1] == pytest.approx(seconds[0])  # unpacking does not wait for the memory
+
+
+def test_matrix_units_reach_a_smaller_share_than_vector_lanes():
+    orin, apple, npu = (
+        CATALOGUE.setting(OperatingPoint(board=board, runtime=runtime, weights="q4_k_m"))
+        for board, runtime in (
+            ("jetson_agx_orin_64gb", "llamacpp_gpu"),
+            ("apple_m2_max", "llamacpp_gpu"),
+            ("rk3588", "rkllm_npu"),
+        )
+    )
+    assert data_sheet_shift(orin)["eta_compute"] == pytest.approx(0.0, abs=0.01)
+    assert data_sheet_shift(apple)["eta_compute"] == pytest.approx(0.25 * np.log(8.0))
+    assert data_sheet_shift(replace(orin, mode=replace(orin.mode, vector_op_s=None))) == {}
+    assert data_sheet_shift(npu) == {}

@@ -6,7 +6,7 @@ import pytest
 
 from core.comparable import compare
 from core.load import load_catalogue
-from core.population import LEARNED, PRIOR, Learner, class_of, groups_of, measured, thinned
+from core.population import COMPUTE_SHARE, LEARNED, PRIOR, Learner, class_of, groups_of, measured, thinned
 from core.published_rows import PublishedRow, read_table
 
 CATALOGUE = replace(load_catalogue(), published={})
@@ -86,6 +86,17 @@ def test_shipped_priors_are_those_of_the_shipped_table():
                 assert getattr(runtime, name) == pytest.approx(getattr(fresh, name), rel=1e-2), (key, name)
             assert runtime.model_factor.keys() == fresh.model_factor.keys()
             assert "trilemma learn llm_decode.csv" in runtime.sources["eta"]
+
+
+def test_share_of_a_rate_that_no_source_states_teaches_nothing_of_other_boards():
+    compared = synthetic(4, (0.7, 4e-4))
+    rows = [
+        replace(row, row=replace(row.row, number={**row.row.number, "ttft_ms": 0.01, "prompt_tokens": 128.0}))
+        for row in compared.rows
+    ]
+    learned = Learner(rows, compared.catalogue).learn()
+    share = np.exp(learned.runtimes["rkllm_npu"][LEARNED.index("eta_compute")])
+    assert share == pytest.approx(COMPUTE_SHARE["npu"], rel=0.05)
 
 
 def test_classes_and_thinning():

@@ -166,3 +166,11 @@ def test_hybrid_model_caches_in_its_attention_layers_only():
     assert (shape.n_layers, shape.n_caching_layers) == (16, 6)
     assert traffic.kv_byte_per_token(shape, catalogue.kv_formats["fp16"]) == 12288.0
     assert catalogue.models["llama-3-8b"].n_caching_layers == 32
+
+
+def test_prompt_reads_the_idle_experts_too():
+    catalogue = load_catalogue()
+    dense, sparse = catalogue.models["llama-3-8b"], catalogue.models["qwen3-30b-a3b"]
+    eight = catalogue.weight_formats["w8a8"]
+    assert traffic.prompt_weight_byte(dense, eight) == pytest.approx(traffic.weight_byte(dense, eight))
+    assert traffic.prompt_weight_byte(sparse, eight) == pytest.approx(30.22e9, rel=0.01)

@@ -62,3 +62,11 @@ def test_mode_without_rows_is_predicted_from_the_mode_that_has_them():
     fast, low = predict(POINT, CATALOGUE), predict(slow, CATALOGUE)
     assert low.decode_s.median > 1.4 * fast.decode_s.median
     assert low.decode_s.q95 / low.decode_s.q05 > fast.decode_s.q95 / fast.decode_s.q05
+
+
+def test_unpacking_goes_by_the_vector_rates_where_both_modes_state_them():
+    fast = PowerMode("fast", 100e9, vector_op_s=4e12)
+    moved = transferred(KNOWN, fast, PowerMode("slow", 50e9, vector_op_s=1e12))
+    i = KNOWN.names.index("rho")
+    assert moved.log_mean[i] - KNOWN.log_mean[i] == pytest.approx(np.log(0.5) - np.log(0.25))
+    assert moved.log_cov[i, i] == KNOWN.log_cov[i, i]
