@@ -6,6 +6,7 @@ M.. are the models, A.. and B.. the quantities of the two source articles, as th
 symbol         meaning                                           function                           source
 =============  ================================================  =================================  ======
 W              bytes of weights streamed per token               traffic.weight_byte                M1 A01
+W_pre          bytes of weights that a prompt reads              traffic.prompt_weight_byte         M2
 K              bytes of KV cache per cached token                traffic.kv_byte_per_token          M1 A01
 N_w            weights that must be unpacked                     traffic.unpacked_weights           M1
 alpha_eff      share of KV bytes that pruning saves              traffic.alpha_effective            M1

@@ -264,12 +264,17 @@ class _Entries:
     def cached_prompt(self, row: ComparedRow) -> str:
         """Return why the row's time to first token cannot be of its whole prompt; "" where it can."""
         point, ttft_s = row.prompt, row.row.ttft_s
-        mode = self.boards[point.board].power_modes[point.power_mode]
-        if ttft_s is None or mode.compute_op_s is None or not row.compute_stated:
+        model, mode = self.models[point.model], self.boards[point.board].power_modes[point.power_mode]
+        if ttft_s is None:
             return ""
-        least_s = float(np.max(traffic.prefill_flop(self.models[point.model], point.context_tokens)))
-        least_s /= mode.compute_op_s * (1.0 if mode.compute_op_s == mode.vector_op_s else INTEGER_SPEEDUP)
-        return "" if ttft_s >= least_s else "the prompt took less time than its arithmetic at the peak rate: cached"
+        weights = {**self.catalogue.weight_formats, **self.formats}[point.weights]
+        byte = np.max(traffic.prompt_weight_byte(model, weights, point.context_tokens))
+        if row.bandwidth_stated and ttft_s < byte / float(np.max(point.bandwidth_byte_s or mode.bandwidth_byte_s)):
+            return "the prompt took less time than reading its weights at the peak bandwidth: cached"
+        flop_s = (mode.compute_op_s or np.inf) * (1.0 if mode.compute_op_s == mode.vector_op_s else INTEGER_SPEEDUP)
+        if row.compute_stated and ttft_s < np.max(traffic.prefill_flop(model, point.context_tokens)) / flop_s:
+            return "the prompt took less time than its arithmetic at the peak rate: cached"
+        return ""
 
     def own_bandwidth(self, row: PublishedRow, board: str, mode: str) -> float | None:
         """Return the row's bandwidth where it differs from that of its board and mode."""
@@ -287,7 +292,8 @@ class _Entries:
         known = self.catalogue.models.get(row.text["model_key"]) or self._by_name.get(_plain_name(row.text["model"]))
         params, byte = streamed_params(row, known), streamed_byte(row, known)
         if known is None and params is None:
-            return f"the model {row.text['model']} is not in the catalogue and its parameters are not stated"
+            what = "the parameters that a token reads" if "params_b" in row.number else "its parameters"
+            return f"the model {row.text['model']} is not in the catalogue and {what} are not stated"
         name = row.text["model_key"] or re.sub(r"[^a-z0-9.]+", "", row.text["model"].lower())
         shape = known or typical_shape(name, row.text["model"], params or 0.0, row.number.get("kv_bytes_per_token"))
         weights = self._format_of(row, byte, params or shape.body_params + shape.head_params)

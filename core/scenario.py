@@ -80,7 +80,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
     return latency.PrefillCosts(
         flop=traffic.prefill_flop(at.model, point.context_tokens),
         width_cost=latency.width_cost(at.model.hidden_size, at.runtime.prompt_half_width),
-        weight_byte=n_chunks * traffic.prompt_weight_byte(at.model, at.weights, at.head),
+        weight_byte=n_chunks * traffic.prompt_weight_byte(at.model, at.weights, point.context_tokens, at.head),
         n_layers=n_chunks * at.model.n_layers,
         bandwidth_byte_s=bandwidth_byte_s,
         compute_op_s=at.mode.compute_op_s or np.inf,

@@ -116,14 +116,18 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
     )
 
 
-def prompt_weight_byte(shape: ModelShape, weights: WeightFormat, head: WeightFormat | None = None) -> float:
-    """Return the bytes of weights that a prompt reads once [byte]: those of a token, and of idle experts too.
+def prompt_weight_byte(
+    shape: ModelShape, weights: WeightFormat, n_tokens: Array, head: WeightFormat | None = None
+) -> Array:
+    """Return the bytes of weights that a prompt of `n_tokens` >= 1 reads once [byte]: a token's, and idle experts.
 
-    Tokens of a prompt differ in the experts they take, so a long one takes them all.
+    Tokens differ in the experts they take: of those that one token leaves idle, the others leave ``(1 - a)**(n - 1)``
+    idle, a being the active share of the weights.
     """
     embedding = 0.0 if shape.tied_embeddings else shape.head_params
     resting = max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
-    return weight_byte(shape, weights, head) + resting * weights.bits_per_weight / BIT_PER_BYTE
+    left_idle = (resting / (resting + shape.body_params)) ** (n_tokens - 1.0)
+    return weight_byte(shape, weights, head) + (1.0 - left_idle) * resting * weights.bits_per_weight / BIT_PER_BYTE
 
 
 def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:

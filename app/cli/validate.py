@@ -68,6 +68,7 @@ def document(
         "n_compared": len(compared.rows),
         "problems": [problem._asdict() for problem in table.problems],
         "left_out": [{"line": line, "reason": reason} for line, reason in compared.left_out],
+        "without_ttft": [{"line": line, "reason": reason} for line, reason in compared.without_ttft],
         "extra_columns": list(table.extra_columns),
         "summary": {
             quantity: {
@@ -117,14 +118,9 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(table: PublishedTable, compared: Comparison, report: Report, *, every_group: bool) -> None:
-    print(f"{len(compared.rows)} rows compared, {len(compared.left_out)} left out, {len(table.problems)} problems")
-    for problem in table.problems[:20]:
-        print(f"  {problem}")
-    reasons = dict[str, int]()
-    for _, reason in compared.left_out:
-        reasons[reason] = reasons.get(reason, 0) + 1
-    for reason, n in sorted(reasons.items(), key=lambda item: -item[1])[:10]:
-        print(f"  {n} x {reason}")
+    _print_rows(table, compared)
+    if not any(report.summary(quantity, method) for quantity in QUANTITIES for method in METHODS):
+        print("No errors: they take rows in the model's range, of a board whose bandwidth is stated or of two models.")
     for quantity in QUANTITIES:
         for fewest, of in ((1, "all groups"), (FEW_MODELS, f"groups of {FEW_MODELS} models or more")):
             rows = [row for method in METHODS if (row := _summary_row(report, quantity, method, fewest))]
@@ -133,6 +129,22 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
                 print_table([("", "GROUPS", "ROWS", "MEDIAN", "MEAN", "90 % UNDER", "IN 90 %", "q95/q05"), *rows])
     if every_group:
         _print_groups(report)
+
+
+def _print_rows(table: PublishedTable, compared: Comparison) -> None:
+    """Say which rows are compared, and why the others are not."""
+    print(f"{len(compared.rows)} rows compared, {len(compared.left_out)} left out, {len(table.problems)} problems")
+    for problem in table.problems[:20]:
+        print(f"  {problem}")
+    reasons = dict[str, int]()
+    for _, reason in compared.left_out:
+        reasons[reason] = reasons.get(reason, 0) + 1
+    for reason, n in sorted(reasons.items(), key=lambda item: -item[1])[:10]:
+        print(f"  {n} x {reason}")
+    if compared.without_ttft:
+        print(f"{len(compared.without_ttft)} of them without their time to first token")
+        for line, reason in compared.without_ttft[:10]:
+            print(f"  line {line}: {reason}")
 
 
 def _summary_row(report: Report, quantity: str, method: str, fewest: int) -> tuple[str, ...] | None:

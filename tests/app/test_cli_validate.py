@@ -141,3 +141,20 @@ def test_perplexities_are_counted_in_their_bands(capsys):
     assert "lie in the 90 % band" in capsys.readouterr().out
     assert main(["validate", "absent.csv", "--perplexity"]) != 0
     assert "absent.csv: no such file" in capsys.readouterr().err
+
+
+def test_table_that_nothing_can_be_said_of_is_told_so(tmp_path, capsys):
+    row = {
+        "board_key": "zzz",
+        "compute": "npu",
+        "runtime": "rkllm",
+        "model": "Qwen2.5 1.5B",
+        "quant": "w8a8",
+        "decode_tok_s": "9",
+    }
+    assert main(["validate", written(tmp_path, [row])]) == 0
+    assert "two models" in capsys.readouterr().out
+    fast = {**row, "board_key": "rk3588", "ttft_ms": "1", "prompt_tokens": "512"}
+    assert main(["validate", written(tmp_path, [fast])]) == 0
+    assert "line 2: the prompt took less time" in capsys.readouterr().out
+    assert validated(capsys, written(tmp_path, [fast]))["without_ttft"][0]["line"] == 2

@@ -172,5 +172,9 @@ def test_prompt_reads_the_idle_experts_too():
     catalogue = load_catalogue()
     dense, sparse = catalogue.models["llama-3-8b"], catalogue.models["qwen3-30b-a3b"]
     eight = catalogue.weight_formats["w8a8"]
-    assert traffic.prompt_weight_byte(dense, eight) == pytest.approx(traffic.weight_byte(dense, eight))
-    assert traffic.prompt_weight_byte(sparse, eight) == pytest.approx(30.22e9, rel=0.01)
+    for model in (dense, sparse):
+        assert traffic.prompt_weight_byte(model, eight, 1.0) == traffic.weight_byte(model, eight)
+    assert traffic.prompt_weight_byte(dense, eight, 512.0) == traffic.weight_byte(dense, eight)
+    assert traffic.prompt_weight_byte(sparse, eight, 512.0) == pytest.approx(30.22e9, rel=0.01)
+    rising = traffic.prompt_weight_byte(sparse, eight, np.array([1.0, 2.0, 8.0, 64.0]))
+    assert np.all(np.diff(rising) > 0.0)
