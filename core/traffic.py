@@ -126,6 +126,8 @@ def prompt_weight_byte(
     """
     embedding = 0.0 if shape.tied_embeddings else shape.head_params
     resting = max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
+    if not resting:
+        return weight_byte(shape, weights, head)
     left_idle = (resting / (resting + shape.body_params)) ** (n_tokens - 1.0)
     return weight_byte(shape, weights, head) + (1.0 - left_idle) * resting * weights.bits_per_weight / BIT_PER_BYTE
 
