@@ -149,7 +149,7 @@ def test_published_fit_is_named_with_its_number_of_rows(capsys):
     words = ("--board", "rk3588", "--runtime", "rkllm_npu", "--model", "qwen2.5-1.5b", "--weights", "w8a8")
     found = predicted(capsys, *words)
     assert found["decode_s"]["provenance"] == "calibrated"
-    assert "60 published rows of 22 models" in found["basis"]
+    assert "66 published rows of 24 models" in found["basis"]
     assert main(["predict", *words]) == 0
-    assert "Calibrated on 60 published rows of 22 models" in capsys.readouterr().out
+    assert "Calibrated on 66 published rows of 24 models" in capsys.readouterr().out
     assert predicted(capsys)["basis"] is None
