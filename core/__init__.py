@@ -20,6 +20,7 @@ max, p, +      overlap of memory and compute                     latency.overlap
 dlnT/dln       how T follows its parameters                      latency.decode_log_gradient        M10
 TTFT           time to the first token and its terms             latency.prefill_parts              M2
 w              what narrow matrices cost in a prompt             latency.width_cost                 M2
+T_choice       time of choosing anew which tokens are read       latency.choice_s                   M4
 dlnTTFT/dln    how TTFT follows its parameters                   latency.prefill_log_gradient       M10
 k              tokens kept                                       pruning.keep_count                 A02
                share of pages still read                         pruning.page_keep_frac             M4
