@@ -87,7 +87,7 @@ def _watch(root: Path, rate_hz: float, seconds: float, warm_s: float) -> dict[st
         assert process.stdin is not None
         assert process.stdout is not None
         count = _Count()
-        reader = threading.Thread(target=count.read, args=(process.stdout.fileno(),), daemon=True)
+        reader = threading.Thread(target=count.read, args=(os.dup(process.stdout.fileno()),), daemon=True)
         reader.start()
         process.stdin.write(encode_control({"op": "subscribe", "rate_hz": rate_hz}, 0))
         time.sleep(warm_s)
@@ -115,7 +115,7 @@ class _Count:
         self.n_lost = 0
 
     def read(self, fd: int) -> None:
-        """Read until the agent ends."""
+        """Read until the agent ends, and close."""
         decoder, size, expected = Decoder(), 0, 0
         while data := os.read(fd, 65536):
             for frame in decoder.feed(data):
@@ -128,6 +128,7 @@ class _Count:
                 self.n_lost += frame.seq - expected
                 self.n_records += n
                 expected = frame.seq + n
+        os.close(fd)
 
 
 def _cpu_s(pid: int) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from app.cli.bench_kernels import measure_kernels
@@ -17,9 +18,10 @@ from app.cli.progress import ProgressLine
 from app.cli.target import add_target_options, target_from
 from app.cli.taught import calibrations, catalogue_here
 from app.client.blocking import AttachedBoard, LinkError
+from app.client.recording import Recording
 from app.client.target import THIS
 from app.model.axes import canonical
-from app.model.bandwidth import bandwidth_file, measured_here, save_bandwidth
+from app.model.bandwidth import bandwidth_file, learned, measured_here, save_bandwidth
 from app.model.bench import benched
 from app.model.calibration import candidates, kin, measured_points, plan
 from app.model.files import FileError
@@ -33,6 +35,7 @@ from app.model.measurements import (
     measurements_file,
     ran,
 )
+from app.model.recorded import measured
 from app.model.records import point_record
 from app.views.format import DASH, estimate_text, quantity_text
 from core.calibrate import PLAN_ROUNDS, Calibration, calibrate
@@ -78,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, fit and report."""
     if args.list:
+        if args.attach != THIS or args.fresh or args.bench or args.runtime:
+            raise UserError("--list tells of all boards: expected it without --attach, --fresh, --bench and --runtime")
         return _list(args)
     if args.fresh and args.fit_only:
         raise UserError("--fresh fits what is measured now: expected it without --fit-only")
@@ -94,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
                 print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
             new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
         catalogue = benched(measured_here(load_catalogue(), machine), machine)
+        if board.hello.get("recording"):
+            new, catalogue = _recorded(Path(target.text), catalogue)
         saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
         saved = list({(m.time_utc, m.point): m for m in saved}.values())
         calibration = _fit(saved, catalogue, at)
@@ -106,6 +113,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(calibration, proposal, others)
     return 0
+
+
+def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Catalogue]:
+    """Return what was measured while a board was recorded, and the catalogue with its bandwidth."""
+    with Recording(file) as recording:
+        found, bandwidth, notes = measured(recording)
+    for note in notes:
+        print(f"trilemma calibrate: {note}", file=sys.stderr)
+    if bandwidth:
+        this = learned(catalogue.boards[THIS], bandwidth, "the recorded board")
+        catalogue = replace(catalogue, boards={**catalogue.boards, THIS: this})
+    return found, catalogue
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from app.protocol import MAGIC
 from app.views.format import counted
 from core.spec import Provenance
 
+_LINE = re.compile(r"^line (\d+)")
 EXAMPLE = """examples:
   llama-bench -m model.gguf -o json > bench.json
   trilemma import bench.json --board raspberry_pi_5
@@ -96,7 +98,12 @@ def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
         alone = Path(folder) / "rows.csv"
         add_rows(alone, rows)
         notes = imported(alone, catalogue_here(), known_boards(known_file()))[1]
-    return [f"In the table only: {note}." for note in notes]
+    return [f"In the table only: {_LINE.sub(_row_number, note)}." for note in notes]
+
+
+def _row_number(line: re.Match[str]) -> str:
+    """Return what was line so and so of a table of these rows alone, its heading being the first."""
+    return f"row {int(line[1]) - 1}"
 
 
 def _is_recording(path: Path) -> bool:

@@ -195,5 +195,7 @@ def _tcp(rest: str) -> Target:
 def _unix(rest: str) -> Target:
     from app.client.sockets import open_unix
 
+    if not rest:
+        raise ValueError("unix: expected the path of a socket behind it, as in unix:/run/agent.sock")
     path = Path(rest).expanduser()
     return Target(f"unix:{path}", path.name, lambda: open_unix(path))

@@ -81,6 +81,11 @@ def _llama_bench(path: Path, text: str, board: str, provenance: str) -> tuple[li
                 f"{path.name}: test {i}: a prompt and its answer timed together tell neither; it was left out."
             )
             continue
+        if _count(test, "n_prompt") and _count(test, "n_depth"):
+            notes.append(
+                f"{path.name}: test {i}: a prompt behind a context is no time to first token; it was left out."
+            )
+            continue
         rows.append({**_bench_row(test, board), "provenance": provenance, "source": _source(path, test)})
     return rows, notes
 
