@@ -13,12 +13,11 @@ from app.model.axes import exists
 from app.model.bandwidth import bandwidth_file, measured_here
 from app.model.bench import benched
 from app.model.calibration import known_before, measured_points
-from app.model.elsewhere import imported, imported_file, of_known
+from app.model.elsewhere import basis, imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, with_known
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, load_measurements, measurements_file
-from app.views.format import counted
 from core.calibrate import calibrate
 from core.load import load_catalogue
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
@@ -72,8 +71,8 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
     posterior = calibrate(points, catalogue, known=known_before(point, catalogue)).posterior
     if point.board == THIS and not others:
         return posterior
-    here = [[m for m in some if _same(m.point, point, catalogue)] for some in (own, others)]
-    return replace(posterior, basis=_basis(here[0], here[1], posterior.basis, boards.get(point.board)))
+    here = [m for m in (*others, *own) if _same(m.point, point, catalogue)]
+    return replace(posterior, basis=basis(here, posterior.basis))
 
 
 def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:
@@ -121,18 +120,6 @@ def _own(point: OperatingPoint, boards: dict[str, KnownBoard], machine: str) -> 
     if known is None:
         return []
     return of_known(load_measurements(measurements_file(), known.machine)[0], {known.key: known})
-
-
-def _basis(own: Sequence[Measurement], others: Sequence[Measurement], before: str, known: KnownBoard | None) -> str:
-    """Return what a posterior rests on, in words."""
-    parts = []
-    if own:
-        kind = "simulated measurement" if known is not None and known.simulated else "measurement"
-        parts.append(f"{counted(len(own), kind)}, the last of {max(m.time_utc for m in own)[:10]}")
-    if others:
-        sources = sorted({str(m.body["source"]) for m in others} - {""})
-        parts.append(f"{counted(len(others), 'imported value')} ({'; '.join(sources)})")
-    return ", and ".join([*parts, before] if before else parts)
 
 
 def _same(one: OperatingPoint, other: OperatingPoint, catalogue: Catalogue) -> bool:

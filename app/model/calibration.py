@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 from app.model import axes
+from app.model.elsewhere import basis
+from app.model.known import THIS
 from app.model.measurements import Measurement
 from core.calibrate import PLAN_CONTEXT_TOKENS, PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate, calibration_plan
 from core.explore import next_measurement
@@ -43,6 +45,10 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
     if all(point.decode_s is None for point in points):
         return None
     calibration = calibrate(points, catalogue, known=known_before(at, catalogue))
+    if at.board != THIS:  # of the attached one the points themselves are on the screen
+        posterior = calibration.posterior
+        told = basis([m for m in measurements if kin(m.point, where)], posterior.basis)
+        calibration = replace(calibration, posterior=replace(posterior, basis=told))
     return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
 
 

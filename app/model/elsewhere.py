@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,33 @@ def of_known(measurements: Iterable[Measurement], boards: Mapping[str, KnownBoar
         for measurement in measurements
         for key in keys.get(measurement.machine, ())
     ]
+
+
+def basis(measurements: Sequence[Measurement], before: str) -> str:
+    """Return in words what a calibration of a board rests on: its own measurements, imported ones, published rows.
+
+    `before` is what was known without them; "" where that is the runtime's prior.
+    """
+    own = [measurement for measurement in measurements if measurement.machine]
+    others = [measurement for measurement in measurements if not measurement.machine]
+    parts = []
+    if own:
+        simulated = any(_origin(measurement) == Provenance.SIMULATED.value for measurement in own)
+        kind = "simulated measurement" if simulated else "measurement"
+        parts.append(f"{_counted(len(own), kind)}, the last of {max(m.time_utc for m in own)[:10]}")
+    if others:
+        sources = sorted({str(m.body["source"]) for m in others} - {""})
+        parts.append(f"{_counted(len(others), 'imported value')} ({'; '.join(sources) or 'of a table'})")
+    return ", and ".join([*parts, before] if before else parts)
+
+
+def _origin(measurement: Measurement) -> str:
+    record = measurement.body.get("decode_s")
+    return str(record.get("provenance")) if isinstance(record, Mapping) else ""
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def imported(path: Path, catalogue: Catalogue, boards: Mapping[str, KnownBoard]) -> tuple[list[Measurement], list[str]]:

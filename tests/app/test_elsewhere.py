@@ -254,6 +254,7 @@ def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, caps
         conductor.fitting.join()
         conductor._drain()
     assert store.prediction.decode_s.median == pytest.approx(0.2, rel=0.03)
+    assert store.calibration.posterior.basis == after["basis"]
     conductor.stop()
 
 
