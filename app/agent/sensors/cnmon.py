@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Optional
 
-from app.agent.sensors.reading import Parsed, number, rows
+from app.agent.sensors.reading import Parsed, number, row_pairs
 
 ARGV = ("cnmon",)
 
@@ -26,20 +25,8 @@ _MIB = 1024.0**2
 def parse(text: str) -> Parsed:
     """Return the fields of the whole table; digits that are masked (``xxxxx``) are NaN."""
     parsed = Parsed()
-    first: "Optional[re.Match[str]]" = None
-    for line in rows(text, parsed):
-        row = line.strip("|").strip()
-        if set(row) <= set("+-=| ") or _HEADING.match(row):
-            continue
-        begins = _FIRST.fullmatch(row)
-        second = None if begins or first is None else _SECOND.fullmatch(row)
-        if begins is not None:
-            first = begins
-        elif first is not None and second is not None:
-            _card(first, second, parsed)
-            first = None
-        else:
-            parsed.note(row)
+    for first, second in row_pairs(text, parsed, _FIRST, _SECOND, _HEADING):
+        _card(first, second, parsed)
     return parsed
 
 

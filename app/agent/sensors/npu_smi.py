@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 
-from app.agent.sensors.reading import Parsed, number, rows
+from app.agent.sensors.reading import Parsed, number, row_pairs
 
 ARGV = ("npu-smi", "info")
 
@@ -35,20 +35,8 @@ _MEMORIES = ("memory", "hbm")
 def parse(text: str) -> Parsed:
     """Return the fields of the whole table, ``npu0_0.power_w`` being that of chip 0 of NPU 0."""
     parsed = Parsed()
-    first = None
-    for line in rows(text, parsed):
-        row = line.strip("|").strip()
-        if set(row) <= set("+-=| ") or _HEADING.match(row):
-            continue
-        begins = _FIRST.fullmatch(row)
-        second = None if begins or first is None else _SECOND.fullmatch(row)
-        if begins is not None:
-            first = begins
-        elif first is not None and second is not None:
-            _chip(first, second, parsed)
-            first = None
-        else:
-            parsed.note(row)
+    for first, second in row_pairs(text, parsed, _FIRST, _SECOND, _HEADING):
+        _chip(first, second, parsed)
     return parsed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 MAX_FIELDS = 256
 MAX_NOTES = 64
@@ -73,6 +73,26 @@ def rows(text: str, parsed: Parsed) -> Iterator[str]:
             parsed.note(line)
         elif line and not line.isspace():
             yield line.strip()
+
+
+def row_pairs(
+    text: str, parsed: Parsed, first: "re.Pattern[str]", second: "re.Pattern[str]", heading: "re.Pattern[str]"
+) -> "Iterator[Tuple[re.Match[str], re.Match[str]]]":
+    """Yield the two rows of each entry of a boxed table, as matched; other rows but headings are noted."""
+    above: "Optional[re.Match[str]]" = None
+    for line in rows(text, parsed):
+        row = line.strip("|").strip()
+        if set(row) <= set("+-=| ") or heading.match(row):
+            continue
+        begins = first.fullmatch(row)
+        below = None if begins or above is None else second.fullmatch(row)
+        if begins is not None:
+            above = begins
+        elif above is not None and below is not None:
+            yield above, below
+            above = None
+        else:
+            parsed.note(row)
 
 
 def shortened(raw: str) -> str:
