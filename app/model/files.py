@@ -63,9 +63,12 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises
     ------
     FileError
-        It cannot be written; what was at `path` is as it was, and nothing is left beside it.
+        It cannot be written, or is no file; what was at `path` is as it was, and nothing is left beside it.
     """
     target = path.resolve()  # a link stays a link
+    if target.exists() and not target.is_file():  # root can rename over a device
+        kind = "a folder" if target.is_dir() else "a device or a pipe"
+        raise FileError(f"{path}: cannot be saved: expected a file, it is {kind}")
     beside: str | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -206,3 +206,14 @@ def test_a_link_stays_a_link(store, tmp_path):
     save_preset(link, store)
     assert link.is_symlink()
     assert open_preset(real, CATALOGUE).point.alpha == 0.7
+
+
+def test_what_is_no_file_is_not_replaced(store, tmp_path):
+    pipe = tmp_path / "edge.json"
+    os.mkfifo(pipe)
+    with pytest.raises(FileError, match="expected a file, it is a device or a pipe"):
+        save_preset(pipe, store)
+    assert pipe.is_fifo()
+    with pytest.raises(FileError, match="expected a file, it is a folder"):
+        save_preset(tmp_path, store)
+    assert os.listdir(tmp_path) == [pipe.name]
