@@ -54,7 +54,10 @@ RUNTIMES = (
 FORMAT_PARTS = (("q4f16", "q4f16"), ("awq", "w4a16_g128"), ("gptq", "w4a16_g128"))
 """Part of a format's name -> key of the catalogue; the first that fits counts."""
 
-FORMAT_WORDS = {"f16": "fp16", "f32": "fp32", "w16a16": "fp16"}
+FORMAT_WORDS = {
+    **{"f16": "fp16", "f32": "fp32", "w16a16": "fp16"},
+    **dict.fromkeys(("q4_0_4_4", "q4_0_4_8", "q4_0_8_8"), "q4_0"),  # the same bits, in the order in which a CPU reads
+}
 """Word for a format -> key of the catalogue, where they differ."""
 
 SAME_SHAPE_WORDS = frozenset(
@@ -292,13 +295,15 @@ class _Entries:
         known = self.catalogue.models.get(row.text["model_key"]) or self._by_name.get(_plain_name(row.text["model"]))
         params, byte = streamed_params(row, known), streamed_byte(row, known)
         if known is None and params is None:
-            what = "the parameters that a token reads" if "params_b" in row.number else "its parameters"
+            sparse = "params_b" in row.number
+            what = "the parameters that a token reads (params_streamed_b)" if sparse else "its parameters (params_b)"
             return f"the model {row.text['model']} is not in the catalogue and {what} are not stated"
         name = row.text["model_key"] or re.sub(r"[^a-z0-9.]+", "", row.text["model"].lower())
         shape = known or typical_shape(name, row.text["model"], params or 0.0, row.number.get("kv_bytes_per_token"))
         weights = self._format_of(row, byte, params or shape.body_params + shape.head_params)
         if weights is None:
-            return f"neither the bytes read per token nor the bits of {row.text['quant']} are known"
+            bits = f"the bits (bits_per_weight) of {row.text['quant']}"
+            return f"neither the bytes read per token (weight_stream_bytes) nor {bits} are known"
         return self._file_of(shape, weights, byte), weights.key, weights.bits_per_weight
 
     def _format_of(self, row: PublishedRow, byte: float | None, params: float) -> WeightFormat | None:

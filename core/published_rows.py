@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 
 class Column(NamedTuple):
@@ -42,7 +42,7 @@ COLUMNS: Mapping[str, Column] = {
     "model_key": Column("key of the model, see `trilemma models`"),
     "params_b": Column("parameters of the model, in 1e9", unit=1e9, low=1e-3, high=1e5),
     "params_streamed_b": Column("of them read per token, without the input embedding", unit=1e9, low=1e-3, high=1e5),
-    "moe_or_sparse": Column("True where a token does not read all parameters"),
+    "moe_or_sparse": Column("true where a token does not read all parameters"),
     "weight_bits": Column("bits of a weight without scales", unit=1.0, low=0.5, high=32.0),
     "bits_per_weight": Column("bits of a weight with scales", unit=1.0, low=0.5, high=40.0),
     "weight_bytes": Column("size of the weights", unit=1.0, low=1e5, high=1e14),
@@ -130,7 +130,7 @@ def read_table(path: Path | str) -> PublishedTable:
     Parameters
     ----------
     path : Path or str
-        A CSV file in UTF-8 whose first line names the columns.
+        A CSV file in UTF-8 whose first line names the columns; semicolons or tabs in place of commas do too.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def read_table(path: Path | str) -> PublishedTable:
     path = Path(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
+            reader = csv.reader(file, delimiter=delimiter(file), strict=True)
             heading = next(reader, [])
             _check_heading(path.name, heading)
             read = [_row(reader.line_num, heading, cells) for cells in reader if any(cells)]
@@ -153,10 +153,17 @@ def read_table(path: Path | str) -> PublishedTable:
     return PublishedTable(rows, problems, tuple(name for name in heading if name not in COLUMNS))
 
 
+def delimiter(file: TextIO) -> str:
+    """Return what parts the cells of a CSV file, told by its first line: a comma, a semicolon or a tab."""
+    heading = file.readline()
+    file.seek(0)
+    return max(",;\t", key=heading.count)
+
+
 def _check_heading(name: str, heading: list[str]) -> None:
     for column, about in COLUMNS.items():
         if about.needed and column not in heading:
-            raise ValueError(f"{name}: got no column {column}, expected {about.meaning}")
+            raise ValueError(f"{name}: got no column {column} in its first line, expected one: {about.meaning}")
     twice = {column for column in heading if heading.count(column) > 1}
     if twice:
         raise ValueError(f"{name}: got the column {sorted(twice)[0]!r} twice, expected each name once")
@@ -180,6 +187,8 @@ def _row(line: int, heading: list[str], cells: list[str]) -> PublishedRow | list
                 number[name] = value * about.unit
     if given.get("compute") and given["compute"] not in ("cpu", "gpu", "npu", "gpu/cpu"):
         problems.append(Problem(line, "compute", repr(given["compute"]), "cpu, gpu or npu"))
+    if given.get("moe_or_sparse", "").lower() not in ("", "true", "false"):
+        problems.append(Problem(line, "moe_or_sparse", repr(given["moe_or_sparse"]), "true or false"))
     time_s, speed = number.get("decode_ms_per_tok"), number.get("decode_tok_s")
     if time_s is not None and speed is not None and abs(time_s * speed - 1.0) > 0.05:
         problems.append(

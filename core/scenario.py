@@ -310,7 +310,7 @@ def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, floa
 
 def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:
     if at.mode.compute_op_s is None:
-        return Absent(f"no source states the compute rate of {at.board.name}, and none was measured")
+        return Absent(f"no source states the compute rate of {at.board.name}, from which it is predicted")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
     var = quadratic((*latency.prefill_log_gradient(parts), 1.0), known.ttft_log_cov) + known.ttft_log_var
     log_sd = np.sqrt(var)

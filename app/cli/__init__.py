@@ -64,8 +64,7 @@ def _parsers(name: str | None) -> tuple[argparse.ArgumentParser, argparse.Argume
     parser = argparse.ArgumentParser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board: prediction beside measurement.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n" + "\n".join(f"  {key:<14} {text}" for key, text in COMMANDS.items()),
+        epilog="trilemma COMMAND --help tells more of one, such as trilemma predict --help",
     )
     parser.add_argument("--version", action="version", version=f"trilemma {VERSION}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -98,7 +98,11 @@ def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
         alone = Path(folder) / "rows.csv"
         add_rows(alone, rows)
         notes = imported(alone, catalogue_here(), known_boards(known_file()))[1]
-    return [f"In the table only: {_LINE.sub(_row_number, note)}." for note in notes]
+    rows_of = dict[str, list[str]]()
+    for note in notes:
+        row, reason = _LINE.sub(_row_number, note).split(": ", 1)
+        rows_of.setdefault(reason, []).append(row.removeprefix("row "))
+    return [f"In the table only: row{'s' * (len(of) > 1)} {', '.join(of)}: {reason}." for reason, of in rows_of.items()]
 
 
 def _row_number(line: re.Match[str]) -> str:

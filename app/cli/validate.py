@@ -10,6 +10,7 @@ from app.cli.learn import without_board
 from app.cli.output import print_json, print_table
 from app.cli.perplexity_bands import report_bands
 from app.cli.published_table import compared_table
+from app.views.format import counted
 from core.comparable import Comparison
 from core.load import load_catalogue
 from core.population import Learner
@@ -125,7 +126,7 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
         for fewest, of in ((1, "all groups"), (FEW_MODELS, f"groups of {FEW_MODELS} models or more")):
             rows = [row for method in METHODS if (row := _summary_row(report, quantity, method, fewest))]
             if rows:
-                print(f"\n{quantity}, {of}: errors of groups' medians")
+                print(f"\n{quantity}, {of}: errors of a group, their median over groups (of means the mean)")
                 print_table([("", "GROUPS", "ROWS", "MEDIAN", "MEAN", "90 % UNDER", "IN 90 %", "q95/q05"), *rows])
     if every_group:
         _print_groups(report)
@@ -133,7 +134,8 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
 
 def _print_rows(table: PublishedTable, compared: Comparison) -> None:
     """Say which rows are compared, and why the others are not."""
-    print(f"{len(compared.rows)} rows compared, {len(compared.left_out)} left out, {len(table.problems)} problems")
+    problems = counted(len(table.problems), "problem")
+    print(f"{counted(len(compared.rows), 'row')} compared, {len(compared.left_out)} left out, {problems}")
     for problem in table.problems[:20]:
         print(f"  {problem}")
     reasons = dict[str, int]()

@@ -129,7 +129,11 @@ def _unlike(row: ComparedRow, point: OperatingPoint, catalogue: Catalogue, descr
         key, _, unit = point.board.rpartition(".")
         if key in catalogue.boards and unit in _UNITS:
             return f"it ran on the {unit} of {key}, which decodes on its {catalogue.boards[key].unit} here"
-        return f"board: got {point.board!r}, {instead('board', point.board, catalogue.boards)}"
+        named = row.row.text["board_key"]
+        return f"board: got {named!r}, {instead('board', named, catalogue.boards)}"
+    if point.model not in catalogue.models:
+        named = row.row.text["model"]
+        return f"model: got {named!r}, {instead('model', named, catalogue.models)}"
     try:
         check_point(point, catalogue)
     except ValueError as error:

@@ -17,7 +17,7 @@ import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
 from app.model.files import FileError, reason, write_whole
-from core.published_rows import COLUMNS, read_table
+from core.published_rows import COLUMNS, delimiter, read_table
 
 MAX_BYTE = 64 << 20
 ADDED = ("provenance", "source", "more")
@@ -156,7 +156,7 @@ def _csv(path: Path, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
     try:
         table = read_table(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            cells = list(csv.DictReader(file))
+            cells = list(csv.DictReader(file, delimiter=delimiter(file)))
             lines = {row.line for row in table.rows}
     except (OSError, ValueError) as error:
         raise FileError(f"{error}: expected llama-bench's JSON, or CSV in the columns of trilemma validate") from error
@@ -172,7 +172,7 @@ def _csv(path: Path, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
 def _numbered(path: Path) -> list[int]:
     """Return the line on which each row of a CSV file ends, as `read_table` counts them."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
+        reader = csv.reader(file, delimiter=delimiter(file))
         next(reader, None)
         return [reader.line_num for cells in reader if any(cells)]
 

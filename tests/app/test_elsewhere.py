@@ -223,11 +223,14 @@ def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, caps
         }
         for depth in (0, 448)
     ]
-    (here / "speed.json").write_text(json.dumps([*tests, {**tests[0], "model_filename": "x.gguf", "model_size": 7e9}]))
+    (here / "speed.json").write_text(
+        json.dumps([*tests, *({**test, "model_filename": "Hal-9.gguf", "model_n_params": 7e9} for test in tests)])
+    )
     before = told(capsys, "predict", "--board", "raspberry_pi_5", *POINT, "--context", "512")
     found = told(capsys, "import", str(here / "speed.json"), "--board", "raspberry_pi_5")
-    assert found["n_new"] == 3
-    assert ["In the table only" in note for note in found["notes"]] == [True]
+    assert found["n_new"] == 4
+    (note,) = found["notes"]
+    assert note.startswith("In the table only: rows 3, 4: model: got 'Hal-9', expected one of")
     after = told(capsys, "predict", "--board", "raspberry_pi_5", *POINT, "--context", "512")
     assert before["decode_s"]["median"] < 0.12
     assert after["decode_s"]["median"] == pytest.approx(0.2, rel=0.03)

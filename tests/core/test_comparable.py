@@ -134,7 +134,7 @@ def test_total_size_loses_what_a_token_does_not_read():
         ({"trust": "X", "params_b": 1e9}, "trust X"),
         ({"batch": 8.0, "params_b": 1e9}, "8 sequences"),
         ({"compute": "gpu/cpu", "params_b": 1e9}, "gpu/cpu"),
-        ({"model": "Hal 9000"}, "parameters are not stated"),
+        ({"model": "Hal 9000"}, "parameters (params_b) are not stated"),
         ({"params_b": 1e9, "quant": "secret"}, "neither the bytes"),
     ],
 )

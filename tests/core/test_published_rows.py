@@ -49,8 +49,23 @@ def test_bad_rows_are_listed_by_line_and_column(tmp_path, line, column, part):
     assert part in str(problem)
 
 
+@pytest.mark.parametrize(("between", "mark"), [(";", "\ufeff"), ("\t", ""), (",", "\ufeff")])
+def test_semicolons_and_tabs_part_cells_too(tmp_path, between, mark):
+    path = tmp_path / "table.csv"
+    lines = (mark + HEADING, GOOD)
+    path.write_bytes("\r\n".join(line.replace(",", between) for line in lines).encode())
+    assert read_table(path).rows == read_table(written(tmp_path, HEADING, GOOD)).rows
+
+
+def test_a_sparse_model_is_true_or_false(tmp_path):
+    heading = "board_key,compute,runtime,model,quant,decode_tok_s,moe_or_sparse"
+    table = read_table(written(tmp_path, heading, "a,gpu,r,m,q,22,TRUE", "a,gpu,r,m,q,22,yes"))
+    assert [row.text["moe_or_sparse"] for row in table.rows] == ["TRUE"]
+    assert [str(problem) for problem in table.problems] == ["line 3: moe_or_sparse: got 'yes', expected true or false"]
+
+
 def test_missing_needed_column_and_other_files_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"table\.csv: got no column quant, expected weight format"):
+    with pytest.raises(ValueError, match=r"table\.csv: got no column quant in its first line, expected one: weight"):
         read_table(written(tmp_path, HEADING.replace(",quant", ""), "a,cpu,r,m,4,,,"))
     with pytest.raises(ValueError, match="twice"):
         read_table(written(tmp_path, HEADING + ",wind", GOOD + ",x"))
