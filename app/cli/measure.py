@@ -160,4 +160,6 @@ def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) ->
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, dict) and {"median", "q05", "q95"} <= value.keys():
+        return f"{value['median']:.3g} [{value['q05']:.3g} – {value['q95']:.3g}]"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

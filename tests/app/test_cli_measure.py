@@ -14,8 +14,11 @@ from app import LAUNCHER
 from app.agent import board
 from app.cli import main
 from app.cli.doctor import examine
-from app.model.measurements import load_measurements
-from core.spec import Provenance
+from app.cli.measure import _print
+from app.model.measurements import Measurement, load_measurements
+from core.load import load_catalogue
+from core.scenario import predict
+from core.spec import OperatingPoint, Provenance
 from kernels.native.build import build
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -127,6 +130,17 @@ def test_a_point_is_measured_printed_and_saved(tmp_path):
 
 
 @needs_local
+def test_a_condition_with_a_spread_is_printed_in_figures(capsys):
+    choice = {"median": 0.3087, "q05": 0.3036, "q95": 0.3139, "n": 2, "provenance": "measured"}
+    point = OperatingPoint()
+    _print(
+        Measurement(point, {"conditions": {"choice_s": choice, "threads": 2}}, "", ""),
+        predict(point, load_catalogue()),
+        [],
+    )
+    assert "Conditions: choice s 0.309 [0.304 – 0.314], threads 2." in capsys.readouterr().out
+
+
 def test_ctrl_c_cancels_and_leaves_nothing_behind(tmp_path):
     argv = [sys.executable, str(LAUNCHER), "measure", "--context", "4096", "--weights", "fp32"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
