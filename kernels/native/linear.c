@@ -34,16 +34,25 @@ INLINE void spread_bytes(int16_t *q, int n) {
 
 /* Of each 16 floats the even ones, then the odd ones: as shifting and masking words of two bf16 gives them. */
 INLINE void even_then_odd(const float *x, int n, void *out) {
-    for (int first = 0; first < n; first += 16) {
-        float parts[16];
-        for (int i = 0; i < 16; i++) parts[i] = first + i % 8 * 2 + i / 8 < n ? x[first + i % 8 * 2 + i / 8] : 0;
+    const int whole = n / 16 * 16;
+    float parts[16] = {0};
+    for (int first = 0; first < whole; first += 16) {
+        for (int i = 0; i < 8; i++) parts[i] = x[first + 2 * i];
+        for (int i = 0; i < 8; i++) parts[8 + i] = x[first + 2 * i + 1];
         memcpy((float *)out + first, parts, sizeof parts);
+    }
+    if (whole < n) { /* eight are left */
+        for (int i = 0; i < 16; i++) parts[i] = i % 8 < 4 ? x[whole + i % 8 * 2 + i / 8] : 0;
+        memcpy((float *)out + whole, parts, sizeof parts);
     }
 }
 
+/* Whether rows of floats are so short that they are quicker one by one, in one stream that is asked for AHEAD. */
+INLINE int is_short(const linear_t *linear) { return linear->n_in * (linear->format == FP32 ? 4 : 2) <= AHEAD; }
+
 /* Round each group of the row to -127..127 of its own scale. */
 void round_row(const linear_t *linear, row_t *row) {
-    if (linear->format == BF16) even_then_odd(row->x, linear->n_in, row->q);
+    if (linear->format == BF16 && !is_short(linear)) even_then_odd(row->x, linear->n_in, row->q);
     if (linear->format < INT8) return;
     const int n = linear->n_in, group = activation_group(linear), n_groups = (n + group - 1) / group;
     for (int g = 0; g < n_groups; g++) {
@@ -176,8 +185,13 @@ INLINE void float_rows(const linear_t *linear, const row_t *row, int first, cons
     const uint8_t *w = (const uint8_t *)linear->weight + first * pitch;
     const float *x = format == BF16 ? (const float *)row->q : row->x;
     f32x8 sum[4][2] = {{{0}}};
-    for (int i = 0; i < whole; i += 16)
-        for (int r = 0; r < n; r++) add_products(x + i, w + r * pitch + i * byte, format, sum[r]);
+    for (int i = 0; i < whole; i += 16) {
+        const uint8_t *next = ahead(w + i * byte, w + pitch, n, pitch);
+        for (int r = 0; r < n; r++) {
+            __builtin_prefetch(next + r * pitch);
+            add_products(x + i, w + r * pitch + i * byte, format, sum[r]);
+        }
+    }
     for (int r = 0; r < n; r++) {
         if (whole < n_in) { /* eight are left */
             float rest_x[16] = {0}, rest_w[16] = {0};
@@ -189,6 +203,13 @@ INLINE void float_rows(const linear_t *linear, const row_t *row, int first, cons
     }
 }
 
+INLINE f32x8 load_weights(const uint8_t *w, const int format) {
+    if (format == FP32) return LOAD(f32x8, w);
+    if (format == FP16) return load_fp16(w);
+    return (f32x8)(__builtin_convertvector(LOAD(u16x8, w), u32x8) << 16);
+}
+
+/* A short row, inputs in their own order. */
 INLINE float float_row(const linear_t *linear, const row_t *row, int r, const int format) {
     const int n_in = linear->n_in, byte = format == FP32 ? 4 : 2;
     const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
@@ -198,41 +219,17 @@ INLINE float float_row(const linear_t *linear, const row_t *row, int r, const in
     for (; i + 32 <= n_in; i += 32) {
         for (int line = 0; line < 32 * byte; line += 64) __builtin_prefetch(w + i * byte + line + AHEAD);
         for (int k = 0; k < 4; k++)
-            sum[k] += LOAD(f32x8, x + i + 8 * k) *
-                      (format == FP32 ? LOAD(f32x8, w + (i + 8 * k) * byte) : load_fp16(w + (i + 8 * k) * byte));
+            sum[k] += LOAD(f32x8, x + i + 8 * k) * load_weights(w + (i + 8 * k) * byte, format);
     }
-    for (; i < n_in; i += 8)
-        sum[0] += LOAD(f32x8, x + i) * (format == FP32 ? LOAD(f32x8, w + i * byte) : load_fp16(w + i * byte));
+    for (; i < n_in; i += 8) sum[0] += LOAD(f32x8, x + i) * load_weights(w + i * byte, format);
     return sum8((sum[0] + sum[1]) + (sum[2] + sum[3]));
-}
-
-INLINE float bf16_row(const linear_t *linear, const row_t *row, int r) {
-    const int n_in = linear->n_in;
-    const uint16_t *w = (const uint16_t *)linear->weight + (size_t)r * n_in;
-    const float *x = (const float *)row->q;
-    f32x8 even[2] = {{0}}, odd[2] = {{0}};
-    int i = 0;
-    for (; i + 32 <= n_in; i += 32) {
-        __builtin_prefetch((const uint8_t *)(w + i) + AHEAD);
-        for (int k = 0; k < 2; k++) {
-            const u32x8 u = LOAD(u32x8, w + i + 16 * k);
-            even[k] += LOAD(f32x8, x + i + 16 * k) * (f32x8)(u << 16);
-            odd[k] += LOAD(f32x8, x + i + 16 * k + 8) * (f32x8)(u & 0xffff0000u);
-        }
-    }
-    for (; i < n_in; i += 16) {
-        uint16_t rest[16] = {0};
-        memcpy(rest, w + i, (n_in - i < 16 ? n_in - i : 16) * sizeof *w);
-        const u32x8 u = LOAD(u32x8, rest);
-        even[0] += LOAD(f32x8, x + i) * (f32x8)(u << 16);
-        odd[0] += LOAD(f32x8, x + i + 8) * (f32x8)(u & 0xffff0000u);
-    }
-    return sum8((even[0] + even[1]) + (odd[0] + odd[1]));
 }
 
 #define FOR_ROWS(format)                                                                       \
     do {                                                                                       \
         int r = first;                                                                         \
+        if (is_short(linear))                                                                  \
+            for (; r < last; r++) y[r - first] = float_row(linear, row, r, format);            \
         for (; last - r >= 4; r += 4) float_rows(linear, row, r, 4, format, y + r - first);    \
         for (; r < last; r++) float_rows(linear, row, r, 1, format, y + r - first);            \
     } while (0)
