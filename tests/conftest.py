@@ -1,6 +1,7 @@
 """What every test and process of a test needs: no screen for Qt, unless one is named; no haste on a busy machine."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -8,6 +9,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # waiting threads must not spin while tests share the cores
 os.environ.setdefault("TRILEMMA_AUTOTUNE", "0")  # nor kernels be timed anew by each process, as nothing is remembered
 os.environ["TRILEMMA_RUNTIMES"] = os.devnull + ".none"  # not the ones of whoever runs the tests
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell that runs the tests in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")
 

@@ -7,8 +7,8 @@ import sys
 from typing import Any, Dict
 
 from app.agent.launch import archive_bytes
+from app.agent.listening import folder
 from app.agent.main import claim_stdout
-from app.agent.serve import folder
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import PORT, write_private
 

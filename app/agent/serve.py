@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import ipaddress
 import os
 import select
 import signal
@@ -19,25 +18,27 @@ import ssl
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
+from app.agent.listening import (
+    is_loopback,
+    listen,
+    listen_unix,
+    loopback_token,
+    paired_secrets,
+    shown,
+    socket_path,
+    split_address,
+)
 from app.agent.main import Agent
 from app.agent.strangers import Locks, Strangers
 from app.protocol import MAGIC, Decoder, ProtocolError, decode_control, encode_control
 from app.secure import (
     PORT,
-    TOKEN_BIT,
     Pump,
-    SecurityError,
-    fingerprint,
     new_nonce,
-    new_token,
     proof,
-    read_private,
     same,
-    tls_context,
-    write_private,
 )
 
 GREET_S = 5.0  # for a client to prove itself
@@ -45,20 +46,9 @@ MAX_GREETING_BYTE = 4096
 MAX_CLIENTS = 16  # at once, attached
 BUSY_S = 0.5  # rest where the system can accept no more
 LEAVE_S, LEAVE_STEP_S = 5.0, 0.02  # for a client that has hung up to be gone
+HUNG_UP = getattr(select, "POLLRDHUP", 0) | getattr(select, "POLLHUP", 0)
 WATCHING = "another program controls this board: this one may only watch"
 LOCKED = "what stays on this board is read-only: its agent serves without --allow-control"
-
-
-def folder() -> Path:
-    """Return where the agent's secrets are: in the user's folder for settings."""
-    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(settings) / "trilemma" / "agent"
-
-
-def socket_path() -> Path:
-    """Return where the Unix socket is by default: in the user's own folder for such, else beside the secrets."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return (Path(runtime) / "trilemma" if runtime else folder()) / "agent.sock"
 
 
 class Server:
@@ -158,26 +148,25 @@ class Server:
             raise
         return bool(answer["control"])
 
-    def _take_control(self) -> bool:
+    def _take_control(self, client: socket.socket) -> bool:
         """Take control of the board; wait for that of a client that has hung up, whose run takes a moment to end."""
         deadline_s = time.monotonic() + LEAVE_S
         while not self._controller.acquire(blocking=False):
             if not _has_left(self._in_control) or time.monotonic() > deadline_s:
                 return False
             time.sleep(LEAVE_STEP_S)
+        self._in_control = client
         return True
 
     def _attend(self, client: socket.socket, control: bool) -> None:
         """Run an agent for a client until either leaves."""
-        controls = control and self._take_control()
+        controls = control and self._take_control(client)
         try:
             client.settimeout(None)
             plain = client
             if isinstance(client, ssl.SSLSocket):
                 plain, inner = socket.socketpair()
                 threading.Thread(target=Pump(client, inner).run, name="tls", daemon=True).start()
-            if controls:
-                self._in_control = plain
             with plain:
 
                 def hang_up() -> None:
@@ -194,12 +183,13 @@ class Server:
 
 
 def _has_left(client: Optional[socket.socket]) -> bool:
-    """Tell whether a client has hung up, though its agent may still be ending."""
+    """Tell whether a client has hung up, though its agent may still be ending, or reading what it said last."""
     if client is None:
         return True
     try:
-        waits = bool(select.select([client], [], [], 0)[0])
-        return waits and not client.recv(1, socket.MSG_PEEK)
+        poll = select.poll()
+        poll.register(client, HUNG_UP)
+        return bool(poll.poll(0))
     except (OSError, ValueError):  # closed already
         return True
 
@@ -291,111 +281,13 @@ def open_server(bind: Optional[str], locked: str = LOCKED) -> Tuple[socket.socke
         As `run`.
     """
     if bind is None and hasattr(socket, "AF_UNIX"):
-        listener, where = _listen_unix(socket_path())
+        listener, where = listen_unix(socket_path())
         return listener, Server(listener, "", locked=locked), where
     host, port = split_address(bind or "127.0.0.1")
     if is_loopback(host):
         token = loopback_token()
-        listener = _listen(host, port)
-        return listener, Server(listener, token, locked=locked), f"tcp://{_shown(listener)}"
+        listener = listen(host, port)
+        return listener, Server(listener, token, locked=locked), f"tcp://{shown(listener)}"
     context, certificate, token = paired_secrets()
-    listener = _listen(host, port)
-    return listener, Server(listener, token, context, certificate, locked), f"tls://{_shown(listener)}"
-
-
-def loopback_token() -> str:
-    """Return the token that programs of this user prove on the loopback; made when there is none."""
-    path = folder() / "loopback-token"
-    if not path.exists():
-        write_private(path, new_token())
-    return read_private(path).strip()
-
-
-def paired_secrets() -> Tuple[ssl.SSLContext, str, str]:
-    """Return what a pairing has put here: the TLS context, its certificate's fingerprint, the token.
-
-    Raises
-    ------
-    SecurityError
-        If there is no pairing, or others can read it.
-    """
-    pem, token = folder() / "tls.pem", folder() / "token"
-    if not pem.exists() or not token.exists():
-        raise SecurityError(
-            "an address beyond the loopback takes a certificate and a token: "
-            "expected them here already, trilemma pair [user@]host on the desktop puts them"
-        )
-    text = read_private(pem)
-    context = tls_context(server=True)
-    try:
-        context.load_cert_chain(str(pem))
-        certificate = fingerprint(ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE") :]))
-    except (ssl.SSLError, ValueError):
-        raise SecurityError(f"{pem} holds no certificate with its key: trilemma pair makes it anew") from None
-    secret = read_private(token).strip()
-    if len(secret) != TOKEN_BIT // 4:
-        raise SecurityError(f"{token} holds no token of {TOKEN_BIT} bits: trilemma pair makes it anew")
-    return context, certificate, secret
-
-
-def split_address(text: str) -> Tuple[str, int]:
-    """Return host and port of ``HOST[:PORT]`` or ``[IPV6]:PORT``.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, str(PORT)
-    balanced = host.startswith("[") == host.endswith("]")
-    if not host or not balanced or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise ValueError(f"--bind {text}: expected HOST:PORT, the port 0 to 65535")
-    return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether an address is this machine's own only. A name is not, whatever it resolves to, but localhost."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
-    listener.listen(16)
-    return listener
-
-
-def _listen_unix(path: Path) -> Tuple[socket.socket, str]:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()  # of an agent that was killed
-        else:
-            raise OSError(0, f"an agent serves at {path} already")
-    listener = socket.socket(socket.AF_UNIX)
-    mask = os.umask(0o177)  # so that the socket is never open to others, not for a moment
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(mask)
-    listener.listen(16)
-    return listener, f"unix:{path}"
-
-
-def _shown(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    listener = listen(host, port)
+    return listener, Server(listener, token, context, certificate, locked), f"tls://{shown(listener)}"

@@ -20,7 +20,7 @@ import pytest
 
 from app import LAUNCHER
 from app.agent import serve, strangers
-from app.agent.serve import is_loopback, split_address
+from app.agent.listening import is_loopback, split_address
 from app.agent.strangers import Locks, Strangers
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.pairing import load_pairing, make_certificate
@@ -440,6 +440,16 @@ def test_one_client_controls_and_the_others_watch(unix):
     for _ in range(3):  # whoever comes back at once has control again
         with AttachedBoard(open_target(unix.target)) as third:
             assert third.hello["can"]["measure"] is True
+
+
+def test_a_client_has_left_though_its_last_words_are_not_read():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"last words")
+        assert not serve._has_left(ours)
+        theirs.close()
+        assert serve._has_left(ours)
+    assert serve._has_left(ours)
 
 
 def test_control_that_was_lost_over_tls_is_free_at_once(tls):
