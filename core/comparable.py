@@ -66,6 +66,7 @@ SAME_SHAPE_WORDS = frozenset(
 """Words of a model's name for its maker, tuning or file, which leave its shape as it is."""
 
 UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
+TOO_FAST = 2.0  # times what the peak bandwidth allows: no cache explains it (published rows reach 1.03)
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
 COMPILED_CONTEXT = frozenset({"qnn_npu"})
 """Runtimes whose graphs are compiled for one context length and read all of it at every token."""
@@ -129,6 +130,8 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
     compared, left_out, without = list[ComparedRow](), list[tuple[int, str]](), list[tuple[int, str]]()
     for row in rows:
         found = _compared(row, made, most_threads[_group(row)])
+        if not isinstance(found, str) and not found.outside:
+            found = replace(found, outside=made.too_fast(found))
         cached = "" if isinstance(found, str) else made.cached_prompt(found)
         if not isinstance(found, str) and cached:
             found = replace(found, row=without_ttft(found.row))
@@ -263,6 +266,18 @@ class _Entries:
         )
         self.bandwidth_stated[key, mode], self.compute_stated[key, mode] = given is not None, rate is not None
         return key, mode
+
+    def too_fast(self, row: ComparedRow) -> str:
+        """Say that the row decodes faster than its weights can be read; "" where it does not, or nobody knows."""
+        decode_s, at = row.row.decode_s, row.decode
+        if decode_s is None or not row.bandwidth_stated:
+            return ""
+        weights = {**self.catalogue.weight_formats, **self.formats}[at.weights]
+        mode = self.boards[at.board].power_modes[at.power_mode]
+        byte = float(np.max(traffic.weight_byte(self.models[at.model], weights)))
+        if decode_s * TOO_FAST * float(np.max(at.bandwidth_byte_s or mode.bandwidth_byte_s)) > byte:
+            return ""
+        return f"decodes faster than its weights can be read at {TOO_FAST:g} times the peak bandwidth: a wrong unit?"
 
     def cached_prompt(self, row: ComparedRow) -> str:
         """Return why the row's time to first token cannot be of its whole prompt; "" where it can."""

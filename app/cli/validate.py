@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -69,6 +71,7 @@ def document(
         "n_compared": len(compared.rows),
         "problems": [problem._asdict() for problem in table.problems],
         "left_out": [{"line": line, "reason": reason} for line, reason in compared.left_out],
+        "outside": [{"line": row.row.line, "reason": row.outside} for row in compared.rows if row.outside],
         "without_ttft": [{"line": line, "reason": reason} for line, reason in compared.without_ttft],
         "extra_columns": list(table.extra_columns),
         "summary": {
@@ -138,15 +141,20 @@ def _print_rows(table: PublishedTable, compared: Comparison) -> None:
     print(f"{counted(len(compared.rows), 'row')} compared, {len(compared.left_out)} left out, {problems}")
     for problem in table.problems[:20]:
         print(f"  {problem}")
-    reasons = dict[str, int]()
-    for _, reason in compared.left_out:
-        reasons[reason] = reasons.get(reason, 0) + 1
-    for reason, n in sorted(reasons.items(), key=lambda item: -item[1])[:10]:
-        print(f"  {n} x {reason}")
+    _print_reasons([reason for _, reason in compared.left_out])
+    outside = [row.outside for row in compared.rows if row.outside]
+    if outside:
+        print(f"{len(outside)} of them outside the model's range, in no summary")
+        _print_reasons(outside)
     if compared.without_ttft:
         print(f"{len(compared.without_ttft)} of them without their time to first token")
         for line, reason in compared.without_ttft[:10]:
             print(f"  line {line}: {reason}")
+
+
+def _print_reasons(reasons: Sequence[str]) -> None:
+    for reason, n in Counter(reasons).most_common(10):
+        print(f"  {n} x {reason}")
 
 
 def _summary_row(report: Report, quantity: str, method: str, fewest: int) -> tuple[str, ...] | None:

@@ -220,7 +220,8 @@ def table_text(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def _key(row: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((key, value) for key, value in row.items() if value))
+    """Return what tells a measurement from others: the file that it came in does not."""
+    return tuple(sorted((key, value) for key, value in row.items() if value and key != "source"))
 
 
 def _count(test: Mapping[str, Any], name: str) -> int:

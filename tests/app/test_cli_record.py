@@ -277,6 +277,8 @@ def test_a_csv_keeps_its_other_columns_and_says_what_is_wrong(tmp_path, capsys):
     assert {row["source"] for row in report["rows"]} == {"theirs.csv"}
     assert "line 3: decode_tok_s: got '-3'" in report["notes"][0]
     assert len(read_table(into).rows) == 2
+    renamed = path.rename(tmp_path / "renamed.csv")  # the same measurements
+    assert json.loads(run(capsys, "import", str(renamed), "--into", str(into), "--json")[1])["n_new"] == 0
 
 
 def test_a_table_that_cannot_be_read_is_left_as_it_is(tmp_path):

@@ -233,6 +233,14 @@ def test_prompt_faster_than_the_peak_rate_was_cached():
     assert [line for line, _ in compare([only], CATALOGUE).left_out] == [4]
 
 
+def test_tokens_faster_than_their_weights_can_be_read_are_outside():
+    text = {"board_key": "apple_m1_max", "compute": "gpu", "runtime": "ollama", "quant": "Q4_K_M"}
+    rows = [row(line=n, model_key="qwen2.5-7b", decode_tok_s=tok_s, **text) for n, tok_s in ((2, 50.0), (3, 50e3))]
+    right, wrong = compare(rows, CATALOGUE).rows
+    assert right.outside == ""
+    assert "wrong unit" in wrong.outside
+
+
 @pytest.mark.parametrize(
     ("name", "key"),
     [
