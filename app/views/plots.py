@@ -39,6 +39,9 @@ def in_pen(color: str, dash: Qt.PenStyle = Qt.PenStyle.SolidLine, alpha: float =
     return lambda item, palette: item.setPen(line_pen(palette, color, dash, alpha))
 
 
+TEXT_PX = 16.0  # from one text of a vertical axis to the next, at least
+
+
 class TickAxis(pg.AxisItem):  # type: ignore[misc]
     """An axis with few ticks in display units, inward, of a fixed width so that plots line up."""
 
@@ -70,6 +73,16 @@ class TickAxis(pg.AxisItem):  # type: ignore[misc]
         """Show or hide the texts of ticks: they mean nothing where nothing is drawn."""
         if shown != self.style["showValues"]:  # any change of style draws the axis anew
             self.setStyle(showValues=shown)
+
+    def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
+        """Return the usual steps of ticks, the first one (1, 2 or 5 by decade) coarser where texts would touch."""
+        steps: list[tuple[float, float]] = super().tickSpacing(minVal, maxVal, size)
+        if self.orientation != "left" or not steps or not size > 0.0:
+            return steps
+        least, (step, offset) = (maxVal - minVal) * TEXT_PX / size, steps[0]
+        while 0.0 < step < least:
+            step *= 2.5 if f"{step:e}".startswith("2") else 2.0
+        return [(step, offset), *steps[1:]]
 
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
         """Return the texts of ticks, without unit, all with the same number of decimals."""

@@ -24,7 +24,7 @@ from app.views.live_card import Past, TimePlot
 from app.views.marks import DASHES, draw_symbol
 from app.views.names import channel_name, short_name
 from app.views.numbers import NumbersPanel
-from app.views.plots import AXIS_WIDTH, Marks, TickAxis, log_ticks
+from app.views.plots import AXIS_WIDTH, TEXT_PX, Marks, TickAxis, log_ticks
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS
 from app.views.slider import at_fraction, fraction, snapped, step_size, stepped
 from app.views.table import CurveTable, curve_table
@@ -532,6 +532,14 @@ def test_an_axis_says_its_ticks_in_one_unit(qapp):
     assert texts("s", 0.0, 0.012) == ["0", "2", "4", "6", "8", "10", "12"]
     assert texts("frac", 0.9, 1.0) == ["90", "92", "94", "96", "98", "100"]
     assert texts("s", -0.2, 0.1)[0].startswith("−")
+
+
+@pytest.mark.parametrize("px", [30, 44, 60, 100, 200, 400])
+@pytest.mark.parametrize(("low", "high"), [(3.3, 5.2), (0.0, 83.0), (0.0, 1.0), (58.0, 100.0), (2e-7, 9e-7)])
+def test_texts_of_a_vertical_axis_do_not_touch(qapp, px, low, high):
+    spacing, values = TickAxis("left").tickValues(low, high, px)[0]
+    assert spacing * px / (high - low) >= TEXT_PX
+    assert len(values) >= (2 if px >= 100 else 0)
 
 
 def strips(band):
