@@ -40,7 +40,7 @@ def sound_hello(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     wrong: list[str] = []
     sound = dict(message)
     board = _kept(message["board"], "board", wrong, lambda name, value: _fits(value, _FACTS.get(name, object)))
-    sound["board"] = {"name": _NAMELESS, **board}
+    sound["board"] = {**board, "name": board.get("name") or _NAMELESS}
     sound["can"] = _kept(message["can"], "can", wrong, _is_ability)
     sound["models"] = _items(message["models"], "models", wrong, {"file": str, "byte": _NUMBER})
     if "state" in message:

@@ -724,8 +724,10 @@ def test_other_programs_are_found_and_ours_are_not():
     argv = [sys.executable, "-c", "while True: pass"]
     with subprocess.Popen(["setsid", "--fork", *argv], stdin=subprocess.PIPE) as starter:
         starter.wait()
-        time.sleep(0.6)
-        watched.look()
+        deadline_s = time.monotonic() + 20.0
+        while watched.entry.get("value", {}).get("cores", 0.0) <= 0.05 and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+            watched.look()
         found = busy_python(argv)
         for pid in found:
             os.kill(pid, signal.SIGKILL)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.agent import board
@@ -91,6 +91,7 @@ def test_what_has_another_shape_is_left_out_and_named(change, wrong):
 
 @settings(max_examples=300, deadline=None)
 @given(HELLOS)
+@example({"board": {"name": ""}, "can": {}, "models": []})
 def test_whatever_a_board_says_can_be_shown(message):
     sound, _ = sound_hello(message)
     assert machine_key(sound)
