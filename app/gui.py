@@ -239,10 +239,15 @@ def open_dashboard(options: Options) -> Dashboard:
     gc.disable()
     try:
         check_platform(headless=options.screenshot is not None)
-        return Dashboard(options)
-    finally:
-        gc.freeze()
+        dashboard = Dashboard(options)
+    except BaseException:
         gc.enable()
+        raise
+    gc.freeze()
+    from app.views.garbage import collect_in_this_thread
+
+    collect_in_this_thread(dashboard.window)
+    return dashboard
 
 
 def _import_before_qt() -> None:

@@ -1,5 +1,6 @@
 """What every test and process of a test needs: no screen for Qt, unless one is named; no haste on a busy machine."""
 
+import gc
 import os
 import signal
 
@@ -14,9 +15,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell that runs th
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")
 
+gc.disable()  # a thread that found Qt's objects in the garbage would destroy them, and could hang: app/views/garbage.py
+MUCH_GARBAGE = 100_000
+
 LONGEST = ("test_tooling.py", "test_cli_quality.py", "test_cli_measure.py", "test_transformer.py", "test_calibrate.py")
 
 
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest: none of them is left to one process at the end."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_runtest_logfinish():
+    """Look for garbage between tests, in the thread of Qt."""
+    if gc.get_count()[0] > MUCH_GARBAGE:
+        gc.collect()
