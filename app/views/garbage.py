@@ -1,6 +1,7 @@
 """Garbage is looked for in Qt's thread only: another one that finds Qt's objects in it would destroy them there.
 
-That can hang: the destructor holds a lock of Qt and waits for Python's, which Qt's thread holds while it waits for Qt's.
+That can hang: a destructor holds a lock of Qt and waits for Python's,
+which Qt's thread holds while it waits for that lock.
 """
 
 from __future__ import annotations
