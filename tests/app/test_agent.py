@@ -389,7 +389,9 @@ def test_queued_requests_keep_their_order_and_are_not_superseded(bench):
     bench.runs.submit({"op": "bandwidth", "id": 3})
     bench.measure(4)  # goes first, supersedes none of them
     bench.runs.cancel(1)
-    assert bench.ends(4) == [(1, "cancelled"), (4, "result"), (2, "result"), (3, "result")]
+    ends = bench.ends(4)
+    assert (1, "cancelled") in ends  # before the result of 4 or after it, as the worker is quick
+    assert [end for end in ends if end[0] != 1] == [(4, "result"), (2, "result"), (3, "result")]
 
 
 def test_a_queued_run_makes_way_for_a_newer_request_and_begins_anew(bench):
