@@ -112,14 +112,17 @@ def log_damage(
     ----------
     Trilemma models, M4 and M5: independent damages add.
     """
-    weights, kv = medians[0] * np.exp(theta[0]), medians[1] * np.exp(theta[1])
-    pruned = medians[2] * np.exp(theta[2] + theta[3] * log_mass)
-    total = np.asarray(weights + kv + pruned)
-    per_total = 1.0 / np.where(total > 0.0, total, 1.0)
+    gradient = _damage_gradient(medians, log_mass, theta)
+    total = np.asarray(sum(gradient[:3]))
+    safe = np.where(total > 0.0, total, 1.0)
     with np.errstate(divide="ignore"):
-        log_total = np.log(total)
-    share = pruned * per_total
-    return log_total, (weights * per_total, kv * per_total, share, share * log_mass)
+        return np.log(total), tuple(slope / safe for slope in gradient)
+
+
+def _damage_gradient(medians: tuple[Any, Any, Any], log_mass: Array, theta: Any) -> tuple[Any, Any, Any, Any]:
+    """Return d D / d parameter for the first four; the first three are the damages themselves, whose sum is D."""
+    pruned = medians[2] * np.exp(theta[2] + theta[3] * log_mass)
+    return medians[0] * np.exp(theta[0]), medians[1] * np.exp(theta[1]), pruned, pruned * log_mass
 
 
 def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tuple[Estimate, Estimate]:
@@ -129,14 +132,18 @@ def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tup
     """
     index = [posterior.names.index(name) for name in names(point)]
     theta, cov = posterior.log_mean[index], posterior.log_cov[np.ix_(index, index)]
-    log_d, gradient = log_damage(found.medians, found.log_mass, theta)
-    variance = quadratic(gradient, cov[:4, :4]) + posterior.damage_log_sd**2
-    scatter = quality.mean_kl(quality.Damage(np.exp(log_d), 0.0)).log_sd
-    ratio = quality.perplexity_ratio(quality.Damage(np.exp(log_d), np.sqrt(variance + np.square(scatter))))
+    gradient = _damage_gradient(found.medians, found.log_mass, theta)
+    damage = np.asarray(sum(gradient[:3]))
+    safe = np.where(damage > 0.0, damage, 1.0)
+    variance = quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.damage_log_sd**2
+    log_sd = np.sqrt(variance + np.square(quality.kl_log_sd(damage)))
+    ratio = quality.perplexity_ratio(quality.Damage(damage, log_sd))
+    with_top1 = sum(c * slope for c, slope in zip(cov[4, :4], gradient, strict=True) if c) / safe
     power = quality.TOP1_POWER
-    top1_variance = quadratic((*(power * g for g in gradient), 1.0), cov) + np.square(power * posterior.damage_log_sd)
-    factor = np.exp(Z90 * np.sqrt(top1_variance + posterior.top1_log_sd**2))
-    disagreement = np.exp(log_disagreement(log_d) + theta[4])
+    top1_variance = power * (power * variance + 2.0 * with_top1) + cov[4, 4] + posterior.top1_log_sd**2
+    factor = np.exp(Z90 * np.sqrt(top1_variance))
+    with np.errstate(divide="ignore"):
+        disagreement = np.exp(log_disagreement(np.log(damage)) + theta[4])
     origin = Provenance.CALIBRATED if posterior.n_quality else Provenance.PREDICTED
     median, low, high = (plain(np.exp(-disagreement * f)) for f in (1.0, factor, 1.0 / factor))
     return (

@@ -179,23 +179,19 @@ def choice_s(
     return n_layers * cost.layer_s + moved / bandwidth_byte_s
 
 
-def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
-    """Return ``d ln T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap (dimensionless).
+def decode_gradient_s(parts: DecodeParts) -> tuple[Array, ...]:
+    """Return ``d T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap [s].
 
-    Each is the share of the time that scales with the parameter, negative where the parameter divides.
+    Each is the part of the time that scales with the parameter, negative where the parameter divides.
     """
     by_memory = parts.memory >= parts.compute
-    per_total = 1.0 / parts.total
-    memory_share = np.where(by_memory, per_total, 0.0)
-    return (
-        -(parts.weights + parts.kv) * memory_share,
-        parts.kv * memory_share,
-        parts.unpack * memory_share,
-        parts.layers * per_total,
-        parts.token * per_total,
-        0.0 * per_total,
-        0.0 * per_total,
-    )
+    weights, kv, unpack = (part * np.asarray(by_memory) for part in (parts.weights, parts.kv, parts.unpack))
+    return (-(weights + kv), kv, unpack, parts.layers, parts.token, 0.0, 0.0)
+
+
+def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
+    """Return ``d ln T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap (dimensionless)."""
+    return tuple(slope_s / parts.total for slope_s in decode_gradient_s(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,17 +262,13 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     return PrefillParts(compute, weights, layers, parameters.t_token_s, total)
 
 
+def prefill_gradient_s(parts: PrefillParts) -> tuple[Array, ...]:
+    """Return ``d TTFT / d ln parameter`` for each of `PARAMETERS` [s]."""
+    by_compute = np.greater_equal(parts.compute, parts.weights)
+    weights, compute = parts.weights * ~by_compute, parts.compute * by_compute
+    return (-weights, 0.0, 0.0, 0.0, parts.token, -compute, parts.layers)
+
+
 def prefill_log_gradient(parts: PrefillParts) -> tuple[Array, ...]:
     """Return ``d ln TTFT / d ln parameter`` for each of `PARAMETERS` (dimensionless)."""
-    per_total = 1.0 / parts.total
-    compute_share = np.where(parts.compute >= parts.weights, per_total, 0.0)
-    zero = 0.0 * per_total
-    return (
-        -parts.weights * (per_total - compute_share),
-        zero,
-        zero,
-        zero,
-        parts.token * per_total,
-        -parts.compute * compute_share,
-        parts.layers * per_total,
-    )
+    return tuple(slope_s / parts.total for slope_s in prefill_gradient_s(parts))

@@ -233,14 +233,15 @@ def physical_parameters(
 
 
 def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quadratic form of a gradient, given as one array per parameter, with a covariance."""
+    """Return the quadratic form of a gradient, given as one number or array per parameter, with a covariance."""
+    matters = [i for i, slope in enumerate(gradient) if np.ndim(slope) or slope]
     total: Any = 0.0
-    for i, slope in enumerate(gradient):
-        inner: Any = cov[i, i] * slope
-        for j in range(i):
-            if cov[i, j] != 0.0:
+    for i in matters:
+        inner: Any = cov[i, i] * gradient[i]
+        for j in matters:
+            if j < i and cov[i, j] != 0.0:
                 inner = inner + 2.0 * cov[i, j] * gradient[j]
-        total = total + inner * slope
+        total = total + inner * gradient[i]
     return np.asarray(total)
 
 

@@ -7,6 +7,7 @@ entropy in nats, eps the mass that pruning drops.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ ZIPF_EXPONENT = 1.2
 """[prior] Attention mass by rank falls as rank**-1.2; at 2048 tokens that is an entropy of 4.49 nats."""
 
 _FEW = 16  # below this many terms a harmonic number is summed term by term
+_TABLED = 1 << 16  # up to this many tokens their masses are looked up
 _ROUNDING = 1e-9  # so that 10 tokens at alpha = 0.9 keep 1, not 2, of 10 - 9.000000000000002
 
 
@@ -81,6 +83,13 @@ def _harmonic(n: Any, s: float) -> Any:
     return np.where(np.less(n, _FEW), few[np.minimum(n, _FEW).astype(np.intp)], many)
 
 
+@lru_cache(maxsize=4)
+def _table(s: float) -> NDArray[np.float64]:
+    """Return the generalised harmonic numbers of 0 to `_TABLED`."""
+    terms = np.arange(1.0, _TABLED + 1.0) ** -s
+    return np.concatenate([[0.0], np.cumsum(terms, dtype=np.longdouble).astype(float)])
+
+
 def _euler_maclaurin(n: Any, s: float) -> Any:
     """Integral of x**-s from 1 to n plus the correction terms at n (Bernoulli numbers up to B6)."""
     log_n = np.log(n)
@@ -94,6 +103,8 @@ def _euler_maclaurin(n: Any, s: float) -> Any:
 
 def zipf_retained_mass(n_tokens: Array, n_keep: Array, exponent: float = ZIPF_EXPONENT) -> Array:
     """Return the attention mass that the `n_keep` heaviest of `n_tokens` tokens hold when mass falls as rank**-s.
+
+    Both are whole numbers. Up to 65536 tokens the sums are looked up.
 
     ``m = H(n_keep, s) / H(n_tokens, s)``, 0 < m <= 1.
 
@@ -109,7 +120,11 @@ def zipf_retained_mass(n_tokens: Array, n_keep: Array, exponent: float = ZIPF_EX
     check_range("n_keep", n_keep, 1.0)
     check_range("n_keep / n_tokens", np.asarray(n_keep) / n_tokens, 0.0, 1.0)
     check_range("exponent", exponent, 0.0, 4.0)
-    kept: Array = _harmonic(n_keep, exponent) / _harmonic(n_tokens, exponent)
+    if np.max(n_tokens, initial=0) <= _TABLED:
+        sums = _table(exponent)
+        kept: Array = sums[np.asarray(n_keep, dtype=np.intp)] / sums[np.asarray(n_tokens, dtype=np.intp)]
+        return kept
+    kept = _harmonic(n_keep, exponent) / _harmonic(n_tokens, exponent)
     return kept
 
 

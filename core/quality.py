@@ -187,8 +187,13 @@ def mean_kl(damage: Damage) -> Damage:
     """
     check_range("damage", damage.median, 0.0)
     median = np.asarray(damage.median)
-    scatter = np.where(median > 0.0, 0.05 + 0.003 / (median + 0.004), 0.0)
+    scatter = np.where(median > 0.0, kl_log_sd(median), 0.0)
     return Damage(KL_PER_DAMAGE * median, np.hypot(damage.log_sd, scatter))
+
+
+def kl_log_sd(damage: Array) -> Array:
+    """Return how far divergence over damage scatters about its mean, as a log-sd, where there is a damage > 0."""
+    return 0.05 + 0.003 / (damage + 0.004)
 
 
 TOP1_SCALE, TOP1_POWER, TOP1_LOG_SD = 0.447, 0.477, 0.133

@@ -7,7 +7,9 @@ microseconds and an array of points one pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
 CHOSEN_IN = KvFormat("16 bit", "16 bit", 16.0)
 """What a `ChoiceCost` counts bytes in: tokens are scored and copied in a float format, whatever the cache's is."""
+BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
 
@@ -157,11 +160,9 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
     if n <= CHUNK:
         return _predict(replace(point, **numbers), at, known)
     flat = {name: np.broadcast_to(value, shape).reshape(-1) for name, value in numbers.items()}
-    parts = []
-    for start in range(0, n, CHUNK):
-        piece: dict[str, Any] = {name: value[start : start + CHUNK] for name, value in flat.items()}
-        parts.append(_predict(replace(point, **piece), at, known))
-    return _joined(parts, shape)
+    starts = range(0, n, CHUNK)
+    pieces: list[Any] = [{name: value[i : i + CHUNK] for name, value in flat.items()} for i in starts]
+    return _joined((_predict(replace(point, **piece), at, known) for piece in pieces), n, shape)
 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
@@ -213,6 +214,11 @@ def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
     return Estimate(plain(median), plain(median / factor), plain(median * factor), provenance)
 
 
+def _log_variance(gradient_s: tuple[Array, ...], total_s: Array, cov: NDArray[np.float64]) -> Array:
+    """Return the variance of ln(time) from the covariance of the parameters, and last of the model's factor."""
+    return quadratic((*gradient_s, total_s), cov) / np.square(total_s)
+
+
 def _origin(n_points: int) -> Provenance:
     return Provenance.CALIBRATED if n_points else Provenance.PREDICTED
 
@@ -223,7 +229,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
     kept = 1.0 - np.asarray(_saved(point, at))
     held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
-    memory_byte = _estimate(held, 0.0, Provenance.PREDICTED)
+    memory_byte = Estimate(plain(held), plain(held), plain(held), Provenance.PREDICTED)
     outside = _outside(point, at)
     if at.weights.accuracy_only:
         no = Absent(
@@ -231,12 +237,12 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
         )
         return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
     parts = latency.decode_parts(costs, known.parameters)
-    variance = quadratic((*latency.decode_log_gradient(parts), 1.0), known.decode_log_cov)
+    variance = _log_variance(latency.decode_gradient_s(parts), parts.total, known.decode_log_cov)
     if at.runtime.choice is not None:
         variance = variance + (at.runtime.choice.log_sd * parts.choice / parts.total) ** 2
-    log_sd = np.sqrt(variance + known.decode_log_var)
-    decode_s = _estimate(parts.total * known.model_factor, log_sd, _origin(known.posterior.n_decode))
-    energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, log_sd)
+    variance = variance + known.decode_log_var
+    decode_s = _estimate(parts.total * known.model_factor, np.sqrt(variance), _origin(known.posterior.n_decode))
+    energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, variance)
     return Prediction(
         decode_s=decode_s,
         ttft_s=_ttft(point, at, known, bandwidth),
@@ -258,7 +264,7 @@ def _energy(
     costs: latency.DecodeCosts,
     parts: latency.DecodeParts,
     decode_s: Estimate,
-    log_sd: Array,
+    decode_log_var: Array,
 ) -> tuple[Output, Output]:
     """Return energy and mean power of a token, on the rail that the energy per byte was measured on.
 
@@ -287,7 +293,7 @@ def _energy(
     origin = _origin(known.n_energy)
     return (
         _estimate(energy_j, np.sqrt(energy_var), origin),
-        _estimate(power_w, np.sqrt(energy_var + np.square(log_sd)), origin),
+        _estimate(power_w, np.sqrt(energy_var + decode_log_var), origin),
     )
 
 
@@ -312,8 +318,8 @@ def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}, from which it is predicted")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    var = quadratic((*latency.prefill_log_gradient(parts), 1.0), known.ttft_log_cov) + known.ttft_log_var
-    log_sd = np.sqrt(var)
+    variance = _log_variance(latency.prefill_gradient_s(parts), parts.total, known.ttft_log_cov)
+    log_sd = np.sqrt(variance + known.ttft_log_var)
     return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
 
 
@@ -325,10 +331,9 @@ def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
 
 
 def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
-    by_memory = np.asarray(parts.memory >= parts.compute)
-    if by_memory.ndim:
-        return np.where(by_memory, "memory", "compute")
-    return "memory" if by_memory else "compute"
+    by_memory = np.greater_equal(parts.memory, parts.compute)
+    named = BOUNDS.take(by_memory)
+    return named if named.ndim else str(named)
 
 
 def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
@@ -346,23 +351,42 @@ def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _joined(parts: list[Prediction], shape: tuple[int, ...]) -> Prediction:
-    """Put the predictions of consecutive chunks together, in the given shape."""
+def _joined(parts: Iterator[Prediction], n: int, shape: tuple[int, ...]) -> Prediction:
+    """Put the predictions of consecutive chunks of `n` points together, in the given shape.
 
-    def join(values: list[Any]) -> Any:
-        first = values[0]
-        if isinstance(first, Estimate):
-            return Estimate(
-                join([v.median for v in values]),
-                join([v.q05 for v in values]),
-                join([v.q95 for v in values]),
-                first.provenance,
-            )
-        if isinstance(first, dict):
-            return {key: join([v[key] for v in values]) for key in first}
-        if isinstance(first, np.ndarray):
-            return np.concatenate(values).reshape(shape)
-        return first
+    Each chunk is copied to its place before the next is made, while it is in the cache. All numbers share one block,
+    which the system hands out in large pages.
+    """
+    first = next(parts)
+    rows = iter(np.empty((sum(piece.dtype == float for piece in _arrays(first)), n)))
+    joined: Prediction = _mapped(first, lambda piece: next(rows) if piece.dtype == float else np.empty(n, piece.dtype))
+    outside = dict[str, None]()
+    for i, part in enumerate(chain([first], parts)):
+        for whole, piece in zip(_arrays(joined), _arrays(part), strict=True):
+            whole[i * CHUNK : i * CHUNK + piece.size] = piece
+        outside |= dict.fromkeys(part.outside)
+    shaped: Prediction = _mapped(joined, lambda whole: whole.reshape(shape))
+    return replace(shaped, outside=tuple(outside))
 
-    joined = {f.name: join([getattr(p, f.name) for p in parts]) for f in fields(Prediction) if f.name != "outside"}
-    return Prediction(**joined, outside=tuple(dict.fromkeys(text for p in parts for text in p.outside)))
+
+def _arrays(value: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a prediction, or of a part of one, always in the same order."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, Prediction | Estimate):
+        for f in fields(value):
+            yield from _arrays(getattr(value, f.name))
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _arrays(each)
+
+
+def _mapped(value: Any, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+    """Return a prediction, or a part of one, with a function applied to each of its arrays."""
+    if isinstance(value, np.ndarray):
+        return function(value)
+    if isinstance(value, Prediction | Estimate):
+        return replace(value, **{f.name: _mapped(getattr(value, f.name), function) for f in fields(value)})
+    if isinstance(value, dict):
+        return {key: _mapped(each, function) for key, each in value.items()}
+    return value

@@ -31,9 +31,12 @@ def check_range(
         The ends [unit of `value`]; `open_low` and `open_high` exclude them.
     """
     values = np.asarray(value)
-    inside = ((values > low) if open_low else (values >= low)) & ((values < high) if open_high else (values <= high))
-    if inside.all():
+    if not values.size:
         return
+    least, most = (values.min(), values.max()) if values.ndim else (value, value)  # NaN if there is one
+    if (least > low if open_low else least >= low) and (most < high if open_high else most <= high):
+        return
+    inside = ((values > low) if open_low else (values >= low)) & ((values < high) if open_high else (values <= high))
     worst = values[~inside].flat[0] if values.ndim else values
     left, right = "(" if open_low else "[", ")" if open_high or np.isinf(high) else "]"
     raise ValueError(f"{name} = {float(worst):g} is outside {left}{low:g}, {high:g}{right}")

@@ -56,7 +56,7 @@ class Pruning(Page):
 
     def _mass_chart(self) -> Chart:
         """Return the mass that the heaviest tokens hold where it falls as a power of its rank."""
-        n = float(self._store.point.context_tokens)
+        n = round(float(self._store.point.context_tokens))
         alpha = np.linspace(0.0, 0.95, _N)
         kept = np.maximum(np.round(n * (1 - alpha)), 1.0)
         mass = np.asarray(zipf_retained_mass(n, kept))

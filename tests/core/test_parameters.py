@@ -71,6 +71,10 @@ def test_quadratic_form():
     cov, gradient = root @ root.T, rng.normal(size=(3, 5))
     np.testing.assert_allclose(quadratic(tuple(gradient), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient))
     assert isinstance(plain(quadratic((1.0, 2.0, 0.0), cov)), float)
+    gradient[1:] = [[0.0], [2.0]]  # numbers, as slopes that do not vary are given
+    np.testing.assert_allclose(
+        quadratic((gradient[0], 0.0, 2.0), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
+    )
 
 
 def test_models_of_similar_size_share_what_the_equations_miss():

@@ -85,6 +85,16 @@ def test_zipf_mass_limits_and_monotony():
         zipf_retained_mass(10, 15)
 
 
+def test_zipf_mass_of_long_contexts_follows_that_of_looked_up_ones():
+    keep = np.array([1.0, 100.0, 30000.0, 65535.0])
+    few, many = (zipf_retained_mass(n, keep) for n in (65536.0, 65537.0))
+    ratio = harmonic_number(65536.0, 1.2) / harmonic_number(65537.0, 1.2)
+    np.testing.assert_allclose(many, few * ratio, rtol=1e-12)
+    n = np.array([30000.0, 131072.0])
+    for whole in (n, n[:1]):
+        np.testing.assert_array_equal(zipf_retained_mass(whole, whole), 1.0)
+
+
 def test_zipf_entropy_of_the_default():
     assert zipf_entropy(2048) == pytest.approx(4.49, abs=5e-3)
     assert zipf_entropy(2048, 0.0) == pytest.approx(np.log(2048), rel=1e-12)
