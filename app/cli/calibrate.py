@@ -21,7 +21,7 @@ from app.client.blocking import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
 from app.model.axes import canonical
-from app.model.bandwidth import bandwidth_file, learned, measured_here, save_bandwidth
+from app.model.bandwidth import bandwidth_file, learned, measured_here, read_record, save_bandwidth
 from app.model.bench import benched
 from app.model.calibration import candidates, kin, measured_points, plan
 from app.model.files import FileError
@@ -171,8 +171,8 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
     unsaved = ""
     with ProgressLine() as line:
         if own or not cannot(board.hello, "bandwidth"):
-            record = board.bandwidth(line.show).get("read_byte_s", {})
-            if "median" in record:
+            record = read_record(board.bandwidth(line.show))
+            if record is not None:
                 unsaved = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
         catalogue = measured_here(load_catalogue(), machine)
         first, again = ("decode", "ttft", "quality") if own else ("decode", "ttft"), ("decode",)

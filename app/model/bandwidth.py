@@ -15,11 +15,15 @@ from app.model.files import FileError, data_dir, put_aside, read_whole, write_wh
 from core.spec import Board, Catalogue
 from core.units import Z90
 
+QUIET_SHARE_WANTED = 0.8
+"""With fewer undisturbed repeats than this share, other programs were measured too."""
+
 
 class _Record(msgspec.Struct):
     median: float
     q05: float
     q95: float
+    quiet_share: float = 1.0
 
 
 def bandwidth_file() -> Path:
@@ -40,8 +44,27 @@ def learned(board: Board, record: Mapping[str, Any], whose: str = "this machine"
     )
 
 
+def read_record(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the read bandwidth of a measured body with how quiet the machine was; None where it is absent."""
+    record = body.get("read_byte_s", {})
+    if "median" not in record:
+        return None
+    return {**record, "quiet_share": float(body.get("conditions", {}).get("quiet_share", 1.0))}
+
+
+def disturbed(record: Mapping[str, Any]) -> bool:
+    """Tell whether other programs ran while a bandwidth was measured, so that it is to be measured again."""
+    return bool(record.get("quiet_share", 1.0) < QUIET_SHARE_WANTED)
+
+
+def better(found: Mapping[str, Any], known: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return which of two bandwidths of a machine counts: the new one, unless other programs slowed it."""
+    slowed = known is not None and disturbed(found) and found["median"] < known["median"]
+    return known if slowed and known is not None else found
+
+
 def save_bandwidth(path: Path, machine: str, record: Mapping[str, Any]) -> None:
-    """Keep the measured read bandwidth of a machine, in place of an earlier one; a file of nonsense is put aside.
+    """Keep the measured read bandwidth of a machine if it is better than an earlier one; nonsense is put aside.
 
     Raises
     ------
@@ -49,17 +72,18 @@ def save_bandwidth(path: Path, machine: str, record: Mapping[str, Any]) -> None:
         It cannot be written; the file is as it was.
     """
     kept = {field: float(record[field]) for field in ("median", "q05", "q95")}
+    kept["quiet_share"] = float(record.get("quiet_share", 1.0))
     try:
-        others = _read(path)
+        others, known = _read(path), load_bandwidth(path, machine)
     except FileError:
         put_aside(path)
-        others = {}
-    document = {**others, machine: kept}
+        others, known = {}, None
+    document = {**others, machine: better(kept, known)}
     write_whole(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
 def load_bandwidth(path: Path, machine: str) -> dict[str, float] | None:
-    """Return the measured read bandwidth of a machine, ``{median, q05, q95}`` [byte/s]; None when it has none.
+    """Return the measured read bandwidth of a machine, ``{median, q05, q95}`` [byte/s] and ``quiet_share``, or None.
 
     Raises
     ------

@@ -237,7 +237,7 @@ class Conductor(QObject):
             self.fitting.start()
         if not_here or not self._store.get("auto_measure"):
             return
-        if saved.bandwidth_of != machine:
+        if saved.bandwidth_of != machine or saved.bandwidth_disturbed:
             self._measure_bandwidth()
         self._start_plan(OperatingPoint(), again=False)
 
@@ -342,6 +342,9 @@ class Conductor(QObject):
                 request_id = self._session.measure(point_record(point), what, queue=True)
                 self._pending[request_id] = _Request("calibrate", point, what)
                 self._round.add(request_id)
+        asked = any(request.kind == "bandwidth" for request in self._pending.values())
+        if not self._round and not asked and self._saved.bandwidth_disturbed:
+            self._measure_bandwidth()
         self._rested()
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.model import axes
-from app.model.bandwidth import bandwidth_file, learned, load_bandwidth, save_bandwidth
+from app.model.bandwidth import bandwidth_file, better, disturbed, learned, load_bandwidth, read_record, save_bandwidth
 from app.model.bench import RUNTIME, bench_file, load_bench
 from app.model.beta import beta_file, load_beta
 from app.model.elsewhere import imported, imported_file, of_known
@@ -19,6 +19,8 @@ from app.model.measurements import Measurement, append_measurement, check_body, 
 from app.model.store import Store
 from core.bench_priors import taught
 from core.spec import OperatingPoint
+
+_BUSY = "Other programs ran while the memory bandwidth was measured"
 
 
 class Saved:
@@ -37,21 +39,24 @@ class Saved:
         The store's before anything was learned.
     bandwidth_of : str
         The machine whose bandwidth the store knows; "" while it knows none.
+    bandwidth_disturbed : bool
+        Whether other programs ran while it was measured.
     """
 
     def __init__(self, store: Store, measurements_file: Path) -> None:
         self._store, self._file = store, measurements_file
         self._bandwidth_file = measurements_file.with_name(bandwidth_file().name)
         self.data_sheet = store.catalogue
-        self.bandwidth_of = ""
+        self.bandwidth_of, self.bandwidth_disturbed = "", False
 
     def teach(self, machine: str, name: str) -> None:
         """Make of the data sheet what was measured of a machine; what another board has taught is not of this one."""
         this, runtime = self.data_sheet.boards[THIS], self.data_sheet.runtimes[RUNTIME]
         this = replace(this, name=name or this.name)
-        self.bandwidth_of = ""
+        self.bandwidth_of, self.bandwidth_disturbed = "", False
         if (bandwidth := self._bandwidth(machine)) is not None:
             this, self.bandwidth_of = learned(this, bandwidth), machine
+            self.bandwidth_disturbed = disturbed(bandwidth)
         runtime = taught(runtime, self._bench(machine))
         known = self._store.catalogue
         if (this, runtime) != (known.boards[THIS], known.runtimes[RUNTIME]):
@@ -59,14 +64,21 @@ class Saved:
 
     def take_bandwidth(self, body: Mapping[str, Any]) -> None:
         """Teach the store the bandwidth that was measured of its machine, and keep it."""
-        record = body.get("read_byte_s", {})
-        if "median" not in record:
-            self._store.say("warning", f"The memory bandwidth was not measured: {record.get('absent', 'no result')}.")
+        record = read_record(body)
+        if record is None:
+            reason = body.get("read_byte_s", {}).get("absent", "no result")
+            self._store.say("warning", f"The memory bandwidth was not measured: {reason}.")
             return
-        self.bandwidth_of = self._store.machine
-        self._store.set_board(learned(self._store.catalogue.boards[THIS], record))
+        machine = self._store.machine
+        counts = better(record, self._bandwidth(machine))
+        self.bandwidth_of, self.bandwidth_disturbed = machine, disturbed(counts)
+        if counts is not record:
+            self._store.say("warning", f"{_BUSY}: the faster one before it counts.")
+        elif self.bandwidth_disturbed:
+            self._store.say("warning", f"{_BUSY}: it is measured again after the calibration, or at the next start.")
+        self._store.set_board(learned(self._store.catalogue.boards[THIS], counts))
         try:
-            save_bandwidth(self._bandwidth_file, self._store.machine, record)
+            save_bandwidth(self._bandwidth_file, machine, record)
         except FileError as error:
             self._store.say("error", str(error))
 

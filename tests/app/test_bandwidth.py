@@ -2,14 +2,15 @@ import math
 
 import pytest
 
-from app.model.bandwidth import learned, load_bandwidth, measured_here, save_bandwidth
+from app.model.bandwidth import disturbed, learned, load_bandwidth, measured_here, read_record, save_bandwidth
 from app.model.calibration import measured_points
 from app.model.files import FileError
 from app.model.measurements import Measurement
 from core.load import load_catalogue
 from core.spec import OperatingPoint
 
-RECORD = {"median": 30e9, "q05": 28e9, "q95": 31e9}
+RECORD = {"median": 30e9, "q05": 28e9, "q95": 31e9, "quiet_share": 1.0}
+BUSY = {"median": 6e9, "q05": 3e9, "q95": 9e9, "quiet_share": 0.2}
 
 
 def test_is_kept_by_machine(tmp_path):
@@ -20,6 +21,34 @@ def test_is_kept_by_machine(tmp_path):
     save_bandwidth(path, "one", RECORD)
     assert load_bandwidth(path, "one") == RECORD
     assert load_bandwidth(path, "other")["median"] == 29e9
+
+
+@pytest.mark.parametrize(
+    ("records", "kept"),
+    [
+        ([BUSY], 6e9),
+        ([BUSY, RECORD], 30e9),
+        ([RECORD, BUSY], 30e9),  # other work only ever takes bandwidth away
+        ([BUSY, {**BUSY, "median": 8e9}], 8e9),
+        ([{**BUSY, "median": 8e9}, BUSY], 8e9),
+        (
+            [RECORD, {**RECORD, "median": 29e9}],
+            29e9,
+        ),  # a quiet one counts, as after a change of clocks
+    ],
+)
+def test_a_bandwidth_that_others_slowed_does_not_replace_a_faster_one(tmp_path, records, kept):
+    for record in records:
+        save_bandwidth(tmp_path / "bandwidth.json", "one", record)
+    assert load_bandwidth(tmp_path / "bandwidth.json", "one")["median"] == kept
+
+
+def test_a_bandwidth_of_a_body_knows_how_quiet_it_was():
+    assert read_record({"read_byte_s": {"absent": "no clock"}}) is None
+    body = {"read_byte_s": {k: RECORD[k] for k in ("median", "q05", "q95")}, "conditions": {"quiet_share": 0.4}}
+    assert read_record(body) == {**RECORD, "quiet_share": 0.4}
+    assert disturbed(read_record(body))
+    assert not disturbed({"median": 1.0})  # from a file of an earlier version
 
 
 def test_replaces_the_prior_of_this_board(tmp_path, monkeypatch):

@@ -154,6 +154,21 @@ def test_the_measured_bandwidth_is_the_board_s(board):
     assert board.store.position("point.bandwidth") == 20e9
 
 
+def test_a_bandwidth_that_others_slowed_is_measured_again_after_the_plan(board):
+    board.attach()
+    board.hear(Result(1, {**BANDWIDTH, "conditions": {"quiet_share": 0.3}}))
+    assert "it is measured again" in board.store.log[-1].text
+    del board.session.asked[1]
+    while {op for op, *_ in board.asked()} == {"measure"}:
+        board.session.answer(next(iter(board.session.asked)))
+        board.drain()
+    (again,) = [request_id for request_id, (op, *_) in board.session.asked.items() if op == "bandwidth"]
+    board.session.answer(again)
+    board.drain()
+    assert not any(op == "bandwidth" for op, *_ in board.asked())
+    assert board.store.position("point.bandwidth") == 20e9
+
+
 def test_a_bandwidth_that_is_absent_is_said_and_changes_nothing(board):
     board.attach()
     board.hear(Result(1, {"read_byte_s": {"absent": "too noisy"}}))
