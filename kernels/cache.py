@@ -355,8 +355,8 @@ def new_cache(
         raise ValueError(f"kv: got {kv_format!r}, expected one of {', '.join(FORMATS)}")
     if capacity < 1:
         raise ValueError(f"capacity: got {capacity}, expected at least 1")
-    if PagedKvCache.serves(head_dim, device) and rule == PLAIN:
-        return PagedKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format)
+    if PagedKvCache.serves(head_dim, device):
+        return PagedKvCache(n_layers, n_kv_heads, capacity, head_dim, kv_format, rule)
     if kv_format == "int8":
         return Int8KvCache(n_layers, n_kv_heads, capacity, head_dim, device, rule)
     if kv_format == "int4":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.native.library import FORMATS, address, library
@@ -33,7 +34,8 @@ class AttentionStruct(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("kv", "q", "pages", "mask", "scores", "state", "out")),
         *((name, ctypes.c_int64) for name in ("mask_stride", "page_stride")),
-        *((name, ctypes.c_int32) for name in ("n_groups", "n_pages", "n_last", "n_threads")),
+        *((name, ctypes.c_int32) for name in ("n_groups", "n_pages", "n_last", "n_threads", "first_page", "n_unseen")),
+        ("soft_cap", ctypes.c_float),
     )
 
 
@@ -46,9 +48,19 @@ class PagedKvCache:
         Sizes; `capacity` is the number of tokens it can hold, `head_dim` a multiple of 64, at most 256.
     kv_format : str
         One of `kernels.cache.FORMATS`.
+    rule : AttentionRule
+        How the layers attend; a window counts the tokens that are read.
     """
 
-    def __init__(self, n_layers: int, n_kv_heads: int, capacity: int, head_dim: int, kv_format: str) -> None:
+    def __init__(
+        self,
+        n_layers: int,
+        n_kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        kv_format: str,
+        rule: AttentionRule = PLAIN,
+    ) -> None:
         found = library()
         if found is None or not self.serves(head_dim):
             raise ValueError(f"head_dim: got {head_dim}, expected the C library and a multiple of 64 up to 256")
@@ -56,7 +68,7 @@ class PagedKvCache:
         self.n_layers = n_layers
         self.length = 0
         self.mask: Tensor | None = None
-        self.rule: AttentionRule = PLAIN
+        self.rule = rule
         self._library = found
         self._shape = (n_kv_heads, -(-capacity // PAGE_TOKENS), head_dim)
         self._pages: Tensor | None = None  # [n_layers, n_kv_heads, capacity in pages] int32
@@ -110,12 +122,13 @@ class PagedKvCache:
 
     def attend_with_mass(self, layer: int, q: Tensor, n_keys: int) -> tuple[Tensor, Tensor]:
         """Attend as `attend` does; return also the probability of each token read, summed over the query heads of its
-        KV head: [n_kv_heads, `tokens_read`], in the order of the tokens read.
+        KV head: [n_kv_heads, n], in the order of the tokens of the pages read, 0 for those before a window.
         """
-        n_pages = -(-n_keys // PAGE_TOKENS) - self._n_left_out
-        scores = torch.empty(self._shape[0], q.shape[2], n_pages * PAGE_TOKENS)
+        call = self.attention_structs(n_keys, q.shape[2])[layer]
+        scores = torch.empty(self._shape[0], q.shape[2], call.n_pages * PAGE_TOKENS)
         out = self._attend(layer, q, n_keys, scores)
-        return out, torch.softmax(scores, -1).sum(1)[:, : self.tokens_read(n_keys)]
+        mass = F.pad(torch.softmax(scores, -1).sum(1), (call.first_page * PAGE_TOKENS, 0))
+        return out, mass[:, : self._n_in_sight(n_keys)]
 
     def _attend(self, layer: int, q: Tensor, n_keys: int, scores: Tensor | None = None) -> Tensor:
         n_heads, _, dim = self._shape
@@ -149,12 +162,14 @@ class PagedKvCache:
         return self._calls
 
     def _describe(self, n_keys: int, n_groups: int, n_threads: int) -> None:
-        before = (n_keys - 1) // PAGE_TOKENS
-        n_pages, n_last = before + 1 - self._n_left_out, n_keys - before * PAGE_TOKENS
-        n_threads = max(1, min(n_threads, self._shape[0] * n_pages // 2))
+        n = self._n_in_sight(n_keys)
         for layer, call in enumerate(self._calls):
+            first_page, n_unseen = divmod(self.rule.first_key(layer, n), PAGE_TOKENS)
+            n_pages, n_last = (n - 1) // PAGE_TOKENS + 1 - first_page, (n - 1) % PAGE_TOKENS + 1
             call.kv, call.n_groups = ctypes.addressof(self.layers[layer]), n_groups
-            call.n_pages, call.n_last, call.n_threads = n_pages, n_last, n_threads
+            call.n_pages, call.n_last, call.first_page, call.n_unseen = n_pages, n_last, first_page, n_unseen
+            call.n_threads = max(1, min(n_threads, self._shape[0] * n_pages // 2))
+            call.soft_cap = self.rule.soft_cap or 0.0
             if self._pages is not None:
                 call.pages, call.page_stride = self._pages[layer].data_ptr(), self._pages.stride(1)
             if self.mask is not None:
@@ -217,12 +232,12 @@ class PagedKvCache:
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim].
 
-        After `read_only`, those of the tokens that are read: `tokens_read` of them, in the order of their pages.
+        After `read_only`, those of the pages that are read, in their order.
         """
         if self._pages is None:
             return self._read(layer, None, n_keys)
         tokens = self._pages[layer][:, :, None].long() * PAGE_TOKENS + torch.arange(PAGE_TOKENS)
-        return self.dequantised_at(layer, tokens.flatten(1)[:, : self.tokens_read(n_keys)])
+        return self.dequantised_at(layer, tokens.flatten(1)[:, : self._n_in_sight(n_keys)])
 
     def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
@@ -245,6 +260,10 @@ class PagedKvCache:
         scales = {"int8": 8, "int4": 4 + 4 * dim // PAGE_TOKENS}.get(self.kv_format, 0)
         return self.n_layers * n_heads * (2 * dim * _BITS[self.kv_format] // 8 + scales)
 
-    def tokens_read(self, n_keys: int) -> int:
-        """Count the tokens that attention over the first `n_keys` reads in each layer and KV head."""
+    def tokens_read(self, n_keys: int) -> float:
+        """Count the tokens that attention over the first `n_keys` reads in a KV head, mean over the layers."""
+        return self.rule.tokens_read(self._n_in_sight(n_keys))
+
+    def _n_in_sight(self, n_keys: int) -> int:
+        """Count the tokens of the first `n_keys` that lie in pages that are read."""
         return n_keys - self._n_left_out * PAGE_TOKENS

@@ -29,7 +29,7 @@ from kernels.native.decoder import NativeDecoder, NativeLayer
 from kernels.native.linear import NativeLinear
 from kernels.paged import PagedKvCache
 from kernels.prefill import attend_prompt, fastest_variant
-from kernels.rule import PLAIN, attend_rows_by_rule, capped
+from kernels.rule import attend_rows_by_rule, capped
 from kernels.stages import StageTimes
 from kernels.weights import DecoderShape, ModelFile
 
@@ -90,8 +90,8 @@ class Decoder:
         self._embedding = load(file, ["token_embd.weight"], head_format)
         self._head = load(file, ["output.weight"], head_format) if "output.weight" in file else self._embedding
         self._norm = file.tensor("output_norm.weight")
-        self._native = _described(self.shape, self._layers, self._norm, self._head) if self.is_native else None
         self._rotations = rotations(self.shape, file.rope_factors())
+        self._native = self._described() if self.is_native else None
         self._activate = F.silu if self.shape.activation == "silu" else functools.partial(F.gelu, approximate="tanh")
         # the scale of the scores, applied to the query heads together with their rotation
         self._q_scale = torch.ones(self.shape.n_heads + self.shape.n_kv_heads, 1)
@@ -107,6 +107,31 @@ class Decoder:
         tables = self._head.byte if self._head is self._embedding else self._head.byte + self._embedding.byte
         norms = sum(norm.nbytes for layer in self._layers for norm in layer.norms())
         return tables + norms + self._norm.nbytes + sum(part.byte for layer in self._layers for part in layer.linears())
+
+    def _described(self) -> NativeDecoder:
+        described = []
+        for layer, turned in zip(self._layers, self._rotations, strict=True):
+            qkv, out, gate_up, down = layer.linears()
+            assert isinstance(qkv, NativeLinear)
+            assert isinstance(out, NativeLinear)
+            assert isinstance(gate_up, NativeLinear)
+            assert isinstance(down, NativeLinear)
+            described.append(
+                NativeLayer(
+                    layer.attention_norm,
+                    layer.feed_forward_norm,
+                    layer.post_attention_norm,
+                    layer.post_feed_forward_norm,
+                    layer.head_norms,
+                    torch.view_as_real(turned) if turned.is_contiguous() else None,
+                    qkv,
+                    out,
+                    gate_up,
+                    down,
+                )
+            )
+        assert isinstance(self._head, NativeLinear)
+        return NativeDecoder(self.shape, described, self._norm, self._head)
 
     def new_cache(self, capacity: int, kv_format: str) -> KvCache:
         """Make an empty KV cache of this model's shape."""
@@ -138,7 +163,7 @@ class Decoder:
         if stages:
             stages.embedding_s = time.perf_counter() - start_s
         if self._native is not None and isinstance(cache, PagedKvCache):
-            return self._native.decode(x, self._rotations[0][position], cache, stages)
+            return self._bounded(self._native.decode(x, position, cache, stages))
         return self._decode_by_operators(x, position, cache, stages)
 
     def _decode_by_operators(self, x: Tensor, position: int, cache: KvCache, stages: StageTimes | None) -> Tensor:
@@ -295,24 +320,9 @@ class Decoder:
 
 
 def _native_serves(shape: DecoderShape) -> bool:
-    """Whether the C library has code for a model's sizes and family."""
-    if shape.rule != PLAIN or shape.is_normalised or shape.unrotated_period:
-        return False
+    """Whether the C library has code for a model's sizes."""
     sizes = (shape.hidden_size, shape.intermediate_size, shape.n_heads * shape.head_dim)
     return PagedKvCache.serves(shape.head_dim) and all(size % 32 == 0 for size in sizes)
-
-
-def _described(shape: DecoderShape, layers: list[Layer], norm: Tensor, head: Linear) -> NativeDecoder:
-    described = []
-    for layer in layers:
-        qkv, out, gate_up, down = layer.linears()
-        assert isinstance(qkv, NativeLinear)
-        assert isinstance(out, NativeLinear)
-        assert isinstance(gate_up, NativeLinear)
-        assert isinstance(down, NativeLinear)
-        described.append(NativeLayer(layer.attention_norm, qkv, out, layer.feed_forward_norm, gate_up, down))
-    assert isinstance(head, NativeLinear)
-    return NativeDecoder(shape, described, norm, head)
 
 
 def _rows(table: Linear, index: Tensor) -> Tensor:

@@ -53,7 +53,6 @@ class DecoderShape:
     window_rope_base: float | None = None  # of layers with a window, whose positions are not divided
     unrotated_period: int = 0  # of so many layers the last rotates nothing
     logit_cap: float | None = None
-    is_normalised: bool = False  # norms of heads, or behind attention and feed-forward
 
     @property
     def n_groups(self) -> int:
@@ -235,7 +234,6 @@ class ModelFile:
             window_rope_base=self._window_rope_base(family),
             unrotated_period=family.unrotated_period,
             logit_cap=logit_cap,
-            is_normalised=family.head_norms or family.post_norms,
         )
         if int(self._value("rope.dimension_count", shape.head_dim)) != shape.head_dim:
             raise ValueError(f"{self.path}: rotary positions on a part of the head are not supported")

@@ -146,13 +146,30 @@ INLINE void fold(const float *x, int G, int n, const uint16_t *scale, float *out
     }
 }
 
-INLINE void hide(const attention *a, int G, int h, int page, int n, float *scores) {
+/* c tanh(s / c) */
+INLINE void cap(float *scores, int G, float soft_cap) {
+    for (int t = 0; t < G * PAGE; t += LANES) {
+        vf *s = (vf *)(scores + t);
+        const vf e = exponential((vf)((vi)(*s * (2 / soft_cap)) | (int32_t)0x80000000)); /* e^-2|z| */
+        const vf bounded = soft_cap * (1 - e) / (1 + e);
+        *s = (vf)((vi)bounded | ((vi)*s & (int32_t)0x80000000));
+    }
+}
+
+/* Of a page's first n tokens only those from `first` on are seen. */
+INLINE void hide(const attention *a, int G, int h, int page, int first, int n, float *scores) {
     const float *mask = a->mask ? a->mask + h * a->mask_stride + (int64_t)page * PAGE : 0;
     for (int g = 0; g < G; g++) {
         if (mask)
             for (int t = 0; t < n; t++) scores[g * PAGE + t] += mask[t];
+        for (int t = 0; t < first; t++) scores[g * PAGE + t] = -__builtin_inff();
         for (int t = n; t < PAGE; t++) scores[g * PAGE + t] = -__builtin_inff();
     }
+}
+
+/* Which page is the i-th that head h reads. */
+INLINE int page_at(const attention *a, int h, int i) {
+    return a->pages ? a->pages[h * a->page_stride + a->first_page + i] : a->first_page + i;
 }
 
 /* The i-th page read of head h: rows first..first + G - 1 of its queries into their states. */
@@ -160,8 +177,7 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
     const kv_layer *kv = a->kv;
     const int dim = kv->head_dim, stride = dim + 2, last = i == a->n_pages - 1, n = last ? a->n_last : PAGE;
     const int64_t page_byte = (int64_t)dim * row_byte(format), row = (int64_t)h * a->n_groups + first;
-    const int32_t *pages = a->pages ? a->pages + h * a->page_stride : 0;
-    const int page = pages ? pages[i] : i;
+    const int page = page_at(a, h, i), n_unseen = i ? 0 : a->n_unseen;
     const int64_t at = (int64_t)h * kv->capacity + page;
     const uint8_t *k = kv->k + at * page_byte, *v = kv->v + at * page_byte;
     const float *q = a->q + row * dim;
@@ -169,7 +185,7 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
 
     if (last) memset(scores, 0, sizeof scores);
     /* a listed page may lie anywhere: no hardware guesses it */
-    const int64_t ahead = ((int64_t)h * kv->capacity + (last ? page : pages ? pages[i + 1] : i + 1)) * page_byte;
+    const int64_t ahead = ((int64_t)h * kv->capacity + (last ? page : page_at(a, h, i + 1))) * page_byte;
     const uint8_t *next_k = last ? 0 : kv->k + ahead, *next_v = last ? 0 : kv->v + ahead;
     if (format != INT4)
         score_page(q, base, k, next_k, format, G, dim, n, scores);
@@ -180,7 +196,8 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
         score_page(folded, base, k, next_k, format, G, dim, n, scores);
     }
     if (format == INT8) scale_rows(scores, G, (const float *)kv->k_scale + at * PAGE);
-    if (a->mask || last) hide(a, G, h, page, n, scores);
+    if (a->soft_cap) cap(scores, G, a->soft_cap);
+    if (a->mask || last || n_unseen) hide(a, G, h, page, n_unseen, n, scores);
     if (a->scores)
         for (int g = 0; g < G; g++)
             memcpy(a->scores + ((row + g) * a->n_pages + i) * PAGE, scores + g * PAGE, sizeof(float) * PAGE);

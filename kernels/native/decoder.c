@@ -6,7 +6,10 @@
 #include "kv_pages.h"
 
 typedef struct {
-    const float *attention_norm, *feed_forward_norm; /* [hidden_size] */
+    const float *attention_norm, *feed_forward_norm;           /* [hidden_size] */
+    const float *post_attention_norm, *post_feed_forward_norm; /* [hidden_size], of what is added to x, or NULL */
+    const float *head_norms;                                   /* [n_heads + n_kv_heads, head_dim], or NULL */
+    const float *rotations; /* [positions, head_dim] cosine and sine in turn; NULL: nothing is rotated */
     linear_t qkv, out, gate_up, down;
 } layer_t;
 
@@ -22,17 +25,25 @@ enum { SILU, GELU }; /* activation of the gate; GELU by its hyperbolic tangent *
 
 enum { N_STAGES = 5 }; /* of a layer: qkv, rotation and cache write, attention, output projection, mlp */
 
-static void normalise(const float *x, const float *weight, int n, float eps, float *out) {
+static float rms_factor(const float *x, int n, float eps) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int i = 0; i < n; i++) sum += x[i] * x[i];
-    const float factor = 1 / sqrtf(sum / n + eps);
+    return 1 / sqrtf(sum / n + eps);
+}
+
+static void normalise(const float *x, const float *weight, int n, float eps, float *out) {
+    const float factor = rms_factor(x, n, eps);
 #pragma omp simd
     for (int i = 0; i < n; i++) out[i] = x[i] * weight[i] * factor;
 }
 
-/* Rotate neighbouring pairs of one head by the position's angles, given as cosine and sine in turn. */
+/* Rotate neighbouring pairs of one head by the position's angles, if any, and scale it. */
 static void rotate(float *head, const float *rotation, int head_dim, float scale) {
+    if (!rotation) {
+        for (int i = 0; i < head_dim; i++) head[i] *= scale;
+        return;
+    }
     for (int i = 0; i < head_dim; i += 2) {
         const float real = head[i] * scale, imaginary = head[i + 1] * scale;
         head[i] = real * rotation[i] - imaginary * rotation[i + 1];
@@ -41,12 +52,13 @@ static void rotate(float *head, const float *rotation, int head_dim, float scale
 }
 
 typedef struct {
-    float *x, *heads, *attended, *inner, *state;
+    float *x, *behind, *heads, *attended, *inner, *state;
 } scratch_t;
 
 static scratch_t scratch_of(const decoder_t *m, float *at) {
     scratch_t s = {.x = at};
-    s.heads = s.x + m->hidden_size;
+    s.behind = s.x + m->hidden_size;
+    s.heads = s.behind + m->hidden_size;
     s.attended = s.heads + (m->n_heads + 2 * m->n_kv_heads) * m->head_dim;
     s.inner = s.attended + m->n_heads * m->head_dim;
     s.state = s.inner + 2 * m->intermediate_size;
@@ -97,10 +109,43 @@ static void gate_rows(const decoder_t *m, const layer_t *layer, const row_t *row
         }                                                            \
     } while (0)
 
-/* `position` is the token's place in the cache; `given` lacks the query, the scratch memory and the output. */
+/* Add a thread's rows of a product to x: as they are, or the whole of it normalised. */
+static void add_product(const decoder_t *m, const linear_t *linear, const row_t *row, const float *norm,
+                        const scratch_t *s, int thread, int n_threads) {
+    const int first = share_of(m->hidden_size, thread, n_threads), last = share_of(m->hidden_size, thread + 1, n_threads);
+    if (!norm) {
+        add_rows(linear, row, first, last, s->x);
+        return;
+    }
+    linear_rows(linear, row, first, last, s->behind + first);
+#pragma omp barrier
+    const float factor = rms_factor(s->behind, m->hidden_size, m->rms_eps);
+    for (int i = first; i < last; i++) s->x[i] += s->behind[i] * norm[i] * factor;
+}
+
+/* Where a token stands: its place in the cache, and in the text. */
+typedef struct {
+    int cached, text;
+} position_t;
+
+/* Normalise, rotate and cache the heads of a thread. */
+static void place_heads(const decoder_t *m, const layer_t *layer, kv_layer *kv, float *heads, position_t at, int thread,
+                        int n_threads) {
+    const int d = m->head_dim, n_rotated = m->n_heads + m->n_kv_heads;
+    const float *rotation = layer->rotations ? layer->rotations + (int64_t)at.text * d : NULL;
+    for (int head = thread; head < n_rotated; head += n_threads) {
+        const int kv_head = head - m->n_heads;
+        float *x = heads + head * d;
+        if (layer->head_norms) normalise(x, layer->head_norms + head * d, d, m->rms_eps, x);
+        rotate(x, rotation, d, kv_head < 0 ? m->q_scale : 1);
+        if (kv_head >= 0) kv_write_head(kv, at.cached, x, heads + (n_rotated + kv_head) * d, kv_head);
+    }
+}
+
+/* `given` lacks the query, the scratch memory and the output. */
 static void run_layer(const decoder_t *m, const layer_t *layer, const attention *given, const scratch_t *s,
-                      const float *rotation, int position, int thread, int n_threads, double *stage_s) {
-    const int d = m->head_dim, n_rotated = m->n_heads + m->n_kv_heads, n_attended = m->n_heads * d;
+                      position_t at, int thread, int n_threads, double *stage_s) {
+    const int n_attended = m->n_heads * m->head_dim;
     const int wider = m->hidden_size > m->intermediate_size ? m->hidden_size : m->intermediate_size;
     double last_s = stage_s ? omp_get_wtime() : 0;
     attention a = *given;
@@ -115,12 +160,7 @@ static void run_layer(const decoder_t *m, const layer_t *layer, const attention 
     const int first = share_of(layer->qkv.n_out, thread, n_threads);
     linear_rows(&layer->qkv, &row, first, share_of(layer->qkv.n_out, thread + 1, n_threads), s->heads + first);
     STAGE_ENDS(0);
-    for (int head = thread; head < n_rotated; head += n_threads) {
-        const int kv_head = head - m->n_heads;
-        rotate(s->heads + head * d, rotation, d, kv_head < 0 ? m->q_scale : 1);
-        if (kv_head >= 0)
-            kv_write_head((kv_layer *)a.kv, position, s->heads + head * d, s->heads + (n_rotated + kv_head) * d, kv_head);
-    }
+    place_heads(m, layer, (kv_layer *)a.kv, s->heads, at, thread, n_threads);
     STAGE_ENDS(1);
     attention_share(&a, thread, n_threads);
 #pragma omp barrier
@@ -128,7 +168,7 @@ static void run_layer(const decoder_t *m, const layer_t *layer, const attention 
     STAGE_ENDS(2);
     row = ROW(s->attended);
     round_row(&layer->out, &row);
-    add_rows(&layer->out, &row, SHARE(m->hidden_size), s->x);
+    add_product(m, &layer->out, &row, layer->post_attention_norm, s, thread, n_threads);
     STAGE_ENDS(3);
     row = ROW(normalised);
     normalise(s->x, layer->feed_forward_norm, m->hidden_size, m->rms_eps, normalised);
@@ -137,15 +177,16 @@ static void run_layer(const decoder_t *m, const layer_t *layer, const attention 
 #pragma omp barrier
     row = ROW(s->inner);
     round_row(&layer->down, &row);
-    add_rows(&layer->down, &row, SHARE(m->hidden_size), s->x);
+    add_product(m, &layer->down, &row, layer->post_feed_forward_norm, s, thread, n_threads);
     STAGE_ENDS(4);
 }
 
-/* Process one token: its embedding [hidden_size], the rotation of its position in the text [head_dim], its place in the
-   cache, and what each layer attends to; logits [vocab]. `stage_s`, [n_layers * N_STAGES + 1], takes the seconds of
-   the stages and of the head, or is NULL. */
-void trilemma_decode(const decoder_t *m, const attention *layers, const float *embedding, const float *rotation,
-                     int position, float *scratch, float *logits, double *stage_s, int n_threads) {
+/* Process one token: its embedding [hidden_size], its places in the cache and in the text, and what each layer attends
+   to; logits [vocab]. `stage_s`, [n_layers * N_STAGES + 1], takes the seconds of the stages and of the head, or is
+   NULL. */
+void trilemma_decode(const decoder_t *m, const attention *layers, const float *embedding, int cached, int text,
+                     float *scratch, float *logits, double *stage_s, int n_threads) {
+    const position_t at = {cached, text};
     const scratch_t s = scratch_of(m, scratch);
     memcpy(s.x, embedding, m->hidden_size * sizeof *embedding);
 #pragma omp parallel num_threads(n_threads)
@@ -153,7 +194,7 @@ void trilemma_decode(const decoder_t *m, const attention *layers, const float *e
         const int thread = omp_get_thread_num(), n = omp_get_num_threads();
         for (int i = 0; i < m->n_layers; i++) {
             double *layer_s = stage_s ? stage_s + i * N_STAGES : NULL;
-            run_layer(m, m->layers + i, layers + i, &s, rotation, position, thread, n, layer_s);
+            run_layer(m, m->layers + i, layers + i, &s, at, thread, n, layer_s);
         }
         const double start_s = stage_s ? omp_get_wtime() : 0;
         float normalised[m->hidden_size];

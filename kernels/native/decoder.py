@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kernels.native.library import DecoderStruct, LayerStruct, address, library
+from kernels.native.library import LAYER_ARRAYS, DecoderStruct, LayerStruct, address, library
 from kernels.native.linear import NativeLinear
 from kernels.paged import PagedKvCache
 from kernels.stages import LAYER_STAGES, StageTimes
@@ -25,9 +25,13 @@ class NativeLayer:
     """Weights of one layer."""
 
     attention_norm: Tensor
+    feed_forward_norm: Tensor
+    post_attention_norm: Tensor | None
+    post_feed_forward_norm: Tensor | None
+    head_norms: Tensor | None
+    rotations: Tensor | None  # fp32 [max_context_tokens, head_dim / 2, 2]; None where nothing is rotated
     qkv: NativeLinear
     out: NativeLinear
-    feed_forward_norm: Tensor
     gate_up: NativeLinear
     down: NativeLinear
 
@@ -66,26 +70,28 @@ class NativeDecoder:
             shape.head_dim,
             ACTIVATIONS.index(shape.activation),
             shape.rms_eps,
-            shape.head_dim**-0.5,
+            shape.q_scale,
         )
         self._scratch = torch.empty(0)
 
-    def decode(self, embedding: Tensor, rotation: Tensor, cache: PagedKvCache, stages: StageTimes | None) -> Tensor:
+    def decode(self, embedding: Tensor, position: int, cache: PagedKvCache, stages: StageTimes | None) -> Tensor:
         """Process one token, append it to the cache and return the logits [vocab_size] behind it.
 
         Parameters
         ----------
         embedding : Tensor
             fp32 [hidden_size].
-        rotation : Tensor
-            complex64 [head_dim / 2], of the token's position in the text.
+        position : int
+            Where the token stands in the text.
         cache : PagedKvCache
             With room for one more token.
         stages : StageTimes, optional
             Takes the seconds of each layer's stages and of the head.
         """
-        position, n_threads = cache.length, torch.get_num_threads()
-        attended = cache.attention_structs(position + 1, self._shape.n_groups)
+        cached, n_threads = cache.length, torch.get_num_threads()
+        if not 0 <= position < self._shape.max_context_tokens:
+            raise ValueError(f"position: got {position}, expected 0 to {self._shape.max_context_tokens - 1}")
+        attended = cache.attention_structs(cached + 1, self._shape.n_groups)
         needed = self._library.trilemma_scratch_floats(ctypes.byref(self._struct), ctypes.c_int(n_threads))
         if self._scratch.numel() < needed:
             self._scratch = torch.empty(needed)
@@ -94,13 +100,14 @@ class NativeDecoder:
         self._library.trilemma_decode(
             ctypes.byref(self._struct),
             attended,
-            *map(ctypes.c_void_p, (embedding.data_ptr(), rotation.data_ptr())),
+            ctypes.c_void_p(embedding.data_ptr()),
+            ctypes.c_int(cached),
             ctypes.c_int(position),
             *map(ctypes.c_void_p, (self._scratch.data_ptr(), logits.data_ptr())),
             None if stage_s is None else ctypes.c_void_p(stage_s.ctypes.data),
             ctypes.c_int(n_threads),
         )
-        cache.length = position + 1
+        cache.length = cached + 1
         if stages is not None and stage_s is not None:
             stages.layer_s[:] = stage_s[:-1].reshape(stages.layer_s.shape)
             stages.head_s = float(stage_s[-1])
@@ -109,7 +116,6 @@ class NativeDecoder:
 
 def _layer(layer: NativeLayer) -> LayerStruct:
     return LayerStruct(
-        address(layer.attention_norm),
-        address(layer.feed_forward_norm),
+        *(address(getattr(layer, name)) for name in LAYER_ARRAYS),
         *(linear.struct for linear in (layer.qkv, layer.out, layer.gate_up, layer.down)),
     )

@@ -40,6 +40,8 @@ typedef struct {
     float *out;           /* [heads, n_groups, head_dim] */
     int64_t mask_stride, page_stride;
     int32_t n_groups, n_pages, n_last, n_threads; /* n_last: tokens in the last page */
+    int32_t first_page, n_unseen; /* pages passed over before the first that is read, and its tokens before a window */
+    float soft_cap;               /* c of the scores, c tanh(s / c); 0 for none */
 } attention;
 
 void kv_write_head(kv_layer *c, int position, const float *k, const float *v, int head);

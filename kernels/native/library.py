@@ -13,7 +13,15 @@ from kernels.native.build import Build, build
 FORMATS = {"fp32": 0, "bf16": 1, "fp16": 2, "int8": 3, "int4": 4}
 """Numbers of the formats in native.h."""
 
-
+LAYER_ARRAYS = (
+    "attention_norm",
+    "feed_forward_norm",
+    "post_attention_norm",
+    "post_feed_forward_norm",
+    "head_norms",
+    "rotations",
+)
+"""What a layer has besides its products, in the order of decoder.c."""
 _SIZES = ("n_layers", "hidden_size", "intermediate_size", "n_heads", "n_kv_heads", "head_dim", "activation")
 
 
@@ -35,8 +43,7 @@ class LayerStruct(ctypes.Structure):
     """`layer_t`."""
 
     _fields_ = (
-        ("attention_norm", ctypes.c_void_p),
-        ("feed_forward_norm", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in LAYER_ARRAYS),
         *((name, LinearStruct) for name in ("qkv", "out", "gate_up", "down")),
     )
 

@@ -17,7 +17,7 @@ from kernels.tokenizer import BytePairTokenizer
 from kernels.transformer import Decoder
 from kernels.weights import ModelFile
 from tests.kernels.conftest import LlamaCpp
-from tests.tiny_gguf import write_tiny_gguf
+from tests.tiny_gguf import WIDE_HEADS, write_tiny_gguf
 
 RNG = np.random.default_rng(7)
 ROPE_FREQS = {"rope_freqs.weight": np.linspace(1, 8, 8, dtype=np.float32)}
@@ -32,6 +32,7 @@ FILES = {
     "gemma": {"architecture": "gemma"},
     "gemma2": {"architecture": "gemma2", "sizes": {"n_layers": 26}},  # llama.cpp knows the sizes by their layers
     "gemma2 scaled by its width": {"architecture": "gemma2", "sizes": {"n_layers": 46}},
+    "gemma2 in one call": {"architecture": "gemma2", "sizes": {**WIDE_HEADS, "n_layers": 26}},
 }
 TOKENS = [5, 77, 200, 31, 256, 257, 0, 140, 9, 9, 60, 254, 33, 21, 100, 101]
 
@@ -58,7 +59,7 @@ def test_logits_equal_llama_cpp(path, theirs, use_native):
     assert (ours - theirs).abs().max() < 0.01 * theirs.std()  # its cache is fp16
 
 
-GOLDEN = {
+NARROW = {
     "qwen3": {
         2: [-0.6652, -0.5741, 0.3189, -1.1459, 2.5502, -2.8652],
         9: [-1.0426, 0.0894, -0.5332, -0.0975, 0.4133, -1.7596],
@@ -75,24 +76,56 @@ GOLDEN = {
         15: [-2.2931, -0.1512, 1.7563, -0.0644, 1.2390, 0.2295],
     },
 }
-"""Logits of the tokens 0 to 5 behind three of `TOKENS`, by llama.cpp 4227c9b, which knows these families."""
-GOLDEN_SIZES = {"gemma3": {"n_layers": 6}, "smollm3": {"n_layers": 6}}
+WIDE = {
+    "qwen3": {
+        2: [-0.4020, -0.3371, 2.4446, 0.8875, 0.7243, -1.7405],
+        9: [0.2456, -0.6340, 1.2070, 1.7264, -0.3753, -2.7546],
+        79: [-0.8082, -0.5082, 0.3798, 0.5845, 1.3526, -1.1950],
+    },
+    "gemma3": {
+        2: [0.4323, 0.4704, 1.1311, -0.5610, 0.8185, -1.0126],
+        9: [1.6800, 0.3733, 0.9285, 0.3982, 1.0046, -1.0890],
+        79: [-0.5262, 0.6812, -1.4608, 1.1149, 0.5297, -0.5179],
+    },
+    "smollm3": {
+        2: [0.0760, 0.0278, 2.8090, 1.1989, 0.7732, -0.8695],
+        9: [0.7863, -0.3666, 2.4990, 1.8250, 0.4988, -2.6245],
+        79: [0.2065, 0.0773, 3.6704, 1.4477, 1.1523, -1.1660],
+    },
+}
+"""Logits of the tokens 0 to 5 behind three of `TOKENS` in turn, by versions of llama.cpp that know these families
+(4227c9b, llama-cpp-python 0.3.16)."""
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", NARROW)
 def test_logits_of_newer_families_equal_those_llama_cpp_gave(tmp_path, name):
-    file = write_tiny_gguf(tmp_path / "model.gguf", architecture=name, sizes=GOLDEN_SIZES.get(name))
+    sizes = {} if name == "qwen3" else {"n_layers": 6}
+    _check_golden(write_tiny_gguf(tmp_path / "model.gguf", architecture=name, sizes=sizes), NARROW[name])
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_logits_of_newer_families_in_one_call_equal_those_llama_cpp_gave(tmp_path, name):
+    sizes = {**WIDE_HEADS, "n_layers": 6}
+    file = write_tiny_gguf(tmp_path / "model.gguf", architecture=name, sizes=sizes)
+    assert _check_golden(file, WIDE[name]).is_native
+
+
+def _check_golden(file, golden):
     decoder = Decoder(ModelFile(file), "fp32")
-    cache = decoder.new_cache(len(TOKENS), "fp32")
-    ours = torch.stack([decoder.decode(token, i, cache) for i, token in enumerate(TOKENS)])
-    for position, expected in GOLDEN[name].items():
+    tokens = TOKENS * (max(golden) // len(TOKENS) + 1)
+    cache = decoder.new_cache(len(tokens), "fp32")
+    ours = torch.stack([decoder.decode(token, i, cache) for i, token in enumerate(tokens)])
+    for position, expected in golden.items():
         assert (ours[position, :6] - torch.tensor(expected)).abs().max() < 0.01 * ours.std()
+    return decoder
 
 
-@pytest.fixture(scope="module")
-def windowed(tmp_path_factory):
-    """A model all of whose layers see 5 tokens, with soft caps."""
-    file = ModelFile(write_tiny_gguf(tmp_path_factory.mktemp("gguf") / "model.gguf", architecture="gemma2"))
+@pytest.fixture(scope="module", params=[32, 64])
+def windowed(request, tmp_path_factory):
+    """A model all of whose layers see 5 tokens, with soft caps, in torch's caches and in those of the C library."""
+    sizes = {"head_dim": request.param}
+    path = tmp_path_factory.mktemp("gguf") / "model.gguf"
+    file = ModelFile(write_tiny_gguf(path, architecture="gemma2", sizes=sizes))
     file.shape = replace(file.shape, rule=AttentionRule((5, 5), file.shape.rule.soft_cap))
     return Decoder(file, "fp32")
 

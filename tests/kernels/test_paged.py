@@ -6,6 +6,8 @@ import torch
 from kernels.cache import FORMATS, FloatKvCache, Int4KvCache, Int8KvCache, copy_tokens, new_cache
 from kernels.native.library import available, status
 from kernels.paged import PAGE_TOKENS, PagedKvCache
+from kernels.reselect import attend_with_mass
+from kernels.rule import AttentionRule
 
 TOLERANCE = {"fp32": 0, "fp16": 3e-3, "bf16": 2e-2, "int8": 2e-2, "int4": 0.3}
 
@@ -61,6 +63,40 @@ def test_equals_torchs_own_cache(kv_format):
     q = query(heads, 3, dim)
     a, b = paged.attend(0, q, n).view(-1), other.attend(0, q, n).view(-1).float()
     assert torch.allclose(a, b, atol=2e-2 if kv_format in ("bf16", "int8") else 1e-5)  # torch rounds scores to bf16
+
+
+@pytest.mark.parametrize("kv_format", FORMATS)
+@pytest.mark.parametrize("window", [1, 20, 64, 100, 150, None])
+def test_windows_and_soft_caps_equal_torchs_own_cache(kv_format, window):
+    n, heads, dim, rule = 150, 2, 64, AttentionRule((window,), 0.7)
+    paged = PagedKvCache(1, heads, n, dim, kv_format, rule)
+    other = FloatKvCache(1, heads, n, dim, "fp32", rule=rule)
+    paged.write(0, torch.randn(2, 1, heads, n, dim, generator=torch.Generator().manual_seed(0)))
+    paged.length = n
+    other.write(0, torch.stack(paged.dequantised(0, n))[:, None])
+    q = 3 * query(heads, 3, dim)
+    mask = torch.where(torch.arange(n) % 7 == 0, -torch.inf, 0.0).expand(1, heads, 1, -1)
+    for paged.mask in (None, mask.contiguous()):
+        other.mask = paged.mask
+        out, mass = paged.attend_with_mass(0, q, n)
+        assert torch.allclose(out, other.attend(0, q, n).view(heads * 3, dim), atol=1e-5)
+        assert torch.allclose(mass, attend_with_mass(other, 0, q, n)[1], atol=1e-5) or paged.mask is not None
+        assert paged.tokens_read(n) == other.tokens_read(n) == (window or n)
+
+
+def test_a_window_counts_the_tokens_of_the_pages_that_are_read():
+    n, window = 330, 90
+    cache = PagedKvCache(1, 2, n, 64, "fp32", AttentionRule((window,)))
+    cache.write(0, torch.randn(2, 1, 2, n, 64, generator=torch.Generator().manual_seed(0)))
+    cache.length = n
+    cache.read_only(torch.tensor([[[0, 3], [1, 4]]]), n)
+    k, v = cache.dequantised(0, n)
+    q = query(2, 3, 64)
+    out, mass = cache.attend_with_mass(0, q, n)
+    seen = slice(-window, None)
+    assert torch.allclose(out.view(2, 3, 64).double(), dense(q[0], k[:, seen], v[:, seen]), atol=5e-6)
+    assert not mass[:, :-window].any()
+    assert cache.tokens_read(n) == window
 
 
 @pytest.mark.parametrize("kv_format", FORMATS)
