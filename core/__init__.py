@@ -17,11 +17,13 @@ F_pre          operations of a prompt                            traffic.prefill
 M              bytes that must fit in memory                     traffic.memory_byte                M1
 T              decode time of a token and its terms              latency.decode_parts               M1
 max, p, +      overlap of memory and compute                     latency.overlap                    M1
-dlnT/dln       how T follows its parameters                      latency.decode_log_gradient        M10
+dT/dln         how T follows its parameters                      latency.decode_gradient_s          M10
+dlnT/dln       the same of its logarithm                         latency.decode_log_gradient        M10
 TTFT           time to the first token and its terms             latency.prefill_parts              M2
 w              what narrow matrices cost in a prompt             latency.width_cost                 M2
 T_choice       time of choosing anew which tokens are read       latency.choice_s                   M4
-dlnTTFT/dln    how TTFT follows its parameters                   latency.prefill_log_gradient       M10
+dTTFT/dln      how TTFT follows its parameters                   latency.prefill_gradient_s         M10
+dlnTTFT/dln    the same of its logarithm                         latency.prefill_log_gradient       M10
 k              tokens kept                                       pruning.keep_count                 A02
                share of pages still read                         pruning.page_keep_frac             M4
 H_n,s          generalised harmonic number                       pruning.harmonic_number            M4
@@ -41,6 +43,7 @@ dlnPPL(eps)    damage of pruning                                 quality.pruning
                independent damages together                      quality.added                      M5
 PPL/PPL_0      perplexity over the reference's                   quality.perplexity_ratio           M5
 KLD            mean Kullback-Leibler divergence                  quality.mean_kl                    M5
+               its scatter about the damage                      quality.kl_log_sd                  M5
 top-1          agreement with the reference                      quality.top1_agreement             M5
                retrieval score after pruning                     quality.retrieval_score            M4
 E              energy of a token by bytes moved                  power.decode_energy_j              M6
