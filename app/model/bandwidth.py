@@ -19,6 +19,10 @@ QUIET_SHARE_WANTED = 0.8
 """With fewer undisturbed repeats than this share, other programs were measured too."""
 
 
+BUSY = "while other programs ran"
+"""Ends the source of a disturbed bandwidth."""
+
+
 class _Record(msgspec.Struct):
     median: float
     q05: float
@@ -35,7 +39,7 @@ def learned(board: Board, record: Mapping[str, Any], whose: str = "this machine"
     """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior."""
     measured = float(record["median"])
     modes = {key: replace(mode, bandwidth_byte_s=measured) for key, mode in board.power_modes.items()}
-    said = f"measured: read bandwidth of {whose}, all threads"
+    said = f"measured: read bandwidth of {whose}, all threads" + (f", {BUSY}" if disturbed(record) else "")
     return replace(
         board,
         power_modes=modes,

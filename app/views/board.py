@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from app.model.bandwidth import BUSY
 from app.model.conductor import Conductor
 from app.model.store import Store
 from app.views.format import brief, number_text, quantity_text
@@ -118,6 +119,7 @@ class BoardPanel(QWidget):
         key, mode = next(iter(board.power_modes.items()))
         source = board.sources.get(f"{key}.bandwidth_byte_s", "")
         word = "measured, read" if source.startswith("measured") else "assumed so far"
+        word = "measured, disturbed" if source.endswith(BUSY) else word
         return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"
 
     def _show_board_state(self, state: Mapping[str, Any]) -> None:

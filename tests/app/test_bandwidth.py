@@ -64,6 +64,11 @@ def test_replaces_the_prior_of_this_board(tmp_path, monkeypatch):
     assert measured_here(catalogue, "another") is catalogue
 
 
+def test_says_that_it_was_disturbed():
+    board = learned(load_catalogue().boards["this"], BUSY)
+    assert board.sources["default.bandwidth_byte_s"].endswith("while other programs ran")
+
+
 def test_leaves_the_rest_of_the_board():
     board = load_catalogue().boards["this"]
     after = learned(board, RECORD)
