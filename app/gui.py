@@ -63,6 +63,7 @@ class Options:
     theme: str | None = None
     attach: str = "this"
     ssh_config: Path | None = None
+    board_as: str | None = None
 
 
 def check_platform(*, headless: bool) -> None:
@@ -169,6 +170,7 @@ class Dashboard:
         notes += self._compare_with_preset()
         target = open_target("this")
         self.conductor = Conductor(self.store, session_of(target), measurements_file(), target.name)
+        self.conductor.wanted_sheet = options.board_as
         self.boards = Boards(self.conductor, self.settings, options.ssh_config)
         self.theme = Theme(self.store.get("theme"), sheet=False)
         self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings, self.boards)

@@ -131,6 +131,7 @@ def _board(key: str, table: Table) -> Board:
         system_energy_log_sd=table.number("system_energy_log_sd", 0.0, 3.0, default=0.35),
         power_rail=table.text("power_rail", default=""),
         bandwidth_log_sd=table.number("bandwidth_log_sd", 0.0, 3.0, default=0.0),
+        identify=table.stated_texts("identify"),
         sources=sources,
     )
     sources |= table.close()

@@ -7,7 +7,7 @@ against each other, so that one call of `core.scenario.predict` evaluates a whol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -62,6 +62,7 @@ class PowerMode:
     power_limit_w: float | None = None
     vector_op_s: float | None = None  # of the unit's vector lanes: 32-bit multiply-adds, counted as 2
     cpu_vector_op_s: float | None = None  # the same of the CPU's cores, where another unit decodes
+    cpu_bandwidth_byte_s: float | None = None  # what those cores were measured to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class Board:
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
     compute_log_sd: float = 0.0  # > 0 where the peak compute rate is a guess
     vector_log_sd: float = 0.0  # > 0 where no source states the rate of the vector lanes that unpack weights
+    identify: tuple[str, ...] = ()  # patterns of what such a board says of itself, see `core.identify`
+    data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -190,6 +193,11 @@ class Runtime:
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it runs on the CPU, as its key says."""
+        return self.key == "builtin" or self.key.endswith("_cpu")
+
 
 POLICIES = (
     "sinks_recent",
@@ -285,10 +293,14 @@ class Catalogue:
         board = _named("board", point.board, self.boards)
         mode = point.power_mode or next(iter(board.power_modes))
         heads = {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
+        described = _named(f"power mode of {board.key}", mode, board.power_modes)
+        runtime = _named("runtime", point.runtime, self.runtimes)
+        if runtime.on_cpu and board.unit != "cpu":
+            board, described = replace(board, unit="cpu"), _of_cores(described)
         return Setting(
             board,
-            _named(f"power mode of {board.key}", mode, board.power_modes),
-            _named("runtime", point.runtime, self.runtimes),
+            described,
+            runtime,
             _named("model", point.model, self.models),
             _named("weight format", point.weights, self.weight_formats),
             _named("KV format", point.kv, self.kv_formats),
@@ -309,6 +321,13 @@ class Setting:
     kv: KvFormat
     reference: WeightFormat | None  # what accuracy is relative to when the model comes from a file
     head: WeightFormat | None = None  # of the output head, where it is not the one that `weights` gives it
+
+
+def _of_cores(mode: PowerMode) -> PowerMode:
+    """Return a mode of a board whose GPU or NPU decodes as a runtime on its CPU meets it: its rates are the cores'."""
+    rate = mode.cpu_vector_op_s
+    bandwidth = mode.cpu_bandwidth_byte_s or mode.bandwidth_byte_s
+    return replace(mode, bandwidth_byte_s=bandwidth, compute_op_s=rate, vector_op_s=rate, clock_hz=None)
 
 
 _Described = TypeVar("_Described")

@@ -92,6 +92,12 @@ class Table:
                 self.fail(key, value, "a list of texts")
         return tuple(values)
 
+    def stated_texts(self, key: str) -> tuple[str, ...]:
+        """Take a list of texts, empty if absent; for `close` it must have a source, as a number."""
+        if key in self.left:
+            self.numbers.append(key)
+        return self.texts(key)
+
     def table(self, key: str, default: Mapping[str, Any] | None = None) -> Table:
         """Take a table."""
         return Table(f"{self.where}: {key}", self.take(key, dict, "a table", default))

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import platform
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ ISA_FLAGS = (
 """Instruction sets that decide the speed of low-precision arithmetic, as /proc/cpuinfo names them."""
 
 _KIB = 1024
+MAX_COMPATIBLE = 16
 
 
 def describe(root: Path) -> dict[str, Any]:
@@ -36,6 +38,7 @@ def describe(root: Path) -> dict[str, Any]:
         "governor": text(root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
         "os": _os_name(root),
         "release": _jetson_release(root),
+        "compatible": text(root / "proc/device-tree/compatible").split("\0")[:MAX_COMPATIBLE],
         "soc": text(root / "sys/devices/soc0/soc_id") or text(root / "sys/class/socinfo/som_name"),
         "kernel": platform.release(),
         "machine": platform.machine(),
@@ -43,7 +46,7 @@ def describe(root: Path) -> dict[str, Any]:
         "virtual": "hypervisor" in _flags(cpuinfo),
         "id": _identity(root),
     }
-    return {key: value for key, value in described.items() if value not in ("", None, {})}
+    return {key: value for key, value in described.items() if value not in ("", None, {}, [""])}
 
 
 def _identity(root: Path) -> str:
@@ -65,9 +68,9 @@ def _flags(cpuinfo: str) -> set[str]:
 
 
 def _cpu(root: Path, cpuinfo: str) -> dict[str, Any]:
-    name = _field(cpuinfo, "model name", "Hardware", "Processor") or _arm_name(cpuinfo) or platform.machine()
+    name = _field(cpuinfo, "model name", "Hardware", "Processor") or _arm_name(cpuinfo)
     return {
-        "cpu": name,
+        "cpu": name or _sysctl(root, "machdep.cpu.brand_string") or platform.machine(),
         "n_threads": len(re.findall(r"^processor\s*:", cpuinfo, re.M)) or os.cpu_count() or 1,
         "n_cores": len(_cores(root)) or None,
         "n_big_cores": n_big_cores(root),
@@ -113,7 +116,19 @@ def n_big_cores(root: Path) -> int:
 
 def _memory_byte(root: Path) -> int | None:
     match = re.search(r"^MemTotal:\s+(\d+) kB$", text(root / "proc/meminfo"), re.M)
-    return int(match.group(1)) * _KIB if match else None
+    return int(match.group(1)) * _KIB if match else parse_int(_sysctl(root, "hw.memsize"))
+
+
+def _sysctl(root: Path, name: str) -> str:
+    """Return what a Mac's kernel tells under a name, "" elsewhere."""
+    tool = root / "usr/sbin/sysctl"
+    if (root / "proc").exists() or not tool.is_file():
+        return ""
+    try:
+        done = subprocess.run([str(tool), "-n", name], stdin=subprocess.DEVNULL, capture_output=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip()
 
 
 def _caches(root: Path) -> dict[str, int]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from app.cli.doctor import channel_record, channel_rows, state_lines, words
 from app.cli.output import UserError, print_json, print_table
-from app.cli.target import FORMS, add_ssh_config, target_from
+from app.cli.target import FORMS, add_board_as, add_ssh_config, check_board_as, choose_sheet, target_from
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.clock import Reading
 from app.client.target import Target
+from app.model.data_sheet import DataSheet, choices_file, data_sheet_of, found_words, sheets
+from app.model.files import FileError
+from app.model.known import known_file, remember
+from app.model.machine import machine_key
 from app.views.format import quantity_text
+from core.spec import Absent
 
 CLOCK_S = 1.5
 """How long a probe listens to the pings: the first twenty come within two seconds."""
@@ -21,6 +27,7 @@ CLOCK_S = 1.5
 EXAMPLE = """examples:
   trilemma attach user@orin                         the dashboard, on that board
   trilemma attach user@orin --probe --json          what it is and what it can, then end
+  trilemma attach user@orin --board-as jetson_orin_nx_16gb    as that board of the catalogue, from now on
   trilemma attach tls://orin --probe                over TLS, after trilemma pair user@orin"""
 
 
@@ -29,22 +36,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_ssh_config(parser)
+    add_board_as(parser)
     parser.add_argument("--probe", action="store_true", help="print board, state, channels and clock bound, then end")
 
 
 def run(args: argparse.Namespace) -> int:
     """Probe the board, or open the dashboard on it."""
     target = target_from(args.target, args.ssh_config)
+    check_board_as(args.board_as)
     if not args.probe:
         if args.json:
             raise UserError("--json prints what a probe finds: expected --probe beside it")
         from app.cli.gui import open_gui
         from app.gui import Options
 
-        return open_gui(Options(attach=args.target, ssh_config=args.ssh_config))
+        return open_gui(Options(attach=args.target, ssh_config=args.ssh_config, board_as=args.board_as))
     try:
-        report = probe(target)
-    except LinkError as error:
+        report = probe(target, args.board_as)
+    except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     if args.json:
         print_json(report)
@@ -53,13 +62,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def probe(target: Target) -> dict[str, Any]:
-    """Attach a board, look at it for a moment and detach it.
+def probe(target: Target, board_as: str | None = None) -> dict[str, Any]:
+    """Attach a board, look at it for a moment and detach it; one that has a data sheet can be predicted from then on.
 
     Raises
     ------
     LinkError
         If it cannot be attached.
+    FileError
+        What is remembered of it cannot be kept.
     """
     began_s = time.monotonic()
     with AttachedBoard(target) as board:
@@ -69,18 +80,32 @@ def probe(target: Target) -> dict[str, Any]:
         time.sleep(max(0.0, CLOCK_S - (time.monotonic() - began_s - attach_s)))
         reading = board.clock()
         hello, channels = board.hello, board.channels
+    choose_sheet(board_as, hello)
+    sheet = data_sheet_of(choices_file(), machine_key(hello), hello)
+    if isinstance(sheet, DataSheet):
+        remember(known_file(), target.text, hello)
     return {
         "target": target.text,
         "attach_s": attach_s,
         "agent": {"version": hello["agent"], "protocol": f"{hello['protocol']}.{hello.get('minor', 0)}"},
         "simulated": bool(hello.get("simulated", False)),
         "board": hello["board"],
+        "data_sheet": {"absent": sheet.reason} if isinstance(sheet, Absent) else asdict(sheet),
         "state": hello.get("state", {"absent": "its agent says nothing about its state"}),
         "can": hello["can"],
         "models": hello["models"] or {"absent": "no model file"},
         "clock": _clock(hello, reading),
         "channels": [channel_record(channel) for channel in channels],
     }
+
+
+def sheet_text(found: Mapping[str, Any]) -> str:
+    """Return which data sheet describes a board and how it was found, in one line."""
+    if "absent" in found:
+        return f"absent: {found['absent']}; --board-as KEY chooses one"
+    mode = f", in mode {found['mode']}" if found["mode"] else ""
+    name = sheets()[found["key"]].name
+    return f"{name}{mode}, {found_words(found['by'])}; --board-as KEY chooses another"
 
 
 def _clock(hello: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
@@ -102,6 +127,7 @@ def _print(report: Mapping[str, Any]) -> None:
     ]
     if report["simulated"]:
         rows.append(("simulated", "every number of this board is simulated"))
+    rows.append(("data sheet", sheet_text(report["data_sheet"])))
     state = report["state"]
     rows += [("state", words(state))] if "absent" in state else state_lines(state)
     rows += [(f"can {key}", words(value)) for key, value in report["can"].items() if isinstance(value, Mapping)]

@@ -15,15 +15,14 @@ from app.cli.bench_kernels import measure_kernels
 from app.cli.model_file import check_measurable
 from app.cli.output import UserError, print_json, print_table
 from app.cli.progress import ProgressLine
-from app.cli.target import add_target_options, target_from
-from app.cli.taught import calibrations, catalogue_here
+from app.cli.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
+from app.cli.taught import calibrations, catalogue_here, catalogue_of
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
 from app.model.axes import canonical
-from app.model.bandwidth import bandwidth_file, learned, measured_here, read_record, save_bandwidth
-from app.model.bench import benched
-from app.model.calibration import candidates, kin, measured_points, plan
+from app.model.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
+from app.model.calibration import candidates, kin, known_before, measured_points, plan
 from app.model.files import FileError
 from app.model.known import known_file, remember
 from app.model.machine import cannot, machine_key
@@ -72,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bench", action="store_true", help="bench the kernels first and start from what they reach")
     add_target_options(parser)
+    add_board_as(parser)
     parser.add_argument("--runtime", help="another runtime that is configured on the board (trilemma runtimes)")
     for name in ("model", "weights", "kv"):
         parser.add_argument(f"--{name}", help=f"the {name} it runs, with --runtime")
@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return _list(args)
     if args.fresh and args.fit_only:
         raise UserError("--fresh fits what is measured now: expected it without --fit-only")
+    check_board_as(args.board_as)
     at = _point(args)
     if args.bench:
         if args.attach != THIS:
@@ -95,10 +96,11 @@ def run(args: argparse.Namespace) -> int:
         target = target_from(args.attach, args.ssh_config)
         with AttachedBoard(target) as board:
             machine = machine_key(board.hello)
+            choose_sheet(args.board_as, board.hello)
             if unsaved := _kept(lambda: remember(known_file(), target.text, board.hello)):
                 print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
             new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
-        catalogue = benched(measured_here(load_catalogue(), machine), machine)
+        catalogue = catalogue_of(board.hello, machine)
         if board.hello.get("recording"):
             new, catalogue = _recorded(Path(target.text), catalogue)
         saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
@@ -174,7 +176,7 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
             record = read_record(board.bandwidth(line.show))
             if record is not None:
                 unsaved = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
-        catalogue = measured_here(load_catalogue(), machine)
+        catalogue = catalogue_of(board.hello, machine)
         first, again = ("decode", "ttft", "quality") if own else ("decode", "ttft"), ("decode",)
         points = _grid() if grid else plan(at, catalogue)
         rounds = [again] * GRID_ROUNDS if grid else [first, *[again] * (PLAN_ROUNDS - 1)]
@@ -223,10 +225,10 @@ def _grid() -> list[OperatingPoint]:
 
 
 def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration:
-    points = measured_points([m for m in measurements if kin(m.point, at)], catalogue)
+    points = measured_points([m for m in measurements if kin(m.point, at, catalogue)], catalogue)
     if not points:
         raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
-    return calibrate(points, catalogue)
+    return calibrate(points, catalogue, known=known_before(at, catalogue))
 
 
 def _other_modes(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> dict[str, Calibration]:
@@ -234,9 +236,10 @@ def _other_modes(measurements: list[Measurement], catalogue: Catalogue, at: Oper
     found = {}
     for mode in catalogue.boards[at.board].power_modes:
         there = replace(at, power_mode=mode)
-        mine = [m for m in measurements if m.point.power_mode == mode and kin(m.point, there)]
-        points = measured_points(mine, catalogue)
-        if mode != at.power_mode and any(point.decode_s is not None for point in points):
+        if kin(there, at, catalogue):
+            continue
+        points = measured_points([m for m in measurements if kin(m.point, there, catalogue)], catalogue)
+        if any(point.decode_s is not None for point in points):
             found[mode] = calibrate(points, catalogue)
     return found
 

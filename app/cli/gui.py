@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app.cli.output import UserError, print_json
-from app.cli.target import add_target_options, target_from
+from app.cli.target import add_board_as, add_target_options, check_board_as, target_from
 from app.gui import CannotStart, Options
 from app.gui import run as run_dashboard
 
@@ -16,6 +16,7 @@ THEMES = ("system", "light", "dark")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the dashboard."""
     add_target_options(parser)
+    add_board_as(parser)
     parser.add_argument("--preset", type=Path, metavar="FILE", help="open this preset")
     parser.add_argument("--size", type=_size, metavar="WxH", help="size of the window in pixels, such as 1600x1000")
     parser.add_argument("--theme", choices=THEMES, help="colours; system follows the desktop")
@@ -30,7 +31,17 @@ def run(args: argparse.Namespace) -> int:
     if args.seconds is not None and args.screenshot is None:
         raise UserError("--seconds says when to take the picture: expected --screenshot FILE beside it")
     target_from(args.attach, args.ssh_config)  # what names no board is said before a window opens
-    options = Options(args.screenshot, args.seconds, args.preset, args.size, args.theme, args.attach, args.ssh_config)
+    check_board_as(args.board_as)
+    options = Options(
+        args.screenshot,
+        args.seconds,
+        args.preset,
+        args.size,
+        args.theme,
+        args.attach,
+        args.ssh_config,
+        args.board_as,
+    )
     status = open_gui(options)
     if args.json and args.screenshot is not None:
         print_json({"screenshot": str(args.screenshot)})

@@ -13,12 +13,10 @@ from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.predict import UNITS
 from app.cli.progress import ProgressLine
-from app.cli.target import add_target_options, target_from
-from app.cli.taught import posterior_for
+from app.cli.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
+from app.cli.taught import catalogue_of, posterior_for
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import Target
-from app.model.bandwidth import measured_here
-from app.model.bench import benched
 from app.model.files import FileError
 from app.model.known import known_file, remember
 from app.model.machine import machine_key
@@ -46,6 +44,7 @@ MORE_UNITS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the operating point, and another model file."""
     add_target_options(parser)
+    add_board_as(parser)
     add_point_arguments(parser)
     add_model_file_argument(parser)
     parser.add_argument(
@@ -55,13 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and save."""
+    check_board_as(args.board_as)
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
     try:
         what = (*WHAT, "stages") if args.stages else WHAT
         target = target_from(args.attach, args.ssh_config)
-        measurement, hello = _measure(target, point, what, args.model_file, catalogue)
-    except LinkError as error:
+        measurement, hello = _measure(target, point, what, args, catalogue)
+    except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     notes = list(measurement.body.get("notes", []))
     try:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             remember(known_file(), target.text, hello)
     except FileError as error:  # the numbers are still worth showing
         notes.append(f"Not saved: {error}.")
-    predicted = _predicted(point, catalogue, measurement.machine) if args.stages or not args.json else None
+    predicted = _predicted(point, catalogue, hello, measurement.machine) if args.stages or not args.json else None
     stages = _predicted_stages(predicted, point, catalogue) if args.stages and predicted else {}
     if args.json:
         about = {"notes": notes, "time_utc": measurement.time_utc}
@@ -114,25 +114,28 @@ def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None
     print_table(rows)
 
 
-def _predicted(point: OperatingPoint, catalogue: Catalogue, machine: str) -> Prediction:
+def _predicted(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any], machine: str) -> Prediction:
     """Return what the board is expected to do, with its bandwidth and its kernels as they were measured last."""
     try:
-        catalogue = benched(measured_here(catalogue, machine), machine)
+        catalogue = catalogue_of(hello, machine, catalogue)
     except FileError as error:
         raise UserError(str(error)) from error
     return predict(point, catalogue, posterior_for(point, catalogue, machine))
 
 
 def _measure(
-    target: Target, point: OperatingPoint, what: tuple[str, ...], model_file: Path | None, catalogue: Catalogue
+    target: Target, point: OperatingPoint, what: tuple[str, ...], args: argparse.Namespace, catalogue: Catalogue
 ) -> tuple[Measurement, Mapping[str, Any]]:
+    model_file: Path | None = args.model_file
     with AttachedBoard(target) as board, ProgressLine() as line:
+        choose_sheet(args.board_as, board.hello)
         check_measurable(point, catalogue, board.hello, model_file)
         path = None if model_file is None else str(model_file.resolve())
         body = board.measure(point_record(point), what, line.show, model_file=path)
         machine = machine_key(offered(board.hello, model_file))
     time_utc = datetime.now(UTC).isoformat(timespec="seconds")
-    return Measurement(ran(point, body, catalogue), body, time_utc, machine), board.hello
+    of_board = catalogue_of(board.hello, machine, catalogue)
+    return Measurement(ran(point, body, of_board), body, time_utc, machine), board.hello
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:

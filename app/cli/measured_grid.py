@@ -16,6 +16,7 @@ from typing import Any
 from app.cli.model_file import check_measurable, offered
 from app.cli.output import UserError
 from app.cli.progress import ProgressLine
+from app.cli.taught import catalogue_of
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import Target
 from app.model.axes import canonical, check_point
@@ -131,6 +132,7 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             for point in work.points:
                 check_measurable(point, catalogue, board.hello, work.model_file)
             machine = machine_key(offered(board.hello, work.model_file))
+            catalogue = catalogue_of(board.hello, machine, catalogue)
             if work.keep and work.model_file is None:
                 remember(known_file(), target.text, board.hello)
             done = [] if fresh else _journalled(work, journal, machine)

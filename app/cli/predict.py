@@ -8,6 +8,7 @@ from typing import Any
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
+from app.model.data_sheet import DataSheet, sheet_sentence
 from app.model.records import output_record, point_record
 from app.views.format import output_text, quantity_text
 from core.explore import explain
@@ -41,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
-        print_json({**document(point, prediction), "basis": known.basis or None})
+        board = catalogue.boards[point.board]
+        sheet = {"key": board.data_sheet, "by": board.sources["data_sheet"]} if board.data_sheet else None
+        print_json({**document(point, prediction), "basis": known.basis or None, "data_sheet": sheet})
     else:
         _print(point, prediction, catalogue, known)
     return 0
@@ -71,6 +74,9 @@ def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, 
     print_table([(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()])
     if known.basis:
         print(f"\nCalibrated on {known.basis}.")
+    elif at.board.data_sheet:
+        sheet = DataSheet(at.board.data_sheet, at.board.sources["data_sheet"])
+        print(f"\n{sheet_sentence(sheet, '--board-as of trilemma attach')}")
     if not isinstance(prediction.power_w, Absent):
         print(f"\nPower covers: {(known.n_energy and known.power_covers) or at.board.power_rail}.")
     print(f"\n{explain(prediction)}")

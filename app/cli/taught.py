@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from app.agent import board
+from app.agent.state import BoardState
 from app.cli.output import UserError
 from app.model.axes import exists
 from app.model.bandwidth import bandwidth_file, measured_here
 from app.model.bench import benched
 from app.model.calibration import known_before, measured_points
+from app.model.data_sheet import choices_file, data_sheet_of, described
 from app.model.elsewhere import basis, imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, with_known
@@ -25,8 +27,17 @@ from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 def this_machine() -> str:
     """Return the key under which measurements of this machine are saved, as its agent would be named."""
-    described = {"torch": board.torch_version()}
-    return machine_key({"board": board.describe(Path("/")), "can": described, "models": board.model_files()})
+    return machine_key(_hello_here())
+
+
+def _hello_here() -> dict[str, Any]:
+    """Return what the agent of this machine would say of it, as far as its measurements and data sheet ask."""
+    return {
+        "board": board.describe(Path("/")),
+        "state": {"power_mode": BoardState(Path("/")).power_mode()},
+        "can": {"torch": board.torch_version()},
+        "models": board.model_files(),
+    }
 
 
 def catalogue_here() -> Catalogue:
@@ -38,11 +49,26 @@ def catalogue_here() -> Catalogue:
         A file that keeps them cannot be read.
     """
     try:
-        machine = this_machine()
-        here = benched(measured_here(load_catalogue(), machine), machine)
+        hello = _hello_here()
+        here = catalogue_of(hello, machine_key(hello))
         return with_known(here, known_boards(known_file()), bandwidth_file())
     except FileError as error:
         raise UserError(str(error)) from error
+
+
+def catalogue_of(hello: Mapping[str, Any], machine: str, plain: Catalogue | None = None) -> Catalogue:
+    """Return the catalogue whose board "this" is a machine that said hello: its data sheet, and what was measured.
+
+    `plain` is the catalogue before that, by default that of the resources.
+
+    Raises
+    ------
+    FileError
+        A file that keeps what was measured cannot be read.
+    """
+    sheet = data_sheet_of(choices_file(), machine_key(hello), hello)
+    catalogue = described(plain or load_catalogue(), THIS, sheet, simulated=bool(hello.get("simulated")))
+    return benched(measured_here(catalogue, machine), machine)
 
 
 def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Posterior | None:

@@ -16,6 +16,7 @@ _FACTS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("n_threads", "n_cores", "n_big_cores", "memory_byte"), _NUMBER),
     "cache_byte": dict,
     "isa": list,
+    "compatible": list,
 }
 _NAMELESS = "unknown board"
 _CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}

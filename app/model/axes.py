@@ -17,7 +17,6 @@ from core.spec import (
     KvFormat,
     ModelShape,
     OperatingPoint,
-    PowerMode,
     Runtime,
     WeightFormat,
 )
@@ -91,14 +90,9 @@ class Axis:
         return np.geomspace(self.low, self.high, n) if self.log else np.linspace(self.low, self.high, n)
 
 
-def power_mode(board: Board, key: str) -> PowerMode:
-    """Return a board's power mode by key; "" is its default."""
-    return board.power_modes[key] if key else next(iter(board.power_modes.values()))
-
-
 def own_bandwidth_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
     """Return the peak bandwidth of the point's board in its power mode, from the data sheet or measured."""
-    return power_mode(catalogue.boards[point.board], point.power_mode).bandwidth_byte_s
+    return catalogue.setting(point).mode.bandwidth_byte_s
 
 
 def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:

@@ -36,15 +36,25 @@ def bandwidth_file() -> Path:
 
 
 def learned(board: Board, record: Mapping[str, Any], whose: str = "this machine") -> Board:
-    """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior."""
-    measured = float(record["median"])
-    modes = {key: replace(mode, bandwidth_byte_s=measured) for key, mode in board.power_modes.items()}
+    """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior.
+
+    Other power modes of a data sheet keep their ratio to the first. Where a GPU or NPU decodes, its own bandwidth stays
+    that of the data sheet: the cores of the CPU have read.
+    """
+    measured, on_cpu = float(record["median"]), board.unit == "cpu"
+    name = "bandwidth_byte_s" if on_cpu else "cpu_bandwidth_byte_s"
+    first = next(iter(board.power_modes.values())).bandwidth_byte_s
+    modes = {}
+    for key, mode in board.power_modes.items():
+        of_mode: dict[str, Any] = {name: measured * (mode.bandwidth_byte_s / first)}
+        modes[key] = replace(mode, **of_mode)
     said = f"measured: read bandwidth of {whose}, all threads" + (f", {BUSY}" if disturbed(record) else "")
+    log_sd = math.log(record["q95"] / record["q05"]) / (2.0 * Z90)
     return replace(
         board,
         power_modes=modes,
-        bandwidth_log_sd=math.log(record["q95"] / record["q05"]) / (2.0 * Z90),
-        sources={**board.sources, **{f"{key}.bandwidth_byte_s": said for key in modes}},
+        bandwidth_log_sd=log_sd if on_cpu else board.bandwidth_log_sd,
+        sources={**board.sources, **{f"{key}.{name}": said for key in modes}},
     )
 
 

@@ -40,14 +40,13 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    where = axes.canonical(at, catalogue)
-    points = measured_points([m for m in measurements if kin(m.point, where)], catalogue)
+    points = measured_points([m for m in measurements if kin(m.point, at, catalogue)], catalogue)
     if all(point.decode_s is None for point in points):
         return None
     calibration = calibrate(points, catalogue, known=known_before(at, catalogue))
     if at.board != THIS:  # of the attached one the points themselves are on the screen
         posterior = calibration.posterior
-        told = basis([m for m in measurements if kin(m.point, where)], posterior.basis)
+        told = basis([m for m in measurements if kin(m.point, at, catalogue)], posterior.basis)
         calibration = replace(calibration, posterior=replace(posterior, basis=told))
     return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
 
@@ -106,6 +105,9 @@ def candidates(at: OperatingPoint) -> list[OperatingPoint]:
     return [OperatingPoint(weights=w, kv=g, context_tokens=tokens, alpha=alpha) for w, g, tokens, alpha in grid]
 
 
-def kin(point: OperatingPoint, at: OperatingPoint) -> bool:
-    """Whether one calibration holds for two points."""
-    return (point.board, point.runtime, point.power_mode) == (at.board, at.runtime, at.power_mode)
+def kin(point: OperatingPoint, at: OperatingPoint, catalogue: Catalogue) -> bool:
+    """Whether one calibration holds for two points of boards in the catalogue; "" is the default power mode."""
+    if (point.board, point.runtime) != (at.board, at.runtime) or at.board not in catalogue.boards:
+        return False
+    first = next(iter(catalogue.boards[at.board].power_modes))
+    return (point.power_mode or first) == (at.power_mode or first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtGui import QUndoCommand, QUndoStack
@@ -11,6 +12,14 @@ from app.model.store import Store
 from core.spec import OperatingPoint
 
 UNDO_LIMIT = 200
+
+
+def _restored(store: Store, value: Any) -> Any:
+    """Return a value of before as it can be now: another board may be attached, which has other power modes."""
+    if isinstance(value, OperatingPoint):
+        modes = store.catalogue.boards[value.board].power_modes
+        return value if value.power_mode in ("", *modes) else replace(value, power_mode="")
+    return value
 
 
 class SetValue(QUndoCommand):
@@ -57,7 +66,7 @@ class SetValue(QUndoCommand):
 
     def undo(self) -> None:
         """Put back what was there, the axis included."""
-        self._store.set(self._whole, self._before)
+        self._store.set(self._whole, _restored(self._store, self._before))
         self._store.set("axis", self._axis)
 
 
@@ -74,12 +83,12 @@ class SetPoint(QUndoCommand):
     def redo(self) -> None:
         """Set everything."""
         for path, value in self._after.items():
-            self._store.set(path, value)
+            self._store.set(path, _restored(self._store, value))
 
     def undo(self) -> None:
         """Put everything back."""
         for path, value in self._before.items():
-            self._store.set(path, value)
+            self._store.set(path, _restored(self._store, value))
 
 
 def undo_stack() -> QUndoStack:

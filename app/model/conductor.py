@@ -23,6 +23,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.client import events
 from app.model import axes
 from app.model.attachment import Attachment, MakeSession
+from app.model.data_sheet import DataSheet, sheet_sentence
 from app.model.fitting import Calibrated, Fitting
 from app.model.history import History
 from app.model.machine import cannot, machine_key, recorded
@@ -32,7 +33,7 @@ from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
 from app.model.tape import Tape
-from core.spec import OperatingPoint
+from core.spec import Absent, OperatingPoint
 
 if TYPE_CHECKING:
     from app.client.session import Session
@@ -83,6 +84,7 @@ class Conductor(QObject):
         self._attachment = Attachment(self._queue.append, make_session)
         self.history = History(self._session)
         self.tape = Tape(store, lambda: self._session)
+        self.wanted_sheet: str | None = None  # of the first board: a key, "this" for none, "found" for its own
         self._pending: dict[int, _Request] = {}
         self._rounds: deque[tuple[tuple[str, ...], int | None]] = deque()  # of the plan, yet to come: see `_start_plan`
         self._planned = OperatingPoint()  # whose runtime the plan calibrates
@@ -225,24 +227,52 @@ class Conductor(QObject):
         played = bool(recorded(event.hello))
         if not_here and not played:
             self._store.say("warning", not_here)
-        if machine != self._store.machine:
-            saved.teach(machine, "" if self._name == THIS_MACHINE else self._name)
-            saved.offer_known(machine)
-            if self._store.calibration is not None:
-                self._store.set_calibration(None)
-            own, elsewhere = saved.measurements(machine, this=self._name == THIS_MACHINE)
-            if own:
-                self._remember(event.hello)
-            self._store.set_machine(machine, own, "" if played else not_here, saved.beta(machine), elsewhere)
-            self.fitting.start()
+        if self.wanted_sheet is not None:
+            saved.choose_sheet(machine, "" if self.wanted_sheet == "found" else self.wanted_sheet)
+            self.wanted_sheet = None
+        if machine != self._store.machine or saved.sheet_of(machine, event.hello) != saved.sheet:
+            self._meet(machine, event.hello, "" if played else not_here)
         if not_here or not self._store.get("auto_measure"):
             return
         if saved.bandwidth_of != machine or saved.bandwidth_disturbed:
             self._measure_bandwidth()
         self._start_plan(OperatingPoint(), again=False)
 
+    def _meet(self, machine: str, hello: Mapping[str, Any], not_here: str) -> None:
+        """Make everything that is known that of a machine; `not_here` is why nothing can be measured on it."""
+        saved, this = self._saved, self._name == THIS_MACHINE
+        saved.teach(machine, "" if this else self._name, hello)
+        saved.offer_known(machine)
+        if isinstance(saved.sheet, DataSheet) or not this:
+            self._store.say("info", sheet_sentence(saved.sheet, "the board's panel"))
+        if self._store.calibration is not None:
+            self._store.set_calibration(None)
+        own, elsewhere = saved.measurements(machine, this=this)
+        if own or isinstance(saved.sheet, DataSheet):
+            self._remember(hello)
+        self._store.set_machine(machine, own, not_here, saved.beta(machine), elsewhere)
+        self.fitting.start()
+
+    def choose_sheet(self, key: str) -> None:
+        """Describe the attached board by a data sheet of the user's choice: a board's key, "this" for none, "" for
+        the one that it is found to have.
+        """
+        hello = self._store.link.hello
+        if hello:
+            self._saved.choose_sheet(machine_key(hello), key)
+            self._meet(machine_key(hello), hello, "" if recorded(hello) else cannot(hello, "measure"))
+
+    @property
+    def sheet(self) -> DataSheet | Absent:
+        """The data sheet that describes the attached board, or why there is none."""
+        return self._saved.sheet
+
     def _on_state(self, event: events.BoardState) -> None:
-        self._store.set_link(hello={**self._store.link.hello, "state": event.state})
+        hello = {**self._store.link.hello, "state": event.state}
+        before = self._store.link.hello.get("state", {}).get("power_mode")
+        self._store.set_link(hello=hello)
+        if event.state.get("power_mode") != before and self._saved.sheet_of(machine_key(hello), hello) != self.sheet:
+            self._meet(machine_key(hello), hello, "" if recorded(hello) else cannot(hello, "measure"))
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         self._pending.clear()

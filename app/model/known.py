@@ -16,12 +16,14 @@ import msgspec
 
 from app.model import schema
 from app.model.bandwidth import learned, load_bandwidth
+from app.model.data_sheet import THIS as THIS
+from app.model.data_sheet import DataSheet, choices_file, data_sheet_of, described, sheets
 from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
 from app.model.machine import machine_key
 from core.load import load_catalogue
-from core.spec import Board, Catalogue
+from core.spec import Absent, Catalogue
 
-THIS = "this"
+NOT_LOOKED_FOR = Absent("none was looked for when it was attached")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class KnownBoard:
     name: str
     simulated: bool
     time_utc: str  # when it was attached last
+    sheet: DataSheet | Absent = NOT_LOOKED_FOR
 
 
 class _Entry(msgspec.Struct):
@@ -40,6 +43,9 @@ class _Entry(msgspec.Struct):
     name: str
     time_utc: str
     simulated: bool = False
+    data_sheet: str = ""
+    data_sheet_by: str = ""
+    power_mode: str = ""
 
 
 def known_file() -> Path:
@@ -63,6 +69,11 @@ def remember(path: Path, target: str, hello: Mapping[str, Any]) -> None:
         "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "simulated": bool(hello.get("simulated", False)),
     }
+    sheet = data_sheet_of(path.with_name(choices_file().name), machine_key(hello), hello)
+    if isinstance(sheet, DataSheet):
+        entry |= {"data_sheet": sheet.key, "data_sheet_by": sheet.by, "power_mode": sheet.mode}
+    else:
+        entry["data_sheet_by"] = sheet.reason
     try:
         others = _read(path)
     except FileError:
@@ -82,26 +93,36 @@ def known_boards(path: Path) -> dict[str, KnownBoard]:
     taken, found = load_catalogue().boards, {}
     for target, one in schema.convert(_read(path), dict[str, _Entry], path.name).items():
         key = f"ssh://{target}" if target in taken else target
-        found[key] = KnownBoard(key, one.machine, one.name, one.simulated, one.time_utc)
+        found[key] = KnownBoard(key, one.machine, one.name, one.simulated, one.time_utc, _sheet(one))
     return found
 
 
+def _sheet(entry: _Entry) -> DataSheet | Absent:
+    if entry.data_sheet not in sheets():
+        return Absent(entry.data_sheet_by) if entry.data_sheet_by else NOT_LOOKED_FOR
+    return DataSheet(entry.data_sheet, entry.data_sheet_by, entry.power_mode)
+
+
 def with_known(catalogue: Catalogue, boards: Mapping[str, KnownBoard], bandwidths: Path) -> Catalogue:
-    """Return the catalogue with the boards that were attached, each with the bandwidth of a file if it is in there.
+    """Return the catalogue with the boards that were attached, each as its data sheet says if it has one.
+
+    The bandwidth is that of a file if it is in there.
 
     Raises
     ------
     FileError
         As `load_bandwidth`.
     """
-    made = {board.key: _board(board, load_catalogue().boards[THIS], bandwidths) for board in boards.values()}
-    return replace(catalogue, boards={**catalogue.boards, **made})
-
-
-def _board(known: KnownBoard, this: Board, bandwidths: Path) -> Board:
-    board = replace(this, key=known.key, name=f"{known.key}: {known.name}")
-    record = load_bandwidth(bandwidths, known.machine)
-    return board if record is None else learned(board, record, "it")
+    this = load_catalogue().boards[THIS]
+    for known in boards.values():
+        board = replace(this, key=known.key, name=f"{known.key}: {known.name}")
+        catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
+        catalogue = described(catalogue, known.key, known.sheet, simulated=known.simulated)
+        record = load_bandwidth(bandwidths, known.machine)
+        if record is not None:
+            board = learned(catalogue.boards[known.key], record, "it")
+            catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
+    return catalogue
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -92,6 +92,9 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
 
 def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:
     """Return which property of the machine itself cannot be what a point asks for."""
+    now, *others = (key for key in catalogue.boards[point.board].power_modes if "thread" not in key)
+    if point.power_mode in others:
+        return f"This board is in power mode {now}: set it to {point.power_mode} to measure that, and attach it again."
     own = own_bandwidth_byte_s(point, catalogue)
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s > own:
         return "This machine reads no more than its own memory bandwidth, only less can be set: predicted only."

@@ -60,6 +60,8 @@ def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
 def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) -> OperatingPoint:
     """Return the point that a run was really at: the fields in its ``applied`` instead of what was asked.
 
+    The power mode of a board that has several is named.
+
     Raises
     ------
     FileError
@@ -73,6 +75,9 @@ def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) ->
     if not exists(actual, catalogue):
         formats = ", ".join(f"{name} {value}" for name, value in told.items())
         raise FileError(f"the result: $.applied: {formats}: this program does not know all of it")
+    board = catalogue.boards[actual.board]
+    if board.data_sheet and not actual.power_mode and "default" not in board.power_modes:
+        return replace(actual, power_mode=next(iter(board.power_modes)))  # tomorrow it may be in another one
     return actual
 
 

@@ -12,13 +12,14 @@ from app.model import axes
 from app.model.bandwidth import bandwidth_file, better, disturbed, learned, load_bandwidth, read_record, save_bandwidth
 from app.model.bench import RUNTIME, bench_file, load_bench
 from app.model.beta import beta_file, load_beta
+from app.model.data_sheet import DataSheet, choices_file, choose, data_sheet_of, described
 from app.model.elsewhere import imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, remember, with_known
 from app.model.measurements import Measurement, append_measurement, check_body, load_measurements, ran
 from app.model.store import Store
 from core.bench_priors import taught
-from core.spec import OperatingPoint
+from core.spec import Absent, OperatingPoint
 
 _BUSY = "Other programs ran while the memory bandwidth was measured"
 
@@ -36,7 +37,9 @@ class Saved:
     Attributes
     ----------
     data_sheet : Catalogue
-        The store's before anything was learned.
+        The store's before anything was measured: its board "this" is as the attached one's data sheet says.
+    sheet : DataSheet or Absent
+        Of the board that is attached.
     bandwidth_of : str
         The machine whose bandwidth the store knows; "" while it knows none.
     bandwidth_disturbed : bool
@@ -46,13 +49,18 @@ class Saved:
     def __init__(self, store: Store, measurements_file: Path) -> None:
         self._store, self._file = store, measurements_file
         self._bandwidth_file = measurements_file.with_name(bandwidth_file().name)
-        self.data_sheet = store.catalogue
+        self._any_machine = self.data_sheet = store.catalogue
+        self.sheet: DataSheet | Absent = Absent("no board is attached")
         self.bandwidth_of, self.bandwidth_disturbed = "", False
 
-    def teach(self, machine: str, name: str) -> None:
+    def teach(self, machine: str, name: str, hello: Mapping[str, Any]) -> None:
         """Make of the data sheet what was measured of a machine; what another board has taught is not of this one."""
+        self.sheet = self.sheet_of(machine, hello)
+        any_machine = self._any_machine
+        this = any_machine.boards[THIS]
+        named = replace(any_machine, boards={**any_machine.boards, THIS: replace(this, name=name or this.name)})
+        self.data_sheet = described(named, THIS, self.sheet, simulated=bool(hello.get("simulated")))
         this, runtime = self.data_sheet.boards[THIS], self.data_sheet.runtimes[RUNTIME]
-        this = replace(this, name=name or this.name)
         self.bandwidth_of, self.bandwidth_disturbed = "", False
         if (bandwidth := self._bandwidth(machine)) is not None:
             this, self.bandwidth_of = learned(this, bandwidth), machine
@@ -60,7 +68,22 @@ class Saved:
         runtime = taught(runtime, self._bench(machine))
         known = self._store.catalogue
         if (this, runtime) != (known.boards[THIS], known.runtimes[RUNTIME]):
-            self._store.set_board(this, runtime)
+            self._store.set_board(this, runtime, self.data_sheet.published)
+
+    def choose_sheet(self, machine: str, key: str) -> None:
+        """Keep which data sheet the user wants for a machine; "" to find it again."""
+        try:
+            choose(self._file.with_name(choices_file().name), machine, key)
+        except FileError as error:
+            self._store.say("error", str(error))
+
+    def sheet_of(self, machine: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
+        """Return the data sheet of the machine that said hello, or why there is none."""
+        try:
+            return data_sheet_of(self._file.with_name(choices_file().name), machine, hello)
+        except FileError as error:
+            self._store.say("warning", str(error))
+            return Absent(str(error))
 
     def take_bandwidth(self, body: Mapping[str, Any]) -> None:
         """Teach the store the bandwidth that was measured of its machine, and keep it."""
@@ -139,7 +162,7 @@ class Saved:
             return
         for key, board in offered.boards.items():
             if store.catalogue.boards.get(key) != board:
-                store.set_board(board)
+                store.set_board(board, published=offered.published)
         at = known.get(store.point.board)
         if at is not None and at.machine == machine:
             store.set("point.board", THIS)

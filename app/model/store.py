@@ -290,13 +290,27 @@ class Store(QObject):
         self._calibration, self._proposal = calibration, proposal
         self._predict_anew("calibration")
 
-    def set_board(self, board: Board, runtime: Runtime | None = None) -> None:
-        """Replace a board of the catalogue, and a runtime, by what was measured on it; every prediction follows."""
+    def set_board(
+        self,
+        board: Board,
+        runtime: Runtime | None = None,
+        published: Mapping[tuple[str, str, str], Posterior] | None = None,
+    ) -> None:
+        """Replace a board of the catalogue, and a runtime, by what was measured on it; every prediction follows.
+
+        `published` is what published measurements teach, in place of what they did.
+        """
+        if self._point.board == board.key and self._point.power_mode not in ("", *board.power_modes):
+            self.set("point.power_mode", "")
+        pinned = self._values["pinned"]
+        if pinned is not None and pinned.board == board.key and pinned.power_mode not in ("", *board.power_modes):
+            self.set("pinned", None)
         runtimes = {} if runtime is None else {runtime.key: runtime}
         self._catalogue = replace(
             self._catalogue,
             boards={**self._catalogue.boards, board.key: board},
             runtimes={**self._catalogue.runtimes, **runtimes},
+            published=self._catalogue.published if published is None else published,
         )
         self._measured = Measured(self._measured.all, self._catalogue)
         self._elsewhere = Measured(self._elsewhere.all, self._catalogue)

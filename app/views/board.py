@@ -13,14 +13,15 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QVBoxLayout, QWi
 
 from app.model.bandwidth import BUSY
 from app.model.conductor import Conductor
+from app.model.data_sheet import THIS, DataSheet, chosen_key, found_words, sheets
 from app.model.store import Store
 from app.views.format import brief, number_text, quantity_text
 from app.views.names import channel_name, channel_text
 from app.views.page import Scroll
 from app.views.palette import plain
 from app.views.state_text import state_rows, unknown_text
-from app.views.theme import PADDING
-from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_role, set_text, set_tip
+from app.views.theme import PADDING, Theme
+from app.views.widgets import Choice, Dock, ElidedLabel, clear, label, row, set_role, set_text, set_tip
 
 _PACE_MS = 500
 _RATE_SPAN_S = 5.0
@@ -31,13 +32,17 @@ _FACTS = ("State", "Board", "Memory", "Bandwidth", "Samples", "Clock")
 class BoardPanel(QWidget):
     """Facts of the attached board and one row a sensor."""
 
-    def __init__(self, store: Store, conductor: Conductor, reconnect: QAction) -> None:
+    def __init__(self, store: Store, conductor: Conductor, theme: Theme, reconnect: QAction) -> None:
         super().__init__()
         self.setObjectName("board")
         self._store, self._conductor = store, conductor
         self._dock: Dock | None = None
         self._facts: dict[str, QLabel | ElidedLabel] = {name: ElidedLabel("secondary") for name in _FACTS}
         self._facts["State"] = label("", "secondary", wrap=True)
+        self.sheet = Choice(theme, "Data sheet that describes the board", "board.data_sheet")
+        self.sheet.activated.connect(lambda _index: conductor.choose_sheet(self.sheet.currentData()))
+        self._found = label("", "dim", wrap=True)
+        self._found.setObjectName("board.data_sheet.found")
         self._values: dict[str, ElidedLabel] = {}
         self._shown: Sequence[object] = ()
         self._shown_state: object = None
@@ -61,6 +66,9 @@ class BoardPanel(QWidget):
             grid.addWidget(label(name, "dim"), i, 0, Qt.AlignmentFlag.AlignTop)
             value.setAccessibleName(name)
             grid.addWidget(value, i, 1)
+        grid.addWidget(label("Data sheet", "dim"), len(_FACTS), 0, Qt.AlignmentFlag.AlignVCenter)
+        grid.addWidget(self.sheet, len(_FACTS), 1)
+        grid.addWidget(self._found, len(_FACTS) + 1, 1)
         self._sensors = QGridLayout()
         self._sensors.setHorizontalSpacing(10)
         self._sensors.setVerticalSpacing(3)
@@ -108,6 +116,7 @@ class BoardPanel(QWidget):
         }
         for name, text in facts.items():
             set_text(self._facts[name], str(text))
+        self._show_sheet(bool(hello))
         self._show_board_state(hello.get("state", {}))
         self._reconnect.setVisible(link.state in ("lost", "detached"))
         if link.channels != self._shown:
@@ -117,10 +126,30 @@ class BoardPanel(QWidget):
     def _bandwidth(self) -> str:
         board = self._store.catalogue.boards["this"]
         key, mode = next(iter(board.power_modes.items()))
+        if mode.cpu_bandwidth_byte_s is not None:
+            of_cores = quantity_text(mode.cpu_bandwidth_byte_s, "byte/s")
+            return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} · CPU {of_cores}"
         source = board.sources.get(f"{key}.bandwidth_byte_s", "")
-        word = "measured, read" if source.startswith("measured") else "assumed so far"
+        assumed = "peak of the data sheet" if board.data_sheet else "assumed so far"
+        word = "measured, read" if source.startswith("measured") else assumed
         word = "measured, disturbed" if source.endswith(BUSY) else word
         return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"
+
+    def _show_sheet(self, attached: bool) -> None:
+        """Show which data sheet describes the board, by what it was found, and the others."""
+        known, found = sheets(), self._conductor.sheet
+        chosen = chosen_key(found)
+        if chosen:
+            first = "find it again"
+        else:
+            first = f"{known[found.key].name} (found)" if isinstance(found, DataSheet) else "none found"
+        options = [("", first), (THIS, "none"), *((key, board.name) for key, board in known.items())]
+        self.sheet.show_options(options, chosen)
+        self.sheet.setEnabled(attached)
+        words = found_words(found.by) if isinstance(found, DataSheet) else f"{found.reason}: any machine is assumed"
+        words = f"{words[:1].upper()}{words[1:]}." if attached else ""
+        set_text(self._found, words)
+        self._found.setVisible(bool(words))
 
     def _show_board_state(self, state: Mapping[str, Any]) -> None:
         """Show each entry in a row, and below it, in a colour of its own, what would spoil a measurement."""

@@ -156,7 +156,7 @@ class MainWindow(QMainWindow):
     def _make_docks(self) -> dict[str, Dock]:
         a, store = self.actions_, self._store
         self.controls = Controls(store, self._stack, self._theme, a["measure"], a["pin"])
-        board = BoardPanel(store, self._conductor, a["reconnect"])
+        board = BoardPanel(store, self._conductor, self._theme, a["reconnect"])
         calibration = CalibrationPanel(store, a["calibrate"], a["cancel"])
         calibration.proposed.connect(self._go_and_measure)
         numbers = NumbersPanel(store)

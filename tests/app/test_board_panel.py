@@ -12,8 +12,10 @@ from app.model.store import Store
 from app.views.board import BoardPanel
 from app.views.names import channel_name, channel_text
 from app.views.state_text import NAMES, entry_text, state_rows, unknown_text
+from app.views.theme import Theme
 from app.views.widgets import ElidedLabel, label, set_tip
 from core.load import load_catalogue
+from core.spec import Absent
 
 STATE = {
     "power_mode": {"value": "nvpmodel 25W"},
@@ -42,7 +44,10 @@ def panel(qtbot, qapp):
     store = Store(load_catalogue())
     nothing = (np.empty(0), np.empty(0))
     history = SimpleNamespace(latest=lambda *_: None, series=lambda *_: nothing)
-    made = BoardPanel(store, SimpleNamespace(history=history, tape=SimpleNamespace(clock=None)), QAction("Reconnect"))
+    conductor = SimpleNamespace(history=history, tape=SimpleNamespace(clock=None), sheet=Absent("none fits"), chosen=[])
+    conductor.choose_sheet = conductor.chosen.append
+    made = BoardPanel(store, conductor, Theme("light"), QAction("Reconnect"))
+    made.conductor = conductor
     made.store = store
     qtbot.addWidget(made)
     made.resize(330, 700)
