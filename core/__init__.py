@@ -22,6 +22,9 @@ dlnT/dln       the same of its logarithm                         latency.decode_
 TTFT           time to the first token and its terms             latency.prefill_parts              M2
 w              what narrow matrices cost in a prompt             latency.width_cost                 M2
 T_choice       time of choosing anew which tokens are read       latency.choice_s                   M4
+               bytes that one such choice goes through           traffic.choice_byte                M4
+s              elasticity of a time in the bandwidth             steady.elasticity                  M10
+               time at the usual bandwidth                       steady.usual_log_time              M10
 dTTFT/dln      how TTFT follows its parameters                   latency.prefill_gradient_s         M10
 dlnTTFT/dln    the same of its logarithm                         latency.prefill_log_gradient       M10
 k              tokens kept                                       pruning.keep_count                 A02

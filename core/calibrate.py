@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import conformal, robust
+from core.choice import check as check_choices
+from core.choice import learned, measured_choices
 from core.crosscheck import CrossCheck, leave_one_out, published_shape
 from core.design import choose
 from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows, energy_fit
@@ -82,6 +84,7 @@ class Calibration:
     check: CrossCheck | None = None  # of decode_s
     ttft_check: CrossCheck | None = None
     published_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
+    choice_check: CrossCheck | None = None  # of choosing anew which cached tokens are read
 
 
 def calibrate(
@@ -122,6 +125,9 @@ def calibrate(
     posterior = _posterior(before, fitted, rows, judged)
     condition_number = _condition_number(before, posterior)
     posterior = _with_energy(posterior, points, catalogue, board)
+    choices = [] if board.runtime.choice is None else measured_choices(points, catalogue, posterior.bandwidth_byte_s)
+    if board.runtime.choice is not None and choices:
+        posterior = replace(posterior, choice=learned(board.runtime.choice, choices))
     touched = physical_parameters(
         [m.point for m in points], with_ttft=posterior.n_ttft > 0, with_accuracy=posterior.n_quality > 0
     )
@@ -135,6 +141,7 @@ def calibrate(
         checks.get(DECODE),
         checks.get(TTFT),
         published_shape(rows) if check else None,
+        check_choices(board.runtime.choice, choices) if check and board.runtime.choice is not None else None,
     )
 
 

@@ -28,7 +28,7 @@ def document(posterior: Posterior, about: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {
         field.name: getattr(posterior, field.name)
         for field in fields(posterior)
-        if field.name not in ("names", "log_mean", "log_cov", "guard", "guard_basis")
+        if field.name not in ("names", "log_mean", "log_cov", "guard", "guard_basis", "choice")
     }
     plain["guard"] = {name: _rounded(x) for name, x in asdict(posterior.guard).items()}
     triangle = [[_rounded(x) for x in row[: i + 1]] for i, row in enumerate(posterior.log_cov)]

@@ -115,6 +115,11 @@ def published_shape(rows: Rows) -> CrossCheck | None:
     return _summed_up(measured, predicted, log_sd)
 
 
+def of_predictions(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
+    """Check predictions of what was left out, each with its log-sd; all in logarithms."""
+    return _summed_up(measured, predicted, log_sd)
+
+
 def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats, published: Floats | None = None) -> CrossCheck:
     """Compare predictions of left-out measurements with them; all in logarithms."""
     score = np.abs(predicted - measured) / log_sd

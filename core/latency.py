@@ -158,16 +158,18 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
 
 
 def choice_s(
-    cost: ChoiceCost, policy: str, key_byte: Array, copied_byte: Array, n_layers: int, bandwidth_byte_s: Array
+    cost: ChoiceCost, policy: str, kv: str, key_byte: Array, copied_byte: Array, n_layers: int, bandwidth_byte_s: Array
 ) -> Array:
     """Return the time of choosing anew which cached tokens are read [s],
-    ``L t_layer + (score K + copy C) / BW``.
+    ``L t_layer + format (score K + copy C) / BW``.
 
     Parameters
     ----------
     cost : ChoiceCost
     policy : str
         One that `cost` knows.
+    kv : str
+        Format of the cache.
     key_byte, copied_byte : float or array
         K, the keys of all cached tokens, and C, keys and values of those kept, in 16 bits; 0 for C where nothing moves
         [byte].
@@ -176,7 +178,7 @@ def choice_s(
         > 0 [byte/s].
     """
     moved = cost.score[policy] * key_byte + cost.copy * copied_byte
-    return n_layers * cost.layer_s + moved / bandwidth_byte_s
+    return n_layers * cost.layer_s + cost.format.get(kv, 1.0) * moved / bandwidth_byte_s
 
 
 def decode_gradient_s(parts: DecodeParts) -> tuple[Array, ...]:

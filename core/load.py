@@ -232,15 +232,16 @@ def _runtime(key: str, table: Table) -> Runtime:
 
 def _choice_cost(table: Table, sources: dict[str, str]) -> ChoiceCost:
     """Read what choosing anew costs; one source covers all of it."""
-    score = table.table("score")
+    score, formats = table.table("score"), table.table("format", {})
     made = ChoiceCost(
         layer_s=table.number("layer_s", 0.0, 1.0),
         copy=table.number("copy", 0.0, 1e4),
         score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
         log_sd=table.number("log_sd", 0.0, 3.0),
+        format={key: formats.number(key, 0.0, 1e2) for key in list(formats.left)},
     )
     sources["choice"] = table.text("source")
-    for one in (score, table):
+    for one in (score, formats, table):
         one.numbers.clear()
         one.close()
     return made

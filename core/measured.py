@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import accuracy, latency, quality, robust
+from core import accuracy, latency, quality, robust, steady
 from core.parameters import HEAVY_TAILED, N_LOADINGS, loadings
 from core.scenario import decode_costs, prefill_costs
 from core.spec import Catalogue, OperatingPoint, Posterior
@@ -46,9 +46,11 @@ class MeasuredPoint:
     energy_j: float | None = None  # of one token
     power_covers: str = ""  # what that energy covers
     idle_w: float | None = None  # power of the idle board on the same rail
+    choice_s: float | None = None  # of choosing anew once which cached tokens are read
+    read_byte_s: float | None = None  # read bandwidth between the tokens of `decode_s`
 
     def __post_init__(self) -> None:
-        for name in ("decode_s", "ttft_s", "energy_j"):
+        for name in ("decode_s", "ttft_s", "energy_j", "choice_s", "read_byte_s"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), 0.0, np.inf, open_low=True, open_high=True)
         for name in ("log_sd", "ttft_log_sd", "kl_log_sd"):
@@ -75,10 +77,11 @@ def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPo
     power_w, _ = _value(body.get("power_w"), 0.0)
     energy_j = power_w * decode_s if power_w and decode_s else None
     idle_w, _ = _value(body.get("idle_power_w"), 0.0)
-    covers = str(body.get("conditions", {}).get("power_covers", ""))
-    return MeasuredPoint(
-        point, decode_s, log_sd, ttft_s, ttft_log_sd, mean_kl, kl_log_sd, top1, n_scored, energy_j, covers, idle_w
-    )
+    conditions = body.get("conditions", {})
+    covers = str(conditions.get("power_covers", ""))
+    quality = mean_kl, kl_log_sd, top1, n_scored
+    beside = (conditions.get(name, {}).get("median") for name in ("choice_s", "read_byte_s"))
+    return MeasuredPoint(point, decode_s, log_sd, ttft_s, ttft_log_sd, *quality, energy_j, covers, idle_w, *beside)
 
 
 def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
@@ -86,23 +89,44 @@ def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
 
     Of its n times the least stands for the point: other work on the machine only ever adds to a time, often for
     minutes, and the model is of the board left alone. It is n times as certain as one of them, as the least of n
-    exponential delays is. Accuracy and energy are the last measured.
+    exponential delays is. Accuracy and energy are the last measured. Times beside which the read bandwidth was probed
+    are first moved to the usual one (`core.steady`).
     """
     repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
-    for measured in points:
+    for measured in _steadied(points):
         repeats.setdefault(measured.point, []).append(measured)
     return [_together(of_point) for of_point in repeats.values()]
+
+
+def _steadied(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+    """Move the decode times whose bandwidth is known to the usual bandwidth."""
+    found = list(points)
+    probed = [i for i, m in enumerate(found) if m.decode_s is not None and m.read_byte_s is not None]
+    number = {point: n for n, point in enumerate(dict.fromkeys(m.point for m in found))}
+    weights = {key: n for n, key in enumerate(sorted({m.point.weights for m in found}))}
+    usual = steady.usual_log_time(
+        np.log([found[i].decode_s or np.nan for i in probed]),
+        np.log([found[i].read_byte_s or np.nan for i in probed]),
+        np.array([number[found[i].point] for i in probed], dtype=np.intp),
+        np.array([weights[found[i].point.weights] for i in probed], dtype=np.intp),
+    )
+    for i, log_s in zip(probed, usual, strict=True):
+        found[i] = replace(found[i], decode_s=float(np.exp(log_s)))
+    return found
 
 
 def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
     """Merge the repeats of one operating point."""
     merged = repeats[-1]
-    decode = sorted((m.decode_s, m.log_sd) for m in repeats if m.decode_s is not None)
+    timed = [m for m in repeats if m.decode_s is not None]
+    probed = [m for m in timed if m.read_byte_s is not None]  # the others were at another bandwidth
+    decode = sorted((m.decode_s or np.nan, m.log_sd) for m in probed or timed)
     ttft = sorted((m.ttft_s, m.ttft_log_sd) for m in repeats if m.ttft_s is not None)
     if decode:
         merged = replace(merged, decode_s=decode[0][0], log_sd=decode[0][1] / len(decode))
     if ttft:
         merged = replace(merged, ttft_s=ttft[0][0], ttft_log_sd=ttft[0][1] / len(ttft))
+    merged = replace(merged, choice_s=min((m.choice_s for m in repeats if m.choice_s is not None), default=None))
     for names in (("mean_kl", "kl_log_sd"), ("top1_agreement", "n_scored"), ("energy_j", "power_covers", "idle_w")):
         last = next((m for m in reversed(repeats) if getattr(m, names[0]) is not None), None)
         if last is not None:

@@ -23,7 +23,6 @@ from core.spec import (
     Catalogue,
     Estimate,
     Guard,
-    KvFormat,
     OperatingPoint,
     Output,
     Posterior,
@@ -37,8 +36,6 @@ from core.units import Z90, check_range
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
-CHOSEN_IN = KvFormat("16 bit", "16 bit", 16.0)
-"""What a `ChoiceCost` counts bytes in: tokens are scored and copied in a float format, whatever the cache's is."""
 BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
@@ -65,10 +62,9 @@ def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Ar
     cost, every = at.runtime.choice, np.asarray(point.reselect_tokens, dtype=float)
     if cost is None or not every.any():
         return 0.0
-    cache_byte = traffic.kv_byte_per_token(at.model, CHOSEN_IN) * np.asarray(point.context_tokens)
-    copied_byte = (1.0 - np.asarray(point.alpha)) * cache_byte if point.layout == "compacted" else 0.0
+    key_byte, copied_byte = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
     one_s = latency.choice_s(
-        cost, point.policy, cache_byte / 2, copied_byte, at.model.n_caching_layers, bandwidth_byte_s
+        cost, point.policy, at.kv.key, key_byte, copied_byte, at.model.n_caching_layers, bandwidth_byte_s
     )
     return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
 
@@ -153,6 +149,8 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.mode.key,
     ):
         posterior = knowledge(at, catalogue)
+    if posterior.choice is not None:
+        at = replace(at, runtime=replace(at.runtime, choice=posterior.choice))
     known = _Known.of(posterior, point, at)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))

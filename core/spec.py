@@ -161,6 +161,7 @@ class ChoiceCost:
     copy: float  # of the kept tokens, where the layout is compacted
     score: Mapping[str, float]  # of all cached tokens, by policy; 0 for one that scores tokens as they come
     log_sd: float  # of the whole
+    format: Mapping[str, float] = field(default_factory=dict)  # how much dearer both are in a KV format; 1 elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +367,7 @@ class Posterior:
     energy_log_sd: float = 0.23  # of the energy of a token: between models on one board and rail
     power_covers: str = ""  # what the measured power covers; "" while the board's own `power_rail` is meant
     idle_power_w: float | None = None  # of the idle board, measured on the same rail
+    choice: ChoiceCost | None = None  # of choosing cached tokens anew, where that was measured
     n_decode: int = 0  # measurements that taught it, by output: 0 leaves that output "predicted"
     n_ttft: int = 0
     n_quality: int = 0

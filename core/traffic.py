@@ -70,6 +70,18 @@ def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
     return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
 
 
+def choice_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array]:
+    """Return what one choice of the cached tokens that are read goes through, with 16 bits an element [byte].
+
+    Returns
+    -------
+    key_byte, copied_byte : float or array
+        Keys of all cached tokens, and keys and values of those kept where the layout copies them together, else 0.
+    """
+    cache_byte = 4 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * np.asarray(context_tokens)
+    return cache_byte / 2, (1.0 - np.asarray(alpha)) * cache_byte if layout == "compacted" else 0.0
+
+
 def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens: int = PAGE_TOKENS) -> Array:
     """Return the share of KV bytes that pruning a share `alpha` of the tokens really saves [frac].
 

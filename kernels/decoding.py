@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,11 +43,21 @@ class Timed:
     watch: Stopwatch
     start_s: float
     end_s: float
+    read_byte_s: list[float]  # of each probe between the steps
 
 
-def time_steps(decoding: Decoding, step: Step) -> Timed:
-    """Generate tokens until enough steps were undisturbed."""
-    watch, start_s = Stopwatch(), time.perf_counter()
+def time_steps(decoding: Decoding, step: Step, probe: Callable[[], float] | None = None) -> Timed:
+    """Generate tokens until enough steps were undisturbed.
+
+    Parameters
+    ----------
+    decoding : Decoding
+    step : callable
+        Reports progress; may raise to stop.
+    probe : callable, optional
+        Called behind every other step, returns the read bandwidth of that moment [byte/s].
+    """
+    watch, start_s, read_byte_s = Stopwatch(), time.perf_counter(), list[float]()
     for count in range(WARM_UP_STEPS + MAX_STEPS):
         if count == WARM_UP_STEPS:
             watch, start_s = Stopwatch(), time.perf_counter()
@@ -57,7 +67,9 @@ def time_steps(decoding: Decoding, step: Step) -> Timed:
             break
         step(0.7 + 0.3 * min(1, elapsed_s / MIN_DECODE_S), "generating tokens")
         watch.time(decoding.step)
-    return Timed(watch, start_s, time.perf_counter())
+        if probe is not None and count >= WARM_UP_STEPS and count % 2:
+            read_byte_s.append(probe())
+    return Timed(watch, start_s, time.perf_counter(), read_byte_s)
 
 
 def time_stages(decoding: Decoding, step: Step, n_steps: int = MIN_STEPS) -> dict[str, Any]:

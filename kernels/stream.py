@@ -27,11 +27,11 @@ def last_level_cache_byte() -> int | None:
     return max(sizes, default=None)
 
 
-def buffer_byte() -> int:
-    """Size of one buffer: 8 times the last-level cache, 64 MiB to 512 MiB, and at most a sixteenth of the free
+def buffer_byte(cache_multiple: int = _CACHE_MULTIPLE) -> int:
+    """Size of one buffer: so many times the last-level cache, 64 MiB to 512 MiB, and at most a sixteenth of the free
     memory.
     """
-    wanted = min(max(_CACHE_MULTIPLE * (last_level_cache_byte() or 32 << 20), _MIN_BYTE), _MAX_BYTE)
+    wanted = min(max(cache_multiple * (last_level_cache_byte() or 32 << 20), _MIN_BYTE), _MAX_BYTE)
     return max(min(wanted, _available_byte() // 16), 1 << 20) // 64 * 64
 
 
@@ -90,17 +90,23 @@ class ReadProbe:
     ----------
     device : str
         "cpu", or a device of torch.
+    cache_multiple : int
+        Size of the buffer in last-level caches.
+    n_reads : int
+        Reads whose median a probe is.
     """
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, device: str = "cpu", cache_multiple: int = _CACHE_MULTIPLE, n_reads: int = 3) -> None:
         self._clock = clock_of(device)
-        self._buffer = torch.ones(buffer_byte() // 4, device=device)
+        self._buffer = torch.ones(buffer_byte(cache_multiple) // 4, device=device)
+        self._n_reads = n_reads
         self()  # fault the pages in
 
     def __call__(self) -> float:
-        """Return the read bandwidth in byte/s: the median of three."""
+        """Return the read bandwidth in byte/s: the median of `n_reads`."""
         with torch.inference_mode():
-            return self._buffer.nbytes / statistics.median(self._clock(self._buffer.sum, 1) for _ in range(3))
+            durations_s = [self._clock(self._buffer.sum, 1) for _ in range(self._n_reads)]
+        return self._buffer.nbytes / statistics.median(durations_s)
 
 
 def clock_of(device: str) -> Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,7 +14,7 @@ import torch
 
 from kernels import pruning, stream
 from kernels.cache import KvCache
-from kernels.decoding import Decoding, time_stages, time_steps
+from kernels.decoding import Decoding, Timed, time_stages, time_steps
 from kernels.judging import MAX_WINDOWS, N_SCORED, Judge, Values
 from kernels.limits import Limiter
 from kernels.linear import GRID_BITS
@@ -21,6 +22,7 @@ from kernels.point import Point
 from kernels.prompts import Prompt, Prompts, Step
 from kernels.quality import read_text
 from kernels.reselect import Reselection, choice_cost
+from kernels.stream import ReadProbe
 from kernels.timing import Stopwatch, record
 from kernels.weights import ModelFile
 
@@ -37,9 +39,11 @@ GROUPS = {
     "stages": ("stages_s", "layer_s", "request_stages_s"),
 }
 """The quantities of each."""
-OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS)}
+OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS), "probed": (0, 0, 1)}
 """What a request can choose besides: its default, and its range."""
 QUIET_SHARE_WANTED = 0.2
+PROBE_CACHES = 2
+"""Last-level caches that a probe between two tokens reads: enough to miss them, 2 ms."""
 CHOICE_EVERY = 64
 """Tokens that one choice of what is read would serve, where the point chooses once."""
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
@@ -81,6 +85,10 @@ class Workload:
         self._judge = Judge(self._prompts)
         self._limiter = Limiter()
 
+    @functools.cached_property
+    def _probe(self) -> ReadProbe:
+        return ReadProbe(cache_multiple=PROBE_CACHES, n_reads=1)
+
     def measure(
         self,
         point: Mapping[str, Any],
@@ -104,7 +112,8 @@ class Workload:
             Asked about every 50 ms (up to 1 s apart while the output head is loaded), at the latest behind each layer
             of a prompt's chunk; once it returns True, `Cancelled` is raised.
         options : mapping, optional
-            Some of `OPTIONS`: windows of text for "quality", and texts with needles for "retrieval".
+            Some of `OPTIONS`: windows of text for "quality", texts with needles for "retrieval", and for "decode"
+            whether the read bandwidth is probed between the tokens, which then have no energy of their own.
 
         Returns
         -------
@@ -126,7 +135,7 @@ class Workload:
         checked = Point.checked(point, longest)
         body: dict[str, Any] = {**_absent(), "conditions": {}, "notes": []}
         run: dict[str, Callable[[Point, Step], Values]] = {
-            "decode": self._measure_decode,
+            "decode": lambda at, step: self._measure_decode(at, step, probed=bool(chosen["probed"])),
             "ttft": self._measure_ttft,
             "quality": lambda at, step: self._judge.quality(at, chosen["n_windows"], step),
             "retrieval": lambda at, step: self._judge.retrieval(at, chosen["n_haystacks"], step),
@@ -183,9 +192,9 @@ class Workload:
         token = int(prompt.prefilled.logits.argmax())
         return Decoding(decoder, cache, cache.length, point.context_tokens - 1, token), prompt
 
-    def _measure_decode(self, point: Point, step: Step) -> Values:
+    def _measure_decode(self, point: Point, step: Step, *, probed: bool) -> Values:
         decoding, prompt = self._decoding(point, step)
-        timed = time_steps(decoding, step)
+        timed = time_steps(decoding, step, self._probe if probed else None)
         choice = self._choice(point, decoding, prompt) if point.alpha > 0 and point.layout != "masked" else None
         added_s = choice.per_token_s if choice is not None and point.reselect_tokens else 0.0
         duration, n_read = _later(timed.watch.record(), added_s), decoding.cache.tokens_read(decoding.n_cached)
@@ -194,9 +203,7 @@ class Workload:
         conditions = {
             "quiet_share": timed.watch.quiet_share,
             "kv_tokens_read": n_read,
-            # over which the agent integrates the power, and what was generated in it
-            "decode_window_s": [timed.start_s, timed.end_s],
-            "decode_window_tokens": len(timed.watch.durations_s),
+            **_power_window(timed),
         }
         notes = self._decode_notes(point, prompt, timed.watch)
         if choice is not None:
@@ -327,6 +334,17 @@ def _step(progress: Callable[[float, str], None], cancelled: Callable[[], bool],
         progress(first + share * done, text)
 
     return step
+
+
+def _power_window(timed: Timed) -> dict[str, Any]:
+    """Return over what the agent integrates the power and what was generated in it, or why it cannot."""
+    if timed.read_byte_s:
+        reason = "the read bandwidth was probed between the tokens, which takes energy too"
+        return {"read_byte_s": record(timed.read_byte_s), "no_window": reason}
+    return {
+        "decode_window_s": [timed.start_s, timed.end_s],
+        "decode_window_tokens": len(timed.watch.durations_s),
+    }
 
 
 def _later(duration: dict[str, Any], added_s: float) -> dict[str, Any]:

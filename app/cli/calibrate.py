@@ -22,7 +22,7 @@ from app.client.recording import Recording
 from app.client.target import THIS
 from app.model.axes import canonical
 from app.model.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
-from app.model.calibration import candidates, kin, known_before, measured_points, plan
+from app.model.calibration import candidates, kin, known_before, measured_points, options_again, plan
 from app.model.files import FileError
 from app.model.known import known_file, remember
 from app.model.machine import cannot, machine_key
@@ -41,23 +41,25 @@ from core.calibrate import PLAN_ROUNDS, Calibration, calibrate
 from core.crosscheck import CrossCheck, merged
 from core.explore import next_measurement
 from core.load import load_catalogue
-from core.spec import Catalogue, Estimate, OperatingPoint
+from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 
 GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0, 0.3, 0.6, 0.9))
 """Weight formats, contexts and prune rates of ``--grid``."""
 
 GRID_KV = ("bf16", "int8", "int4", "fp32")
-GRID_POLICIES = ("attention_mass", "sinks_recent")
 GRID_MODES = ("", "1 thread")
-"""KV formats, policies and threads that the points of the grid take in turn."""
+GRID_RESELECT_TOKENS = (0.0, 64.0)
+"""KV formats, threads, and how often tokens are chosen anew, that the points of the grid take in turn, as the policies
+are.
+"""
 
 GRID_ROUNDS = 3
 """How often ``--grid`` goes through its points: a shared machine is slower for minutes, which a later round escapes."""
 
 
 GRID_HELP = (
-    "measure the decode time of 64 points (weight formats x contexts x alpha, with KV formats, policies and threads in "
-    "turn) in three rounds, about five minutes"
+    "measure the decode time of 64 points (weight formats x contexts x alpha, with KV formats, policies, tokens chosen "
+    "anew and threads in turn) in three rounds, about six minutes"
 )
 
 
@@ -188,7 +190,8 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
                 line.show((number - 1 + done_frac) / len(runs), f"run {number} of {len(runs)}: {text}")
 
             asked = canonical(point, catalogue)
-            body = answers(board.measure(point_record(asked), what, show), what)
+            options = options_again(at) if what == again else None
+            body = answers(board.measure(point_record(asked), what, show, options=options), what)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             done.append(Measurement(ran(asked, body, catalogue), body, time_utc, machine))
             unsaved = unsaved or _kept(lambda: append_measurement(measurements_file(), done[-1]))
@@ -217,7 +220,8 @@ def _grid() -> list[OperatingPoint]:
                 context_tokens=GRID[1][n],
                 alpha=GRID[2][a],
                 kv=GRID_KV[(w + n + a) % len(GRID_KV)],
-                policy=GRID_POLICIES[(w + a // 2) % 2],
+                policy=POLICIES[(7 * w + 4 * n + a) % len(POLICIES)],
+                reselect_tokens=GRID_RESELECT_TOKENS[(w + a) % 2],
                 power_mode=GRID_MODES[(w + n + a // 2) % 2],
             )
         )
@@ -281,6 +285,7 @@ def document(
         "leave_one_out_all_modes": _check(_all_modes(calibration, others or {})),
         "modes": {mode: document(one, None) for mode, one in (others or {}).items()},
         "leave_one_out_ttft": _check(calibration.ttft_check),
+        "leave_one_out_choice": _check(calibration.choice_check),
         "published_formula_fitted": _check(calibration.published_check),
         "next": None if proposal is None else {"point": point_record(proposal[0]), "why": proposal[1]},
         "points": points,
@@ -323,6 +328,7 @@ def _print(
             *(row for mode, one in others.items() for row in _check_rows(f"decode time, {mode}", one.check)),
             *(_check_rows("decode time, all together", _all_modes(calibration, others)) if others else ()),
             *_check_rows("time to first token", calibration.ttft_check),
+            *_check_rows("choosing tokens anew", calibration.choice_check),
             *_check_rows("published formula, its constant fitted", calibration.published_check),
         ]
     )

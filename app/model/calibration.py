@@ -96,6 +96,14 @@ def plan(at: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
     return [axes.canonical(replace(plain, context_tokens=n), catalogue) for n in contexts]
 
 
+def options_again(at: OperatingPoint) -> dict[str, int] | None:
+    """Return what a run that measures the speed of a point again asks for besides.
+
+    Trilemma's own decoder probes the read bandwidth between its tokens, which costs the run its energy.
+    """
+    return {"probed": 1} if at.runtime == DECODER else None
+
+
 def candidates(at: OperatingPoint) -> list[OperatingPoint]:
     """Return the points among which the next measurement of a point's runtime is chosen."""
     if at.runtime != DECODER:

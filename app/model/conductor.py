@@ -60,6 +60,10 @@ class _Request:
     then: tuple[str, ...] = ()
 
 
+_Round = tuple[tuple[str, ...], int | None, dict[str, int] | None]
+"""What is measured of each point of a plan, how often that is to be known afterwards (None: once more), options."""
+
+
 class Conductor(QObject):
     """Drives the board.
 
@@ -86,7 +90,7 @@ class Conductor(QObject):
         self.tape = Tape(store, lambda: self._session)
         self.wanted_sheet: str | None = None  # of the first board: a key, "this" for none, "found" for its own
         self._pending: dict[int, _Request] = {}
-        self._rounds: deque[tuple[tuple[str, ...], int | None]] = deque()  # of the plan, yet to come: see `_start_plan`
+        self._rounds: deque[_Round] = deque()  # of the plan, yet to come
         self._planned = OperatingPoint()  # whose runtime the plan calibrates
         self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
         self.fitting = Fitting(store, self._queue.append)
@@ -346,14 +350,15 @@ class Conductor(QObject):
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
         """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known.
 
-        Its rounds are what to measure, and how often that is to be known afterwards; None for once more. Speed comes
-        back after the accuracy, since a machine that others use is slower for minutes.
+        Speed comes back after the accuracy, since a machine that others use is slower for minutes.
         """
+        from app.model.calibration import options_again
         from core.calibrate import PLAN_ROUNDS
 
         self._planned = at
-        later = [(SPEED, None if again else n) for n in range(2, PLAN_ROUNDS + 1)]
-        self._rounds = deque([(SPEED, None if again else 1), (ACCURACY, 1), *later])
+        probed = options_again(at)
+        later = [(SPEED, None if again else n, probed) for n in range(2, PLAN_ROUNDS + 1)]
+        self._rounds = deque([(SPEED, None if again else 1, None), (ACCURACY, 1, None), *later])
         self._next_round()
 
     def _next_round(self) -> None:
@@ -363,13 +368,13 @@ class Conductor(QObject):
         plan = plan_of(self._planned, data_sheet)
         self._round = set()
         while self._rounds and not self._round:
-            what, times = self._rounds.popleft()
+            what, times, options = self._rounds.popleft()
             if what == ACCURACY:
                 self._rested()  # the point on the screen before those of the plan
             answer = OUTPUTS_OF[what[-1]][0]
             known = Counter(axes.canonical(m.point, data_sheet) for m in self._store.measurements if answer in m.body)
             for point in plan if times is None else [point for point in plan if known[point] < times]:
-                request_id = self._session.measure(point_record(point), what, queue=True)
+                request_id = self._session.measure(point_record(point), what, queue=True, options=options)
                 self._pending[request_id] = _Request("calibrate", point, what)
                 self._round.add(request_id)
         asked = any(request.kind == "bandwidth" for request in self._pending.values())

@@ -42,14 +42,15 @@ def test_a_name_that_is_none_ends_the_child_and_the_command_with_one_sentence():
 
 
 def test_a_subject_comes_back_from_the_child_as_one_document():
-    done = trilemma("bench", "kernels", "prefill", "--quick", "--json")
+    done = trilemma("bench", "kernels", "prefill/int4", "--quick", "--json", TRILEMMA_AUTOTUNE="0")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert rows
     for row in rows:
         assert {"name", "variant", "shape", "dtype", "us", "gb_s", "read_share", "quiet", "goal", "holds"} <= set(row)
         assert row["us"]["absent"] if isinstance(row["us"], dict) else row["us"] > 0
-    assert "prefill" in done.stderr
+    assert {row["dtype"] for row in rows} == {"int4"}
+    assert "product of a prompt" in done.stderr
 
 
 @pytest.mark.parametrize(

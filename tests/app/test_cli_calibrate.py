@@ -38,12 +38,21 @@ class Board(AbstractContextManager):
     def bandwidth(self, on_progress):
         return {"read_byte_s": record(40e9)}
 
-    def measure(self, point, what, on_progress):
+    def measure(self, point, what, on_progress, options=None):
         on_progress(0.5, "generating tokens")
         self.asked.append(point)
         there = predict(OperatingPoint(**point), load_catalogue())
         slower = 1.4 * np.exp(self.rng.normal(0, 0.01, 2))
+        conditions = {}
+        if options == {"probed": 1}:
+            left = np.exp(self.rng.normal(0, 0.1))
+            slower[0] /= left**0.6
+            conditions["read_byte_s"] = record(float(40e9 * left))
+        if point["reselect_tokens"]:
+            choice_s = there.parts_s["choice"] * point["reselect_tokens"] * slower[0]
+            conditions["choice_s"] = record(float(choice_s))
         return {
+            "conditions": conditions,
             "decode_s": record(float(there.decode_s.median * slower[0])),
             "ttft_s": record(float(there.ttft_s.median * slower[1]), 1),
             "mean_kl": {**record(0.02), "n": 256},
@@ -95,6 +104,8 @@ def test_grid_shows_the_published_formula_beside(capsys):
     assert found["leave_one_out_all_modes"]["n"] == 64
     assert found["leave_one_out_all_modes"]["median_error_frac"] < 0.03
     assert found["leave_one_out_all_modes"]["p90_error_frac"] < 0.08
+    assert found["leave_one_out_choice"]["n"] == 12  # of those of one mode that choose anew
+    assert found["leave_one_out_choice"]["median_error_frac"] < 0.1
     assert found["published_formula_fitted"]["n"] == 32
     assert found["published_formula_fitted"]["median_error_frac"] > 0.3
 
@@ -152,10 +163,10 @@ def _with_hello(board, hello):
 
 def test_a_lost_link_is_one_sentence_and_keeps_what_was_measured(capsys, monkeypatch):
     class Breaks(Board):
-        def measure(self, point, what, on_progress):
+        def measure(self, point, what, on_progress, options=None):
             if len(self.asked) == 2:
                 raise LinkError("link", "the link to the board was lost before this was finished")
-            return super().measure(point, what, on_progress)
+            return super().measure(point, what, on_progress, options)
 
     monkeypatch.setattr(command, "AttachedBoard", Breaks)
     assert main(["calibrate"]) == 2

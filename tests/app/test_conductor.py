@@ -44,7 +44,7 @@ class ScriptedSession:
     def __init__(self, on_event):
         self.say = on_event
         self.asked = {}  # id -> (operation, point, what, queued)
-        self.cancelled, self.log = [], []
+        self.cancelled, self.log, self.options = [], [], []
         self._ids = count(1)
 
     def start(self):
@@ -59,7 +59,8 @@ class ScriptedSession:
     def bandwidth(self):
         return self._take("bandwidth", None, (), True)
 
-    def measure(self, point, what, *, queue=False):
+    def measure(self, point, what, *, queue=False, options=None):
+        self.options.append(options)
         return self._take("measure", PointRecord(**point).point(), tuple(what), queue)
 
     def cancel(self, request_id):
@@ -406,10 +407,12 @@ def test_the_plan_measures_speed_then_the_point_on_the_screen_then_accuracy(boar
             board.session.answer(next(iter(board.session.asked)))
             board.conductor._drain()
         assert board.asked() == [("measure", point, ("decode",), True) for point in calibration_plan(CATALOGUE)]
+        assert board.session.options[-N_PLAN:] == [{"probed": 1}] * N_PLAN
         for _ in range(N_PLAN):
             board.session.answer(next(iter(board.session.asked)))
             board.conductor._drain()
     assert board.asked() == []
+    assert not any(board.session.options[: -(PLAN_ROUNDS - 1) * N_PLAN])  # the first round has its energy
 
 
 def test_cancelling_the_plan_ends_its_later_rounds(board):

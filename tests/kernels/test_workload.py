@@ -106,6 +106,7 @@ def test_needles_are_counted_with_their_depths(workload):
         ({"n_windows": 0}, "n_windows: got 0, expected a whole number from 1 to 32"),
         ({"n_windows": "two"}, "n_windows: got 'two'"),
         ({"n_haystacks": 1.5}, "n_haystacks: got 1.5"),
+        ({"probed": 2}, "probed: got 2, expected a whole number from 0 to 1"),
     ],
 )
 def test_options_that_cannot_be_are_refused(workload, options, message):
@@ -250,6 +251,20 @@ def test_formats_for_accuracy_only_have_no_speed(workload, weights):
         assert "its speed is not known" in result[name]["absent"]
     finer = measure(workload, ["quality"], weights="int8", kv="fp32", alpha=0)
     assert result["mean_kl"]["median"] > 2 * finer["mean_kl"]["median"]
+
+
+def test_a_run_probes_the_bandwidth_between_its_tokens_where_asked(workload):
+    plain, probed = (measure(workload, ["decode"], {"probed": n}) for n in (0, 1))
+    assert "read_byte_s" not in plain["conditions"]
+    assert (
+        plain["conditions"]["decode_window_tokens"] == plain["decode_s"]["n"] or plain["conditions"]["quiet_share"] < 1
+    )
+    read = probed["conditions"]["read_byte_s"]
+    assert read["q05"] <= read["median"] <= read["q95"]
+    assert read["median"] > 1e8
+    assert read["n"] >= 16
+    assert "decode_window_s" not in probed["conditions"]
+    assert "takes energy too" in probed["conditions"]["no_window"]
 
 
 def test_choosing_anew_is_part_of_the_time_and_of_the_accuracy(workload):
