@@ -35,7 +35,7 @@ UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD = 5e-10, 1.0  # [prior] boards from
 CALIBRATED, PREDICTED = Provenance.CALIBRATED, Provenance.PREDICTED
 
 N_PLAN = 10  # so many hold two points of each weight format: one alone is predicted by its prior only
-PLAN_ROUNDS = 3
+PLAN_ROUNDS = 4
 """How often the times of the plan are measured, its least counting: host and other work slow a run by some per cent."""
 PLAN_WEIGHTS = ("fp32", "bf16", "int8", "int4")
 PLAN_KV = ("bf16", "int8")
