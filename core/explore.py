@@ -42,17 +42,24 @@ FEWER_BITS = {
 """Formats worth trying, by the stem of the runtime's key, most bits first."""
 
 
-def explain(prediction: Prediction) -> str:
-    """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it."""
+def explain(prediction: Prediction, tried: Sequence[Change] = ()) -> str:
+    """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it.
+
+    `tried` are its `changes`: what the best two of them would save is told then, in place of what helps in general.
+    """
     if isinstance(prediction.decode_s, Absent):
         return f"No decode time: {prediction.decode_s.reason}."
     total = float(prediction.decode_s.median)
     parts = {name: float(part) for name, part in prediction.parts_s.items()}
     first, second = sorted(parts, key=lambda name: -parts[name])[:2]
     name = PART_NAMES[first]
+    remedy = f"{REMEDIES[first]} would help most"
+    if tried:
+        saved = [f"{change.text} would save {-100 * change.decode_frac:.0f} %" for change in tried[:2]]
+        remedy = ", ".join([saved[0], *(text.replace("would save ", "") for text in saved[1:])])
     return (
         f"{name[0].upper()}{name[1:]} limits this point: it takes {100 * parts[first] / total:.0f} % of the time of a "
-        f"token, {PART_NAMES[second]} {100 * parts[second] / total:.0f} %; {REMEDIES[first]} would help most."
+        f"token, {PART_NAMES[second]} {100 * parts[second] / total:.0f} %; {remedy}."
     )
 
 

@@ -7,15 +7,16 @@ line ``ln damage = c_kind - k_kind bits + u_model`` is fitted for formats with a
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.csv_rows import read_rows
 from core.quality import LOSSLESS_BIT
 from core.spec import WeightFormat
 from core.units import Z90
@@ -73,16 +74,16 @@ def read_precision(
         The file cannot be read, or lacks a column that is needed; one sentence.
     """
     path = Path(path)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        for name in NEEDED:
-            if name not in (reader.fieldnames or ()):
-                raise ValueError(f"{path.name}: got no column {name}, expected {', '.join(NEEDED)}")
-        lines = [(reader.line_num, line) for line in reader]
+    heading, read = read_rows(path)
+    for name in NEEDED:
+        if name not in heading:
+            raise ValueError(f"{path.name}: got no column {name}, expected {', '.join(NEEDED)}")
+    lines = [(row.line, dict(zip_longest(heading, row.cells[: len(heading)], fillvalue=""))) for row in read]
+    broken = {row.line: row.broken for row in read if row.broken}
     base = {_series(line): float(line["ppl"]) for _, line in lines if _is_reference(line) and _number(line, "ppl")}
     rows, left_out = list[Precision](), list[tuple[int, str]]()
     for number, line in lines:
-        found = _row(number, line, base, formats)
+        found = broken.get(number) or _row(number, line, base, formats)
         if isinstance(found, str):
             left_out.append((number, found))
         else:

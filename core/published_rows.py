@@ -6,12 +6,13 @@ with a value that cannot be is left out and said so; the others are used.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
+
+from core.csv_rows import Row, read_rows
 
 
 class Column(NamedTuple):
@@ -140,24 +141,12 @@ def read_table(path: Path | str) -> PublishedTable:
         It is no such table: the first needed column that it lacks, in one sentence.
     """
     path = Path(path)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter(file), strict=True)
-            heading = next(reader, [])
-            _check_heading(path.name, heading)
-            read = [_row(reader.line_num, heading, cells) for cells in reader if any(cells)]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path.name}: got a file that is not CSV in UTF-8 ({error})") from None
+    heading, lines = read_rows(path)
+    _check_heading(path.name, heading)
+    read = [_row(line, heading) for line in lines]
     rows = tuple(row for row in read if isinstance(row, PublishedRow))
     problems = tuple(problem for row in read if not isinstance(row, PublishedRow) for problem in row)
     return PublishedTable(rows, problems, tuple(name for name in heading if name not in COLUMNS))
-
-
-def delimiter(file: TextIO) -> str:
-    """Return what parts the cells of a CSV file, told by its first line: a comma, a semicolon or a tab."""
-    heading = file.readline()
-    file.seek(0)
-    return max(",;\t", key=heading.count)
 
 
 def _check_heading(name: str, heading: list[str]) -> None:
@@ -169,7 +158,10 @@ def _check_heading(name: str, heading: list[str]) -> None:
         raise ValueError(f"{name}: got the column {sorted(twice)[0]!r} twice, expected each name once")
 
 
-def _row(line: int, heading: list[str], cells: list[str]) -> PublishedRow | list[Problem]:
+def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:
+    line, cells, broken = row
+    if broken:
+        return [Problem(line, "row", broken, "cells whose quotes are closed")]
     if len(cells) != len(heading):
         return [Problem(line, "row", f"{len(cells)} cells", f"{len(heading)}, as the heading has")]
     given = {name: cell.strip() for name, cell in zip(heading, cells, strict=True)}

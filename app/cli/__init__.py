@@ -1,7 +1,8 @@
 """The command line: one module a command, imported only when it runs.
 
-A command module has `add_arguments(parser)` and `run(args) -> int`. It prints through `app.cli.output`, takes `--json`
-(added here for all), and reports what the user got wrong by raising `UserError` with one sentence.
+A command module has `EXAMPLES` for its help, `add_arguments(parser)` and `run(args) -> int`. It prints through
+`app.cli.output`, takes `--json` (added here for all), and reports what the user got wrong by raising `UserError` with
+one sentence.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import io
 import keyword
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,7 +73,13 @@ def _parsers(name: str | None) -> tuple[argparse.ArgumentParser, argparse.Argume
     own = None
     for key, text in COMMANDS.items():
         if key == name:
-            own = subparsers.add_parser(key, help=text, description=text[0].upper() + text[1:] + ".")
+            own = subparsers.add_parser(
+                key,
+                help=text,
+                description=textwrap.fill(f"{text[0].upper()}{text[1:]}.", 79),
+                epilog=_module(key).EXAMPLES,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
             own.add_argument("--json", action="store_true", help="print one JSON document")
             _module(key).add_arguments(own)
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.agent import entry
 from app.cli.output import UserError, print_json
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma agent serve                              at a Unix socket that only you can open
   trilemma agent serve --bind 0.0.0.0:7417          with TLS and token, after trilemma pair from the desktop
   trilemma agent --save trilemma-agent.pyz          one file that any Python 3.8 or newer runs
@@ -20,7 +20,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `agent`."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     entry.add_arguments(parser)
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the agent as one file for a board, and end")
     parser.add_argument(

@@ -18,13 +18,13 @@ from app.model.data_sheet import DataSheet, choices_file, data_sheet_of, found_w
 from app.model.files import FileError
 from app.model.known import known_file, remember
 from app.model.machine import machine_key
-from app.views.format import quantity_text
+from app.views.format import counted, quantity_text
 from core.spec import Absent
 
 CLOCK_S = 1.5
 """How long a probe listens to the pings: the first twenty come within two seconds."""
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma attach user@orin                         the dashboard, on that board
   trilemma attach user@orin --probe --json          what it is and what it can, then end
   trilemma attach user@orin --board-as jetson_orin_nx_16gb    as that board of the catalogue, from now on
@@ -33,7 +33,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the target and what to do with it."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_ssh_config(parser)
     add_board_as(parser)
@@ -120,8 +119,9 @@ def _clock(hello: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
 def _print(report: Mapping[str, Any]) -> None:
     board, agent, clock = report["board"], report["agent"], report["clock"]
     name = str(board.get("name", "unknown"))
+    threads = counted(board["n_threads"], "thread") if "n_threads" in board else ""
     rows = [
-        ("board", f"{name}, {board.get('n_threads', '?')} threads, {board.get('os', 'unknown system')}"),
+        ("board", ", ".join(part for part in (name, threads, board.get("os", "")) if part)),
         ("attached in", quantity_text(report["attach_s"], "s")),
         ("agent", f"{agent['version']}, protocol {agent['protocol']}"),
     ]

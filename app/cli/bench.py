@@ -23,12 +23,15 @@ TAKEN = {
     "alpha": ("journal", "fresh"),
 }
 """Options that only some subjects take."""
-EXAMPLE = "example: trilemma bench kernels --quick linear/int4"
+EXAMPLES = """examples:
+  trilemma bench engine --json
+  trilemma bench kernels --quick linear/int4
+  trilemma bench decoder --against-llama --quick
+  trilemma bench alpha --journal alpha.jsonl                goes on where it was stopped"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subject and what some of them take."""
-    parser.epilog = EXAMPLE
     parser.add_argument("subject", choices=SUBJECTS, help=HELP)
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="kernels: a subject, or SUBJECT/WORD")
     parser.add_argument("--quick", action="store_true", help="kernels: fewer shapes; decoder: no long context")

@@ -22,6 +22,11 @@ _MODE_UNITS = {
 }
 _BOARD_UNITS = {"memory_byte": "byte", "idle_power_w": "W"}
 
+EXAMPLES = """examples:
+  trilemma boards
+  trilemma boards rk3588
+  trilemma boards jetson_agx_orin_64gb --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the one optional key."""

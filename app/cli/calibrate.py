@@ -62,6 +62,12 @@ GRID_HELP = (
     "anew and threads in turn) in three rounds, about six minutes"
 )
 
+EXAMPLES = """examples:
+  trilemma calibrate                                        nine points of this machine, about a minute
+  trilemma calibrate --grid --fresh --json                  64 points, three times, nothing of before
+  trilemma calibrate --attach user@orin --runtime llamacpp_gpu --model qwen2.5-1.5b --weights q4_k_m
+  trilemma calibrate --list                                 which boards have measurements"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to measure and what to fit."""

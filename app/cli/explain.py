@@ -12,7 +12,7 @@ from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import output_record, point_record
-from app.views.format import counted, parse_quantity, quantity_text
+from app.views.format import counted, estimate_text, parse_quantity, quantity_text
 from core.explore import Change, Margin, changes, explain, margins
 from core.parameters import extended, physical_parameters, ratio_names
 from core.scenario import knowledge, predict
@@ -27,6 +27,10 @@ LIMITS = {
     "min-accuracy": ("accuracy_frac", "frac", "least agreement with the reference, such as 95%%"),
 }
 """Option -> argument of `core.explore.margins`, unit and help."""
+
+EXAMPLES = """examples:
+  trilemma explain --weights int8 --context 4096 --max-latency 15ms --min-accuracy 95%
+  trilemma explain --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m --max-power 10W --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,17 +77,17 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
 
 def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float]) -> dict[str, Any]:
     """Return what there is to say about a point (scalars only) as JSON values."""
-    prediction = predict(point, catalogue, known)
+    prediction, tried = predict(point, catalogue, known), changes(point, catalogue, known)
     slopes = elasticities(point, catalogue, known)
     longest = largest_context(
         point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
     )
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
-        "limits": explain(prediction),
+        "limits": explain(prediction, tried),
         "parts_frac": _parts(prediction),
         "binding": str(prediction.binding) or output_record(prediction.decode_s),
-        "changes": [_change(change) for change in changes(point, catalogue, known)],
+        "changes": [_change(change) for change in tried],
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
@@ -168,8 +172,9 @@ def _print(found: dict[str, Any]) -> None:
     if isinstance(origin, str):
         print(f"Calibrated on {origin}.")
     for one in evidence["parameters"].values():
-        factor = float(np.exp(Z90 * one["log_sd"]))
-        print(f"{one['meaning']}: {one['value']:.4g} {one['unit']} (x/÷ {factor:.2f}), {_brief(one['source'])}")
+        value, factor = one["value"], float(np.exp(Z90 * one["log_sd"]))
+        text = estimate_text(value, value / factor, value * factor, one["unit"] or "1")
+        print(f"{one['meaning']}: {text}, {_brief(one['source'])}")
     if isinstance(found["interval"], str):
         print(found["interval"])
     for sentence in found["outside"]:

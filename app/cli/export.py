@@ -20,7 +20,7 @@ from app.views.format import counted
 from core.load import load_catalogue
 from core.spec import Catalogue
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma export night.trilemma night.csv                     its samples
   trilemma export night.trilemma night.parquet --channel board.power_w --channel package.temp_c
   trilemma export night.trilemma runs.csv --runs               its measured points, for trilemma validate
@@ -29,7 +29,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare source, file and what of it."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("source", metavar="SOURCE", help="a recording, or measurements: all points measured here")
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="*.csv or *.parquet (needs the extra parquet), or - for CSV here"

@@ -12,6 +12,11 @@ from app.gui import run as run_dashboard
 
 THEMES = ("system", "light", "dark")
 
+EXAMPLES = """examples:
+  trilemma gui                                              on this machine
+  trilemma gui --attach user@orin --theme dark              on a board over ssh
+  trilemma gui --screenshot now.png --seconds 10            without a display: a picture after 10 s"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the dashboard."""

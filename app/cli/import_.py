@@ -23,11 +23,11 @@ from app.model.machine import machine_key
 from app.model.measurements import append_measurement, load_measurements, measurements_file
 from app.model.recorded import measured
 from app.protocol import MAGIC
-from app.views.format import counted
+from app.views.format import DASH, counted, quantity_text
 from core.spec import Provenance
 
 _LINE = re.compile(r"^line (\d+)")
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   llama-bench -m model.gguf -o json > bench.json
   trilemma import bench.json --board raspberry_pi_5
   trilemma predict --board raspberry_pi_5 --runtime llamacpp_cpu --model qwen2.5-1.5b --weights q4_k_m
@@ -38,7 +38,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file, the table and what the file does not say."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -164,9 +163,11 @@ def _name(args: argparse.Namespace, machine: str, hello: Mapping[str, Any]) -> s
 
 
 def _line(row: dict[str, str]) -> tuple[str, ...]:
-    def cell(name: str, unit: str = "") -> str:
-        return f"{row[name]:.9}{unit}" if row.get(name) else "–"
+    def milliseconds(name: str) -> str:
+        return quantity_text(1e-3 * float(row[name]), "s") if row.get(name) else DASH
 
-    decode = cell("decode_ms_per_tok", " ms") if row.get("decode_ms_per_tok") else cell("decode_tok_s", " tok/s")
+    decode = milliseconds("decode_ms_per_tok")
+    if not row.get("decode_ms_per_tok") and row.get("decode_tok_s"):
+        decode = f"{float(row['decode_tok_s']):.3g} tokens/s"
     names = ("board_key", "compute", "runtime", "model", "quant", "prompt_tokens", "context_tokens")
-    return (*(row.get(name) or "–" for name in names), decode, cell("ttft_ms", " ms"), row["provenance"])
+    return (*(row.get(name) or DASH for name in names), decode, milliseconds("ttft_ms"), row["provenance"])

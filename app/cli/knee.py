@@ -26,6 +26,10 @@ from core.objectives import nondominated
 from core.scenario import predict
 from core.spec import Absent, Catalogue, OperatingPoint
 
+EXAMPLES = """examples:
+  trilemma knee --table mlu370 --price 20
+  trilemma knee --board jetson_orin_nano_8gb_super --runtime llamacpp_gpu --model llama-3.2-1b --weights q4_k_m"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the table, the price and the point."""

@@ -25,6 +25,10 @@ OWN = "builtin"
 
 PRIORS = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
 
+EXAMPLES = """examples:
+  trilemma learn resources/measurements/llm_decode.csv                    what it teaches
+  trilemma learn resources/measurements/llm_decode.csv --into learned     and as files of the catalogue"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the table and where to write."""

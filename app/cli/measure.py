@@ -40,6 +40,11 @@ MORE_UNITS = {
 }
 """What only a measurement has, with its unit."""
 
+EXAMPLES = """examples:
+  trilemma measure --weights int8 --context 2048 --alpha 0.3
+  trilemma measure --context 512 --stages --json            where a token's time goes
+  trilemma measure --attach sim:rk3588,accelerate=20        on another board, here a simulated one"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the operating point, and another model file."""

@@ -13,6 +13,11 @@ from core.spec import ModelShape
 
 _KV_BYTE = 2.0  # the table shows a 16-bit cache
 
+EXAMPLES = """examples:
+  trilemma models
+  trilemma models llama-3.2-1b
+  trilemma models qwen2.5-1.5b --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the one optional key or file."""

@@ -11,14 +11,13 @@ from app.client.pairing import pair
 from app.client.ssh import SshTarget
 from app.secure import PORT, SecurityError
 
-EXAMPLE = """example:
+EXAMPLES = """example:
   trilemma pair user@orin                           prints the command that serves there
   trilemma attach tls://orin                        from then on"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the board."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("board", metavar="[user@]host", help="the board, as ssh knows it")
     add_ssh_config(parser)
 

@@ -17,7 +17,10 @@ from core.inputs import read_text
 from core.published.article_b import CALIBRATION, calibration_figures
 from core.toml_table import Table, parse
 
-EXAMPLE = "example: trilemma parameters --install resources/examples/parameters.toml --attach user@board"
+EXAMPLES = """examples:
+  trilemma parameters                                       those that are live on this machine
+  trilemma parameters --install resources/examples/parameters.toml --attach user@orin
+  trilemma parameters --rollback"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--rollback", action="store_true", help="make the set before the live one live again")
     add_target_options(parser)
-    parser.epilog = EXAMPLE
 
 
 def run(args: argparse.Namespace) -> int:

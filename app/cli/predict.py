@@ -26,6 +26,11 @@ UNITS = {
 }
 """The outputs in the order they are printed, each with its unit."""
 
+EXAMPLES = """examples:
+  trilemma predict --weights int8 --context 2048 --alpha 0.3
+  trilemma predict --board raspberry_pi_5 --runtime llamacpp_cpu --model llama-3.2-1b --weights q4_k_m
+  trilemma predict --board jetson_orin_nano_8gb_super --mode 15W --runtime llamacpp_gpu --weights q4_k_m --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the operating point."""

@@ -16,6 +16,11 @@ _PARTS = {
     "checks": "checks",
 }
 
+EXAMPLES = """examples:
+  trilemma published                                        every item with its verdict
+  trilemma published A01                                    as printed, as written, as physics says
+  trilemma published B12 --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the one optional item."""

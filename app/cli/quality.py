@@ -49,7 +49,7 @@ COLUMNS = {
 }
 """Output -> heading and unit."""
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma quality
   trilemma quality --over policy=attention_mass,key_norm --over alpha=0:0.9:0.1 --weights int8 --context 2048
   trilemma quality --over weights=fp16,int8,int4 --model-file model-f16.gguf --json"""
@@ -57,8 +57,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the axes, how much text, and the operating point."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EXAMPLE
     parser.add_argument(
         "--over",
         action="append",

@@ -20,6 +20,10 @@ from core.realtime import (
 
 MOST_EVENTS = 1e6
 
+EXAMPLES = """examples:
+  trilemma realtime resources/examples/realtime.toml
+  trilemma realtime resources/examples/realtime.toml --kernel 41.6ms --busy 60%"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file and the kernel in front."""

@@ -19,7 +19,7 @@ from app.client.session import Session
 from app.protocol import RATE_RANGE_HZ
 from app.views.format import counted, parse_quantity, quantity_text
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma record user@orin night.trilemma                  until Ctrl-C
   trilemma record this idle.trilemma --seconds 60 --rate 100Hz
   trilemma replay night.trilemma                            what is in it"""
@@ -28,7 +28,6 @@ MOST_S = 30 * 86400.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the board, the file, and how long and how fast."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     parser.add_argument("file", metavar="FILE", type=Path, help=f"a new file, *{SUFFIX} by custom")
     parser.add_argument("--seconds", metavar="N", help="how long (until Ctrl-C)")
@@ -132,7 +131,8 @@ def _report(args: argparse.Namespace, watch: _Watch, recorder: Recorder) -> int:
         print_json(report)
     else:
         size = quantity_text(float(recorder.n_byte), "byte")
-        print(f"{recorder.path}: {size}, {watch.n_records} records, {watch.n_lost} lost, over {watch.n_links} links")
+        records, links = counted(watch.n_records, "record"), counted(watch.n_links, "link")
+        print(f"{recorder.path}: {size}, {records}, {watch.n_lost} lost, over {links}")
         if recorder.failure or watch.reason:
             print(recorder.failure or watch.reason, file=sys.stderr)
     return 1 if recorder.failure else 0

@@ -19,7 +19,7 @@ from app.client.session import Session
 from app.model.recorded import summary
 from app.views.format import quantity_text
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma replay night.trilemma                  board, span, channels, gaps, runs
   trilemma replay night.trilemma --speed 1        its samples as they came, one JSON object a line
   trilemma replay night.trilemma --speed max      the same without waiting
@@ -28,7 +28,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file and the speed."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
     parser.add_argument(
         "--speed", metavar="X", help="print the samples, X times as fast as they came (0.01 to 1000), or max"

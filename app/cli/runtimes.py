@@ -13,11 +13,14 @@ from app.client.blocking import AttachedBoard, LinkError
 from core.load import load_catalogue
 from core.spec import Catalogue
 
+EXAMPLES = """examples:
+  trilemma runtimes                                         those of this machine; docs/runtimes.md describes the file
+  trilemma runtimes --attach user@orin --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the board."""
     add_target_options(parser)
-    parser.epilog = "example: trilemma runtimes --attach user@board; docs/runtimes.md describes the file"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,6 +21,12 @@ from core.scenario import predict
 from core.spec import Absent
 from core.toml_table import read_columns
 
+EXAMPLES = """examples:
+  trilemma scenario                                         which ones there are
+  trilemma scenario v2x --accuracy 0.95 --latency 20ms --energy 60mJ
+  trilemma scenario industrial --board jetson_orin_nano_8gb_super --runtime llamacpp_gpu --weights q4_k_m
+  trilemma scenario resources/examples/scenario.toml"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the scenario, the figures, the table and the point."""

@@ -13,6 +13,10 @@ from core.inputs import Plan, read_plan
 from core.pipeline import chain_makespan, chain_starts, initiation_interval, stage_utilisation
 from core.schedule import list_schedule, slack
 
+EXAMPLES = """examples:
+  trilemma schedule resources/examples/schedule.toml --workers 2
+  trilemma schedule resources/examples/pipeline.toml --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file and the number of workers."""

@@ -36,6 +36,11 @@ UNITS = {
 MOST_HOURS = 72.0
 N_SERIES_POINTS = 720
 
+EXAMPLES = """examples:
+  trilemma simulate --board rk3588 --runtime rkllm_npu --weights w8a8 --power 8W --hours 2 --battery 56Wh
+  trilemma simulate --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m --ambient 35 --cooling bare
+  trilemma simulate --profile resources/workloads/chat.toml --hours 90min --json"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the run, the board around the point, and the point."""

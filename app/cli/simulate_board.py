@@ -10,7 +10,7 @@ from typing import Any
 from app.cli.output import UserError, print_json, print_table
 from app.views.format import parse_quantity, quantity_text
 
-EXAMPLE = """examples:
+EXAMPLES = """examples:
   trilemma attach sim:rk3588                          the dashboard on a simulated board
   trilemma record sim:raspberry_pi_5 x.trilemma       record one
   trilemma simulate-board rk3588 --seed 3 --json      what it is and how it differs from its priors
@@ -19,7 +19,6 @@ EXAMPLE = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the board and its surroundings."""
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLE
     parser.add_argument("key", metavar="KEY", help="key of the board, see trilemma boards")
     parser.add_argument("--stdio", action="store_true", help="serve it over standard input and output")
     parser.add_argument(

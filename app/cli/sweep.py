@@ -41,6 +41,11 @@ MOST_POINTS = 1_000_000
 MOST_ROUNDS = 100
 MEASURED = ("decode", "ttft", "quality")
 
+EXAMPLES = """examples:
+  trilemma sweep --over alpha=0:0.9:0.1 --over weights=int4,int8
+  trilemma sweep --over alpha=0:0.9:0.1 --over weights=int4,int8,bf16 --pareto latency,accuracy --json
+  trilemma sweep --over context=256,1024,4096 --measured --rounds 2 > grid.csv      on the board; validate reads it"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the axes, the objectives and the operating point."""

@@ -19,15 +19,20 @@ from core.population import Learner
 from core.published_rows import COLUMNS, PublishedTable
 from core.validation import FEW_MODELS, METHODS, QUANTITIES, GroupReport, Report, validate
 
-EPILOG = "columns (* needed; others are kept and named, optional ones may be missing):\n" + "\n".join(
+_COLUMNS = "columns (* needed; others are kept and named, optional ones may be missing):\n" + "\n".join(
     f"  {'*' if about.needed else ' '} {name:<20} {about.meaning}" for name, about in COLUMNS.items()
+)
+EXAMPLES = (
+    """examples:
+  trilemma validate resources/measurements/llm_decode.csv --groups
+  trilemma validate resources/measurements/llm_decode.csv --leave-board-out --json
+  trilemma validate resources/measurements/precision_ppl.csv --perplexity"""
+    + f"\n\n{_COLUMNS}"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the table and how strict to be."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG
     parser.add_argument("table", metavar="TABLE.csv", help="published measurements, one a row")
     parser.add_argument(
         "--leave-board-out",

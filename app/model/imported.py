@@ -17,7 +17,8 @@ import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
 from app.model.files import FileError, reason, write_whole
-from core.published_rows import COLUMNS, delimiter, read_table
+from core.csv_rows import read_rows
+from core.published_rows import COLUMNS, read_table
 
 MAX_BYTE = 64 << 20
 ADDED = ("provenance", "source", "more")
@@ -155,26 +156,16 @@ def _source(path: Path, test: Mapping[str, Any]) -> str:
 def _csv(path: Path, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
     try:
         table = read_table(path)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            cells = list(csv.DictReader(file, delimiter=delimiter(file)))
-            lines = {row.line for row in table.rows}
+        heading, read = read_rows(path)
     except (OSError, ValueError) as error:
         raise FileError(f"{error}: expected llama-bench's JSON, or CSV in the columns of trilemma validate") from error
-    kept = _numbered(path)
-    rows = []
-    for line, row in zip(kept, cells, strict=False):
-        if line in lines:
-            told = {"provenance": provenance, "source": path.name, "more": "{}"}
-            rows.append({**told, **{key: value for key, value in row.items() if key and value}})
+    lines, told = {row.line for row in table.rows}, {"provenance": provenance, "source": path.name, "more": "{}"}
+    rows = [
+        {**told, **{name: cell for name, cell in zip(heading, row.cells, strict=False) if name and cell}}
+        for row in read
+        if row.line in lines
+    ]
     return rows, [f"{path.name}: {problem}; the row was left out." for problem in table.problems]
-
-
-def _numbered(path: Path) -> list[int]:
-    """Return the line on which each row of a CSV file ends, as `read_table` counts them."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter(file))
-        next(reader, None)
-        return [reader.line_num for cells in reader if any(cells)]
 
 
 def add_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> int:

@@ -15,7 +15,7 @@ from app.model.bandwidth import BUSY
 from app.model.conductor import Conductor
 from app.model.data_sheet import THIS, DataSheet, chosen_key, found_words, sheets
 from app.model.store import Store
-from app.views.format import brief, number_text, quantity_text
+from app.views.format import brief, counted, number_text, quantity_text
 from app.views.names import channel_name, channel_text
 from app.views.page import Scroll
 from app.views.palette import plain
@@ -238,14 +238,14 @@ class BoardPanel(QWidget):
             set_role(self._dock.aside, _STATE_ROLES[state])
 
 
-def _board_text(board: dict[str, object]) -> str:
+def _board_text(board: Mapping[str, Any]) -> str:
     """Return the board's name, its processor where that is another name, and what it has of both."""
     if not board:
         return "not attached"
     name, cpu = str(board["name"]), str(board.get("cpu", ""))
     parts = [name] if not cpu or cpu in name else [name, cpu]
     if "n_threads" in board:
-        parts.append(f"{board['n_threads']} threads")
+        parts.append(counted(int(board["n_threads"]), "thread"))
     if board.get("virtual"):
         parts.append("virtual")
     return " · ".join(parts)

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 import trilemma
 from app import LAUNCHER
+from app.cli import COMMANDS, _module, _parsed
 from app.cli.output import print_json
 
 FULL = Path("/dev/full")
@@ -58,3 +61,12 @@ def test_control_c_before_the_command_began_is_no_traceback(monkeypatch, capsys)
     monkeypatch.setattr("app.cli.main", interrupted)
     assert trilemma.main() == 130
     assert capsys.readouterr().err == "trilemma: stopped\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_in_the_help_of_a_command_can_be_typed(name):
+    lines = re.findall(r"^  trilemma (.*?)(?: {3,}.*| > .*)?$", _module(name).EXAMPLES, re.M)
+    assert any(line.split()[0] == name for line in lines)
+    for line in lines:
+        words = shlex.split(line)
+        assert _parsed(words[0], words).command == words[0]

@@ -57,6 +57,32 @@ def test_semicolons_and_tabs_part_cells_too(tmp_path, between, mark):
     assert read_table(path).rows == read_table(written(tmp_path, HEADING, GOOD)).rows
 
 
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ('"a,cpu,r,m,q,22,,', "a quote that is never closed"),
+        ('a,cpu,"r"x,m,q,22,,', "',' expected after"),
+        ("a,cpu,r,m,q,22," + "x" * 200_000 + ",", "field larger than"),
+    ],
+)
+def test_a_broken_quote_costs_its_own_line_only(tmp_path, broken, why):
+    table = read_table(written(tmp_path, HEADING, GOOD, broken, GOOD, "a,cpu", GOOD))
+    assert [row.line for row in table.rows] == [2, 4, 6]
+    assert [problem.line for problem in table.problems] == [3, 5]
+    assert why in table.problems[0].got
+
+
+def test_a_quote_that_takes_in_whole_rows_is_one_that_was_not_closed(tmp_path):
+    two = GOOD.replace("npu,", '"npu,'), GOOD.replace("rkllm,", 'rkllm",')
+    table = read_table(written(tmp_path, HEADING, GOOD, two[0], GOOD, two[1], GOOD))
+    assert [row.line for row in table.rows][:2] == [2, 4]
+    assert table.problems[0].line == 3
+    cell = GOOD.split(",")
+    cell[2] = '"two\nlines"'
+    table = read_table(written(tmp_path, HEADING, ",".join(cell), GOOD))
+    assert [row.text["runtime"] for row in table.rows] == ["two\nlines", GOOD.split(",")[2]]
+
+
 def test_a_sparse_model_is_true_or_false(tmp_path):
     heading = "board_key,compute,runtime,model,quant,decode_tok_s,moe_or_sparse"
     table = read_table(written(tmp_path, heading, "a,gpu,r,m,q,22,TRUE", "a,gpu,r,m,q,22,yes"))

@@ -1,0 +1,66 @@
+"""Rows of a CSV file that somebody else wrote: one that cannot be read does not take the others with it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """A row, the line on which it ends, and what is wrong with its quotes or length; "" where nothing is."""
+
+    line: int
+    cells: list[str]
+    broken: str = ""
+
+
+def read_rows(path: Path) -> tuple[list[str], list[Row]]:
+    """Return the heading of a CSV file and its rows, empty ones left out.
+
+    Commas, semicolons or tabs part the cells, as its first line tells. A quote that is never closed would swallow the
+    lines behind it: the row is `broken`, at the line where it begins, and reading goes on with the next line.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    ValueError
+        It is not CSV in UTF-8; one sentence.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = list(file)
+        heading = next(csv.reader(lines, delimiter=_delimiter(lines), strict=True), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path.name}: got a file that is not CSV in UTF-8 ({error})") from None
+    rows = _rows(lines, _delimiter(lines), len(heading))
+    next(rows, None)
+    return heading, [row for row in rows if any(row.cells) or row.broken]
+
+
+def _delimiter(lines: list[str]) -> str:
+    heading = lines[0] if lines else ""
+    return max(",;\t", key=heading.count)
+
+
+def _rows(lines: list[str], delimiter: str, n_cells: int) -> Iterator[Row]:
+    begin = 0  # of the row that is read, in lines
+    while begin < len(lines):
+        first = begin
+        reader = csv.reader(islice(lines, first, None), delimiter=delimiter, strict=True)
+        try:
+            for cells in reader:
+                end = first + reader.line_num
+                if end - begin > 1 and len(cells) != n_cells:
+                    raise csv.Error(f"a quote that takes in the lines up to {end}")
+                yield Row(end, cells)
+                begin = end
+        except csv.Error as error:
+            unclosed = "unexpected end of data" in str(error)
+            begin += 1
+            yield Row(begin, [], "a quote that is never closed" if unclosed else str(error))
+        else:
+            return
