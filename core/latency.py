@@ -158,27 +158,47 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
 
 
 def choice_s(
-    cost: ChoiceCost, policy: str, kv: str, key_byte: Array, copied_byte: Array, n_layers: int, bandwidth_byte_s: Array
+    cost: ChoiceCost,
+    policy: str,
+    kv: str,
+    moved: tuple[Array, Array, Array],
+    n_layers: int,
+    bandwidth_byte_s: Array,
 ) -> Array:
-    """Return the time of choosing anew which cached tokens are read [s],
-    ``L t_layer + format (score K + copy C) / BW``.
+    """Return the time of choosing anew which cached tokens are read [s], the sum of `choice_parts`.
 
     Parameters
     ----------
     cost : ChoiceCost
-    policy : str
-        One that `cost` knows.
-    kv : str
-        Format of the cache.
-    key_byte, copied_byte : float or array
-        K, the keys of all cached tokens, and C, keys and values of those kept, in 16 bits; 0 for C where nothing moves
-        [byte].
+    policy, kv : str
+        One that `cost` knows, and the format of the cache.
+    moved : tuple of float or array
+        C, K, Q: copied keys and values, all keys, and these for each query head, in 16 bits [byte], as
+        `core.traffic.choice_byte` gives them.
     n_layers : int
     bandwidth_byte_s : float or array
         > 0 [byte/s].
     """
-    moved = cost.score[policy] * key_byte + cost.copy * copied_byte
-    return n_layers * cost.layer_s + cost.format.get(kv, 1.0) * moved / bandwidth_byte_s
+    return sum(choice_parts(cost, policy, kv, moved, n_layers, bandwidth_byte_s))
+
+
+def choice_parts(
+    cost: ChoiceCost,
+    policy: str,
+    kv: str,
+    moved: tuple[Array, Array, Array],
+    n_layers: int,
+    bandwidth_byte_s: Array,
+) -> tuple[Array, Array, Array, Array]:
+    """Return the terms of the time of choosing anew which cached tokens are read [s],
+    ``L t_layer, format copy C / BW, format read K / BW, score Q / BW``; arguments as of `choice_s`.
+
+    The last two are 0 for a policy that scores tokens as they come.
+    """
+    copied, keys, scored = (byte / bandwidth_byte_s for byte in moved)
+    dearer, score = cost.format.get(kv, 1.0), cost.score[policy]
+    read = dearer * cost.read * keys if score else 0.0 * keys
+    return n_layers * cost.layer_s, dearer * cost.copy * copied, read, score * scored
 
 
 def decode_gradient_s(parts: DecodeParts) -> tuple[Array, ...]:

@@ -236,6 +236,7 @@ def _choice_cost(table: Table, sources: dict[str, str]) -> ChoiceCost:
     made = ChoiceCost(
         layer_s=table.number("layer_s", 0.0, 1.0),
         copy=table.number("copy", 0.0, 1e4),
+        read=table.number("read", 0.0, 1e4),
         score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
         log_sd=table.number("log_sd", 0.0, 3.0),
         format={key: formats.number(key, 0.0, 1e2) for key in list(formats.left)},

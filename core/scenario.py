@@ -62,10 +62,9 @@ def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Ar
     cost, every = at.runtime.choice, np.asarray(point.reselect_tokens, dtype=float)
     if cost is None or not every.any():
         return 0.0
-    key_byte, copied_byte = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
-    one_s = latency.choice_s(
-        cost, point.policy, at.kv.key, key_byte, copied_byte, at.model.n_caching_layers, bandwidth_byte_s
-    )
+    moved = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
+    n_layers = at.model.n_caching_layers
+    one_s = latency.choice_s(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s)
     return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
 
 

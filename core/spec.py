@@ -153,15 +153,16 @@ class Prior:
 class ChoiceCost:
     """What choosing anew which cached tokens are read costs in a runtime; its parts add up.
 
-    `copy` and `score` are in units of reading at the peak bandwidth the keys and values that are copied together, and
-    the keys that are scored, held in 16 bits each.
+    `copy`, `read` and `score` are in units of reading elements of 16 bits at the peak bandwidth: the keys and values
+    that are copied together, all keys, and these once for each query head, which is the work of products and softmax.
     """
 
     layer_s: float  # of each layer, whatever the context
     copy: float  # of the kept tokens, where the layout is compacted
-    score: Mapping[str, float]  # of all cached tokens, by policy; 0 for one that scores tokens as they come
+    read: float  # of the keys, for a policy that scores all of them at once
+    score: Mapping[str, float]  # of the scores, by policy; 0 for one that scores tokens as they come
     log_sd: float  # of the whole
-    format: Mapping[str, float] = field(default_factory=dict)  # how much dearer both are in a KV format; 1 elsewhere
+    format: Mapping[str, float] = field(default_factory=dict)  # how much dearer copying and reading are in a KV format
 
 
 @dataclass(frozen=True, slots=True)

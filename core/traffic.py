@@ -70,16 +70,18 @@ def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
     return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
 
 
-def choice_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array]:
+def choice_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array, Array]:
     """Return what one choice of the cached tokens that are read goes through, with 16 bits an element [byte].
 
     Returns
     -------
-    key_byte, copied_byte : float or array
-        Keys of all cached tokens, and keys and values of those kept where the layout copies them together, else 0.
+    copied_byte, key_byte, scored_byte : float or array
+        Keys and values of the tokens kept where the layout copies them together, else 0; keys of all cached tokens;
+        the same once for each query head.
     """
-    cache_byte = 4 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * np.asarray(context_tokens)
-    return cache_byte / 2, (1.0 - np.asarray(alpha)) * cache_byte if layout == "compacted" else 0.0
+    of_head = 2 * shape.n_caching_layers * shape.head_dim * np.asarray(context_tokens)
+    copied_byte = 2 * shape.n_kv_heads * of_head * (1.0 - np.asarray(alpha)) if layout == "compacted" else 0.0
+    return copied_byte, shape.n_kv_heads * of_head, shape.n_heads * of_head
 
 
 def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens: int = PAGE_TOKENS) -> Array:

@@ -198,7 +198,7 @@ class ReselectingCache:
 
 
 def choice_cost(
-    prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 2
+    prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 3
 ) -> Reselection:
     """Time how long choosing tokens anew takes at a prompt's length; parameters as of `ReselectingCache`."""
     cache = ReselectingCache(prompt, alpha, policy, layout, new_cache, every, room=1)
