@@ -14,6 +14,7 @@ F              operations of one decoded token                   traffic.decode_
 F_pre          operations of a prompt                            traffic.prefill_flop               M2
                of them, products with weights                    traffic.prefill_linear_flop        M2
                of them, attention                                traffic.prefill_attention_flop     M2
+               of a prompt in compiled graphs                    traffic.graph_flop                 M2
 M              bytes that must fit in memory                     traffic.memory_byte                M1
 T              decode time of a token and its terms              latency.decode_parts               M1
 max, p, +      overlap of memory and compute                     latency.overlap                    M1

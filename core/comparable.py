@@ -24,10 +24,12 @@ from core.stated import (
     UNKNOWN_TOKENS,
     bits_stated,
     context_tokens,
+    copied_prompts,
+    described_shape,
     graph_tokens,
+    stated_graph_tokens,
     streamed_byte,
     streamed_params,
-    typical_shape,
     without_ttft,
     without_unknown_prompt,
 )
@@ -127,16 +129,19 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
     for row in rows:
         key = _group(row)
         most_threads[key] = max(most_threads.get(key, 0.0), row.number.get("threads", 0.0))
+    copied = copied_prompts(rows)
     compared, left_out, without = list[ComparedRow](), list[tuple[int, str]](), list[tuple[int, str]]()
     for row in rows:
         found = _compared(row, made, most_threads[_group(row)])
         if not isinstance(found, str) and not found.outside:
             found = replace(found, outside=made.too_fast(found))
-        cached = "" if isinstance(found, str) else made.cached_prompt(found)
-        if not isinstance(found, str) and cached:
+        doubt = "" if isinstance(found, str) else made.cached_prompt(found)
+        if row.line in copied:
+            doubt = f"the prompt's time is that of {copied[row.line]} to the last digit: copied"
+        if not isinstance(found, str) and doubt and found.row.ttft_s is not None:
             found = replace(found, row=without_ttft(found.row))
-            without.append((row.line, cached))
-        found = found if isinstance(found, str) or _measured(found.row) else cached or NOTHING_MEASURED
+            without.append((row.line, doubt))
+        found = found if isinstance(found, str) or _measured(found.row) else doubt or NOTHING_MEASURED
         if isinstance(found, str):
             left_out.append((row.line, found))
         else:
@@ -198,6 +203,7 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
     )
     row = without_unknown_prompt(row)
     prompt = row.number.get("prompt_tokens") or UNKNOWN_TOKENS
+    compiled = runtime in COMPILED_CONTEXT
     pruned: dict[str, Any] = {name: row.text[name] for name in ("policy", "layout") if row.text.get(name)}
     if pruned.get("policy", POLICIES[0]) not in POLICIES or pruned.get("layout", LAYOUTS[0]) not in LAYOUTS:
         return f"prunes by {pruned}, expected a policy of {', '.join(POLICIES)} and a layout of {', '.join(LAYOUTS)}"
@@ -206,8 +212,8 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         row,
         _group(row),
         row.text["quant"],
-        replace(point, context_tokens=graph_tokens(row) if runtime in COMPILED_CONTEXT else context_tokens(row)),
-        replace(point, context_tokens=max(prompt, 1.0)),
+        replace(point, context_tokens=graph_tokens(row) if compiled else context_tokens(row)),
+        replace(point, context_tokens=max(prompt, 1.0), graph_tokens=stated_graph_tokens(row) if compiled else 0.0),
         made.bandwidth_stated[board, mode],
         made.compute_stated[board, mode],
         outside,
@@ -314,7 +320,7 @@ class _Entries:
             what = "the parameters that a token reads (params_streamed_b)" if sparse else "its parameters (params_b)"
             return f"the model {row.text['model']} is not in the catalogue and {what} are not stated"
         name = row.text["model_key"] or re.sub(r"[^a-z0-9.]+", "", row.text["model"].lower())
-        shape = known or typical_shape(name, row.text["model"], params or 0.0, row.number.get("kv_bytes_per_token"))
+        shape = known or described_shape(row, name, params or 0.0)
         weights = self._format_of(row, byte, params or shape.body_params + shape.head_params)
         if weights is None:
             bits = f"the bits (bits_per_weight) of {row.text['quant']}"

@@ -223,10 +223,11 @@ class PrefillCosts:
     Attributes
     ----------
     flop : operations of the whole prompt [op]
-    weight_byte : bytes of weights, read once [byte]
-    n_layers : layers
+    weight_byte : bytes of weights, read once a chunk [byte]
+    n_layers : layers that cost `t_layer_prefill_s` each
     bandwidth_byte_s, compute_op_s, beta : as in `DecodeCosts`
     width_cost : how much longer an operation takes than in a model of the reference width, see `width_cost`
+    n_launched : layers that cost `t_layer_s` each, as those of a decoded token do
     """
 
     flop: Array
@@ -236,6 +237,7 @@ class PrefillCosts:
     compute_op_s: Array
     beta: Array = 1.0
     width_cost: Array = 1.0
+    n_launched: Array = 0.0
 
 
 REFERENCE_WIDTH = 1024.0  # hidden size whose share of the compute rate is eta_compute
@@ -263,6 +265,7 @@ class PrefillParts:
     compute: Array
     weights: Array
     layers: Array
+    launches: Array
     token: Array
     total: Array
 
@@ -270,8 +273,8 @@ class PrefillParts:
 def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> PrefillParts:
     """Return the time to the first token and its terms [s].
 
-    ``TTFT = max(w F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + t_token``, w being `width_cost`; the model is
-    loaded already.
+    ``TTFT = max(w F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + L' t_layer + t_token``, w being `width_cost`
+    and L' `n_launched`; the model is loaded already.
 
     References
     ----------
@@ -280,15 +283,16 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     compute = costs.flop * (costs.width_cost / (costs.beta * costs.compute_op_s * parameters.eta_compute))
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
     layers = costs.n_layers * parameters.t_layer_prefill_s
-    total = np.maximum(compute, weights) + layers + parameters.t_token_s
-    return PrefillParts(compute, weights, layers, parameters.t_token_s, total)
+    launches = costs.n_launched * parameters.t_layer_s
+    total = np.maximum(compute, weights) + layers + launches + parameters.t_token_s
+    return PrefillParts(compute, weights, layers, launches, parameters.t_token_s, total)
 
 
 def prefill_gradient_s(parts: PrefillParts) -> tuple[Array, ...]:
     """Return ``d TTFT / d ln parameter`` for each of `PARAMETERS` [s]."""
     by_compute = np.greater_equal(parts.compute, parts.weights)
     weights, compute = parts.weights * ~by_compute, parts.compute * by_compute
-    return (-weights, 0.0, 0.0, 0.0, parts.token, -compute, parts.layers)
+    return (-weights, 0.0, 0.0, parts.launches, parts.token, -compute, parts.layers)
 
 
 def prefill_log_gradient(parts: PrefillParts) -> tuple[Array, ...]:

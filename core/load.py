@@ -201,6 +201,8 @@ def _runtime(key: str, table: Table) -> Runtime:
         of: {name: _prior(f"{of}.{name}", one, 0.05, 20.0, sources) for name, one in table.table(of, {}).tables()}
         for of in ("format_eta", "format_kappa")
     }
+    if "static_graph" in table.left:
+        table.numbers.append("static_graph")  # it has a source as numbers have
     made = Runtime(
         key=key,
         name=table.text("name"),
@@ -221,6 +223,8 @@ def _runtime(key: str, table: Table) -> Runtime:
         size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
         repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
         prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
+        static_graph=table.flag("static_graph", default=False),
+        graph_tokens=table.number("graph_tokens", 0.0, 1e7, default=0.0),
         prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
         choice=_choice_cost(table.table("choice"), sources) if "choice" in table.left else None,
         knobs=tuple(knobs),

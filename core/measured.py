@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from core import accuracy, latency, quality, robust, steady
 from core.parameters import HEAVY_TAILED, N_LOADINGS, loadings
-from core.scenario import decode_costs, prefill_costs
+from core.prompt import prefill_costs
+from core.scenario import decode_costs
 from core.spec import Catalogue, OperatingPoint, Posterior
 from core.units import Z90, check_range
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from core import accuracy, conformal, latency, power, traffic
 from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
+from core.prompt import prefill_costs
 from core.spec import (
     Absent,
     Array,
@@ -66,24 +67,6 @@ def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Ar
     n_layers = at.model.n_caching_layers
     one_s = latency.choice_s(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s)
     return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
-
-
-def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.PrefillCosts:
-    """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth.
-
-    A runtime that takes a prompt in chunks goes through the layers, and reads the weights, once a chunk.
-    """
-    chunk = at.runtime.prompt_chunk_tokens
-    n_chunks = np.ceil(np.asarray(point.context_tokens) / chunk) if chunk else 1.0
-    return latency.PrefillCosts(
-        flop=traffic.prefill_flop(at.model, point.context_tokens),
-        width_cost=latency.width_cost(at.model.hidden_size, at.runtime.prompt_half_width),
-        weight_byte=n_chunks * traffic.prompt_weight_byte(at.model, at.weights, point.context_tokens, at.head),
-        n_layers=n_chunks * at.model.n_layers,
-        bandwidth_byte_s=bandwidth_byte_s,
-        compute_op_s=at.mode.compute_op_s or np.inf,
-        beta=point.beta,
-    )
 
 
 def _saved(point: OperatingPoint, at: Setting) -> Array:
@@ -174,6 +157,7 @@ def _check(point: OperatingPoint, at: Setting) -> None:
     check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
     check_range("beta", point.beta, 0.0, open_low=True)
     check_range("reselect_tokens", point.reselect_tokens, 0.0)
+    check_range("graph_tokens", point.graph_tokens, 0.0)
     if point.bandwidth_byte_s is not None:
         check_range("bandwidth_byte_s", point.bandwidth_byte_s, 0.0, open_low=True)
 

@@ -190,6 +190,8 @@ class Runtime:
     size_log_sd: float = 0.0  # of what models of similar size have in common beyond the equations
     repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
     prompt_chunk_tokens: float = 0.0  # of a prompt that it takes at once; 0 means all
+    static_graph: bool = False  # compiled: computes the head for all tokens, all experts, and heads one by one
+    graph_tokens: float = 0.0  # context that such graphs are compiled for; 0: they attend to what is cached
     prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
     choice: ChoiceCost | None = None  # None where it cannot choose anew
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
@@ -240,6 +242,7 @@ class OperatingPoint:
     reselect_tokens: Array = 0.0
     beta: Array = 1.0
     bandwidth_byte_s: Array | None = None
+    graph_tokens: float = 0.0  # context that the prompt's graphs were compiled for; 0 is what its runtime's usually are
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ What it does not state is guessed from what it does, without looking at what was
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +18,10 @@ from core.units import BIT_PER_BYTE
 UNTIED_EMBEDDING_FRAC = 0.05  # of the parameters, where only a total is stated (median of the catalogue's models)
 UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
 PROMPT_CHUNK_TOKENS = 128.0  # of the prompt that such a graph takes at once (quic/ai-hub-models, all its models)
+COPIED_DIGITS = 4
 ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
 FP16_BYTE = 2
+ACTIVE = re.compile(r"A(\d+(?:\.\d+)?)([BM])\b")  # parameters that a token reads, in the name of a mixture
 ESTIMATED = "estimate"  # of `weight_basis`: parameters times nominal bits, without scales
 
 
@@ -30,18 +33,39 @@ def context_tokens(row: PublishedRow) -> float:
 
 
 def graph_tokens(row: PublishedRow) -> float:
-    """Return the context that a compiled graph reads at every token: its limit, however little of it is filled.
+    """Return the context that a compiled graph reads at every token: its limit, however little of it is filled."""
+    return stated_graph_tokens(row) or context_tokens(row)
+
+
+def stated_graph_tokens(row: PublishedRow) -> float:
+    """Return the context that a graph was compiled for; 0 where the row does not tell.
 
     The time to first token of a full context is a whole number of runs of the graph that takes a chunk of the prompt.
     """
     n_chunks = row.number.get("ttft_full_context_ms", 0.0) / row.number.get("ttft_ms", np.inf)
     timed = PROMPT_CHUNK_TOKENS * round(n_chunks) if n_chunks > 1.5 else 0.0
-    return timed or row.number.get("context_limit_tokens") or context_tokens(row)
+    return timed or row.number.get("context_limit_tokens", 0.0)
 
 
 def without_ttft(row: PublishedRow) -> PublishedRow:
     """Return the row without its time to first token."""
     return replace(row, number={name: x for name, x in row.number.items() if name not in ("ttft_ms", "prefill_tok_s")})
+
+
+def copied_prompts(rows: Sequence[PublishedRow]) -> dict[int, str]:
+    """Return the lines whose time to first token is that of another weight format of the model, and that format.
+
+    Times of four digits and more do not agree by chance: a table's author copied one. The first one is believed.
+    """
+    first, copied = dict[tuple[object, ...], str](), dict[int, str]()
+    for row in rows:
+        ttft_s = row.number.get("ttft_ms", 0.0)
+        digits = f"{ttft_s * 1e3:.9g}".replace(".", "").strip("0")
+        names = (row.text[key] for key in ("board_key", "board", "compute"))
+        quant = first.setdefault((*names, row.text["model_key"] or row.text["model"], ttft_s), row.text["quant"])
+        if quant != row.text["quant"] and len(digits) >= COPIED_DIGITS:
+            copied[row.line] = quant
+    return copied
 
 
 def without_unknown_prompt(row: PublishedRow) -> PublishedRow:
@@ -60,7 +84,7 @@ def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float
         return stated
     if known is not None:
         return known.body_params + known.head_params
-    active = re.search(r"A(\d+(?:\.\d+)?)([BM])\b", row.text["model"])
+    active = ACTIVE.search(row.text["model"])
     if active:
         return float(active[1]) * (1e9 if active[2] == "B" else 1e6)
     if row.text["moe_or_sparse"].lower() == "true":
@@ -95,6 +119,13 @@ def bits_stated(row: PublishedRow) -> float | None:
     return row.number.get("bits_per_weight") or row.number.get("weight_bits")
 
 
+def described_shape(row: PublishedRow, key: str, params: float) -> ModelShape:
+    """Return the typical shape of so many parameters read per token; of a mixture, its total counts idle experts."""
+    shape = typical_shape(key, row.text["model"], params, row.number.get("kv_bytes_per_token"))
+    mixture = row.text["moe_or_sparse"].lower() == "true" or ACTIVE.search(row.text["model"]) is not None
+    return replace(shape, total_params=max(row.number.get("params_b", 0.0), params)) if mixture else shape
+
+
 def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float | None) -> ModelShape:
     """Return the shape that a dense decoder of so many parameters read per token typically has.
 
@@ -106,7 +137,8 @@ def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float |
     body = params - head_params
     n_heads = max(1, round(float(np.sqrt(body / (12.0 * n_layers))) / 128.0))
     kv_width = 32.0 * n_heads if kv_byte_per_token is None else kv_byte_per_token / (2 * FP16_BYTE * n_layers)
-    head_dim = max(1, round(kv_width))  # one KV head as wide as all of them: only the product counts
+    n_kv_heads = max(1, round(kv_width / 128.0))
+    head_dim = max(1, round(kv_width / n_kv_heads))
     hidden = 128 * n_heads
     return ModelShape(
         key=key,
@@ -114,7 +146,7 @@ def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float |
         n_layers=n_layers,
         hidden_size=hidden,
         n_heads=max(1, round(hidden / head_dim)),
-        n_kv_heads=1,
+        n_kv_heads=n_kv_heads,
         head_dim=head_dim,
         intermediate_size=4 * hidden,
         vocab_size=max(1, round(head_params / hidden)),

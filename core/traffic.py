@@ -167,6 +167,24 @@ def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
     return prefill_linear_flop(shape, context_tokens) + prefill_attention_flop(shape, context_tokens)
 
 
+def graph_flop(shape: ModelShape, n_tokens: Array, graph_tokens: Array) -> Array:
+    """Return the operations of a prompt in graphs of fixed shape [op], ``2 (body + head) n + 4 L H_q d n N``.
+
+    Such a graph leaves nothing out: it takes the head for each of its tokens, and attends to all places of its cache.
+
+    Parameters
+    ----------
+    n_tokens : float or array
+        n, tokens of all graphs run, those that pad the last one included.
+    graph_tokens : float
+        N, the context that the graphs were compiled for.
+    """
+    embedding = 0.0 if shape.tied_embeddings else shape.head_params
+    linear = OP_PER_MAC * max(shape.total_params - embedding, shape.body_params + shape.head_params) * n_tokens
+    attention = 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * n_tokens * graph_tokens
+    return linear + attention
+
+
 def memory_byte(
     shape: ModelShape,
     weights: WeightFormat,

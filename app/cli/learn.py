@@ -23,6 +23,9 @@ from core.validation import validate
 OWN = "builtin"
 """The runtime whose priors no table speaks of: Trilemma's own decoder."""
 
+PROMPT_KEYS = ("prompt_chunk_tokens", "prompt_half_width", "static_graph", "graph_tokens")
+"""How a runtime takes prompts: stated in its file, not learned."""
+
 PRIORS = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
 
 EXAMPLES = """examples:
@@ -147,10 +150,10 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
         f"size_log_sd = {SIZE_LOG_SD}",
         f"repeat_log_sd = {REPEAT_LOG_SD}",
     ]
-    if runtime.prompt_chunk_tokens:
-        lines.append(f"prompt_chunk_tokens = {runtime.prompt_chunk_tokens:g}")
-    if runtime.prompt_half_width:
-        lines.append(f"prompt_half_width = {runtime.prompt_half_width:g}")
+    for name in PROMPT_KEYS:
+        value = getattr(runtime, name)
+        if value:
+            lines.append(f"{name} = true" if value is True else f"{name} = {value:g}")
     for name in PRIORS:
         prior = getattr(runtime, name)
         said = source if name in LEARNED else sources[name]
@@ -170,7 +173,7 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
         "size_log_sd": "[prior] what models of similar size share beyond the equations",
         "repeat_log_sd": "[prior] of a new run; tables of one board and model differ by 3 to 10 %",
         **{name: f"of another board of this runtime; {source}" for name, of_models in factors.items() if of_models},
-        **{name: of for name, of in sources.items() if name in ("prompt_chunk_tokens", "prompt_half_width")},
+        **{name: of for name, of in sources.items() if name in PROMPT_KEYS},
     }
     lines += ["", "[sources]", *(f"{name} = {json.dumps(of, ensure_ascii=False)}" for name, of in said.items())]
     return "\n".join(lines) + "\n"

@@ -9,7 +9,8 @@ import numpy as np
 
 from app.model.axes import canonical
 from app.model.store import Store
-from core.scenario import decode_costs, knowledge, prefill_costs
+from core.prompt import prefill_costs
+from core.scenario import decode_costs, knowledge
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Prediction
 from core.stages import stages_s
 

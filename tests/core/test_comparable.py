@@ -259,3 +259,30 @@ def test_models_by_their_names(name, key):
 def test_active_parameters_in_a_name():
     assert streamed_params(row(model="DeepSeekOCR-3B(A570M)")) == 570e6
     assert streamed_params(row(model="Qwen3-30B-A3B")) == 3e9
+
+
+def test_idle_experts_count_in_the_total_of_an_unlisted_mixture():
+    for text in ({"model": "New 3B(A570M)"}, {"model": "New 3B", "moe_or_sparse": "True"}):
+        found, catalogue = one(params_b=3e9, params_streamed_b=0.57e9, **text)
+        shape = catalogue.models[found.decode.model]
+        assert shape.total_params == 3e9
+        assert shape.body_params + shape.head_params == pytest.approx(0.57e9)
+    found, catalogue = one(params_b=3e9, model="Dense 3B")
+    assert catalogue.models[found.decode.model].total_params == pytest.approx(0.95 * 3e9)
+
+
+def test_a_time_copied_from_another_format_is_left_out():
+    text = {"board_key": "snapdragon_8_elite", "runtime": "Genie/QNN", "model_key": "llama-3.2-3b"}
+    rows = [
+        row(line=line, quant=quant, ttft_ms=ttft_s, prompt_tokens=128.0, weight_bits=4.0, **text)
+        for line, quant, ttft_s in (
+            (2, "w4a16", 88.195e-3),
+            (3, "w4", 88.195e-3),  # copied
+            (4, "w4a16", 88.195e-3),  # the same measurement again
+            (5, "w8a8", 0.3),
+            (6, "w4", 0.3),  # round figures agree by chance
+        )
+    ]
+    compared = compare(rows, CATALOGUE)
+    assert [(line, "w4a16" in why) for line, why in compared.without_ttft] == [(3, True)]
+    assert [r.row.ttft_s is None for r in compared.rows] == [False, True, False, False, False]

@@ -136,7 +136,7 @@ def test_decode_gradient_equals_differences(bandwidth):
 
 @pytest.mark.parametrize("flop", [1e9, 1e13])  # bound by reading the weights once, by computing
 def test_prefill_gradient_equals_differences(flop):
-    costs = PrefillCosts(flop, 4.2e9, 32, 102.4e9, 10e12, beta=1.5)
+    costs = PrefillCosts(flop, 4.2e9, 32, 102.4e9, 10e12, beta=1.5, n_launched=64.0)
     parameters = LatencyParameters(0.8, 2.0, 0.5, 1e-4, 1e-3, 0.4, 3e-4)
     gradient = latency.prefill_log_gradient(prefill_parts(costs, parameters))
     for name, slope in zip(PARAMETERS, gradient, strict=True):

@@ -6,7 +6,7 @@ import pytest
 from core import scenario
 from core.load import load_catalogue
 from core.parameters import extended, prior
-from core.scenario import IDLE_FRAC, knowledge, predict, prefill_costs
+from core.scenario import IDLE_FRAC, knowledge, predict
 from core.spec import Absent, Catalogue, Estimate, Guard, OperatingPoint, Prior, Provenance
 from core.traffic import weight_byte
 
@@ -281,19 +281,6 @@ def test_a_guard_widens_intervals_and_moves_no_median():
         assert np.log(after.q95 / after.q05) == pytest.approx(times * np.log(before.q95 / before.q05))
     seen = extended(wide, {f"model.{HERE.model}": 0.1})
     assert predict(HERE, CATALOGUE, seen).decode_s.q95 < guarded.decode_s.q95  # of a model that was measured
-
-
-def test_a_prompt_in_chunks_goes_through_the_layers_once_a_chunk():
-    point = replace(LLAMA, context_tokens=np.array([128.0, 129.0, 1024.0]))
-    at = CATALOGUE.setting(LLAMA)
-    chunked = replace(at, runtime=replace(at.runtime, prompt_chunk_tokens=128.0))
-    whole, parts = (
-        prefill_costs(point, replace(one, runtime=one.runtime), 1e11)
-        for one in (replace(at, runtime=replace(at.runtime, prompt_chunk_tokens=0.0)), chunked)
-    )
-    np.testing.assert_array_equal(parts.n_layers, whole.n_layers * np.array([1.0, 2.0, 8.0]))
-    np.testing.assert_array_equal(parts.weight_byte, whole.weight_byte * np.array([1.0, 2.0, 8.0]))
-    np.testing.assert_array_equal(parts.flop, whole.flop)
 
 
 # --- choosing tokens anew ---------------------------------------------------------------------------------------------
