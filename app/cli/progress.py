@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 from typing import Self
 
 
+PATIENCE_S, LEAST_FRAC = 20.0, 0.01
+"""What is left is told after so long, and once so much was done."""
+
+
 class ProgressLine:
-    """Shows done share and text; the line is cleared on leaving the ``with`` block."""
+    """Shows done share, text and how long the rest takes; the line is cleared on leaving the ``with`` block."""
 
     def __init__(self) -> None:
         self._text = ""
+        self._start: tuple[float, float] | None = None
         self._length = 0
         self._rewrites = sys.stderr.isatty()
 
@@ -27,9 +33,19 @@ class ProgressLine:
     def show(self, done_frac: float, text: str) -> None:
         """Show how far it is."""
         if self._rewrites:
-            line = f"{done_frac:4.0%}  {text}"
+            line = f"{done_frac:4.0%}  {text}{self._left(done_frac)}"
             print("\r" + line.ljust(self._length), end="", file=sys.stderr, flush=True)
             self._length = len(line)
         elif text != self._text:
             print(text, file=sys.stderr, flush=True)
         self._text = text
+
+    def _left(self, done_frac: float) -> str:
+        """Return how long the rest takes at the pace so far; "" while that is not known."""
+        now_s = time.monotonic()
+        self._start = self._start or (now_s, done_frac)
+        elapsed_s, gained_frac = now_s - self._start[0], done_frac - self._start[1]
+        if elapsed_s < PATIENCE_S or gained_frac < LEAST_FRAC:
+            return ""
+        left_s = elapsed_s * (1.0 - done_frac) / gained_frac
+        return f", {left_s / 60:.0f} min left" if left_s >= 90 else f", {left_s:.0f} s left"
