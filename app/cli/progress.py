@@ -7,7 +7,6 @@ import time
 from types import TracebackType
 from typing import Self
 
-
 PATIENCE_S, LEAST_FRAC = 20.0, 0.01
 """What is left is told after so long, and once so much was done."""
 
