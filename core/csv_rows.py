@@ -35,7 +35,7 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
             lines = list(file)
         heading = next(csv.reader(lines, delimiter=_delimiter(lines), strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path.name}: got a file that is not CSV in UTF-8 ({error})") from None
+        raise ValueError(f"got a file that is not CSV in UTF-8 ({error})") from None
     rows = _rows(lines, _delimiter(lines), len(heading))
     next(rows, None)
     return heading, [row for row in rows if any(row.cells) or row.broken]

@@ -77,10 +77,10 @@ def read_precision(
     heading, read = read_rows(path)
     for name in NEEDED:
         if name not in heading:
-            raise ValueError(f"{path.name}: got no column {name}, expected {', '.join(NEEDED)}")
+            raise ValueError(f"got no column {name} in its first line, expected {', '.join(NEEDED)}")
     lines = [(row.line, dict(zip_longest(heading, row.cells[: len(heading)], fillvalue=""))) for row in read]
     broken = {row.line: row.broken for row in read if row.broken}
-    base = {_series(line): float(line["ppl"]) for _, line in lines if _is_reference(line) and _number(line, "ppl")}
+    base = {_series(line): float(line["ppl"]) for _, line in lines if _is_reference(line) and _above(line, "ppl", 0)}
     rows, left_out = list[Precision](), list[tuple[int, str]]()
     for number, line in lines:
         found = broken.get(number) or _row(number, line, base, formats)
@@ -107,6 +107,11 @@ def _number(line: Mapping[str, str], name: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
+def _above(line: Mapping[str, str], name: str, low: float) -> float | None:
+    value = _number(line, name)
+    return value if value is not None and value > low else None
+
+
 def _row(
     number: int, line: Mapping[str, str], base: Mapping[tuple[str, ...], float], formats: Mapping[str, WeightFormat]
 ) -> Precision | str:
@@ -114,13 +119,14 @@ def _row(
         return "trust X: inconsistent or not comparable"
     if _is_reference(line):
         return "the reference itself"
-    ppl, known = _number(line, "ppl"), formats.get(line["quant"].lower())
+    ppl, known = _above(line, "ppl", 0.0), formats.get(line["quant"].lower())
     bits = _number(line, "bits_per_weight") or (known.bits_per_weight if known else None)
     if bits is None:
         return f"the bits of {line['quant']} are not known"
     if not LEAST_BIT <= bits < LOSSLESS_BIT:
         return f"{bits:g} bits are outside {LEAST_BIT:g} to {LOSSLESS_BIT:g}"
-    percent, difference, of_base = _number(line, "delta_ppl_pct"), _number(line, "delta_ppl"), base.get(_series(line))
+    percent, difference = _above(line, "delta_ppl_pct", -100.0), _number(line, "delta_ppl")
+    of_base = base.get(_series(line))
     if ppl is not None and difference is not None and ppl > difference:
         damage = float(np.log(ppl / (ppl - difference)))
     elif ppl is not None and of_base is not None:
@@ -149,7 +155,7 @@ def bands(rows: Sequence[Precision], left_out: Sequence[tuple[int, str]] = ()) -
     """
     models = list(dict.fromkeys(row.model for row in rows))
     if len(models) < FEWEST_MODELS:
-        raise ValueError(f"rows = of {len(models)} models; expected at least {FEWEST_MODELS} that can be compared")
+        raise ValueError(f"got {len(models)} models that can be compared, expected at least {FEWEST_MODELS}")
     inside, factor = dict[int, bool](), list[float]()
     for model in models:
         predict = _fitted([row for row in rows if row.model != model])

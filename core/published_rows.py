@@ -141,21 +141,24 @@ def read_table(path: Path | str) -> PublishedTable:
         It is no such table: the first needed column that it lacks, in one sentence.
     """
     path = Path(path)
-    heading, lines = read_rows(path)
-    _check_heading(path.name, heading)
+    try:
+        heading, lines = read_rows(path)
+        _check_heading(heading)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
     read = [_row(line, heading) for line in lines]
     rows = tuple(row for row in read if isinstance(row, PublishedRow))
     problems = tuple(problem for row in read if not isinstance(row, PublishedRow) for problem in row)
     return PublishedTable(rows, problems, tuple(name for name in heading if name not in COLUMNS))
 
 
-def _check_heading(name: str, heading: list[str]) -> None:
+def _check_heading(heading: list[str]) -> None:
     for column, about in COLUMNS.items():
         if about.needed and column not in heading:
-            raise ValueError(f"{name}: got no column {column} in its first line, expected one: {about.meaning}")
+            raise ValueError(f"got no column {column} in its first line, expected one: {about.meaning}")
     twice = {column for column in heading if heading.count(column) > 1}
     if twice:
-        raise ValueError(f"{name}: got the column {sorted(twice)[0]!r} twice, expected each name once")
+        raise ValueError(f"got the column {sorted(twice)[0]!r} twice, expected each name once")
 
 
 def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:

@@ -37,6 +37,7 @@ from core.units import Z90, check_range
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
+BETA_RANGE, BANDWIDTH_RANGE_BYTE_S = (1e-3, 1e3), (1e3, 1e18)  # beyond, times are no numbers any more
 BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
@@ -155,11 +156,11 @@ def _numbers(point: OperatingPoint) -> dict[str, Any]:
 def _check(point: OperatingPoint, at: Setting) -> None:
     check_range("alpha", point.alpha, 0.0, 1.0, open_high=True)
     check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
-    check_range("beta", point.beta, 0.0, open_low=True)
+    check_range("beta", point.beta, *BETA_RANGE)
     check_range("reselect_tokens", point.reselect_tokens, 0.0)
     check_range("graph_tokens", point.graph_tokens, 0.0)
     if point.bandwidth_byte_s is not None:
-        check_range("bandwidth_byte_s", point.bandwidth_byte_s, 0.0, open_low=True)
+        check_range("bandwidth_byte_s", point.bandwidth_byte_s, *BANDWIDTH_RANGE_BYTE_S)
 
 
 @dataclass(frozen=True, slots=True)

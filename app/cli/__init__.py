@@ -54,6 +54,8 @@ COMMANDS = {
     "bench": "time Trilemma itself: engine, start, agent",
 }
 """Every command with the line that `--help` shows, in the order it shows them."""
+TALK = ("agent", "simulate-board")
+"""Those that need somebody at their output."""
 
 
 def _module(command: str) -> Any:
@@ -101,6 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "gui")
     name = words[0] if words[0] in COMMANDS else None
+    if sys.stdout is None and name not in TALK:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")  # closed by whoever started us
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
     try:

@@ -72,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
     table = args.into or imported_file()
     try:
         rows, notes = read_import(args.file, board=args.board, provenance=args.provenance)
+        if not rows:
+            raise UserError(f"{args.file}: got no row that can be used ({' '.join(notes) or 'it has none'})")
         n_new = add_rows(table, rows)
         if table == imported_file():
             notes += _not_shown(rows)

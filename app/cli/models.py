@@ -9,6 +9,7 @@ from pathlib import Path
 from app.cli.output import UserError, print_json, print_table
 from app.views.format import quantity_text
 from core.load import load_catalogue, model_from_gguf
+from core.names import instead
 from core.spec import ModelShape
 
 _KV_BYTE = 2.0  # the table shows a 16-bit cache
@@ -42,7 +43,7 @@ def _find(key: str) -> ModelShape:
     if key in models:
         return models[key]
     if not key.endswith(".gguf"):
-        raise UserError(f"model: got {key!r}, expected a path that ends in .gguf or one of {', '.join(models)}")
+        raise UserError(f"model: got {key!r}, {instead('model', key, models)}; or a path that ends in .gguf")
     try:
         return model_from_gguf(Path(key))
     except ValueError as error:

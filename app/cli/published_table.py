@@ -16,6 +16,8 @@ def compared_table(path: str, catalogue: Catalogue) -> tuple[PublishedTable, Com
     UserError
         One sentence: the file cannot be read, is no such table, or has no row that can be compared.
     """
+    if not path.isprintable() or not path:
+        raise UserError(f"table: got {path!r}, expected the name of a file")
     try:
         table = read_table(path)
     except OSError as error:

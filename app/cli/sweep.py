@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     axes = axes_from(args.over)
     if args.measured:
         return _measure(args, point, axes, catalogue)
-    names = [name.strip() for name in args.pareto.split(",")] if args.pareto else []
+    names = [name.strip() for name in args.pareto.split(",")] if args.pareto is not None else []
 
     @functools.cache
     def known(board: str, runtime: str, mode: str) -> Posterior | None:

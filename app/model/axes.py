@@ -168,8 +168,8 @@ def _keys(path: str, point: OperatingPoint, catalogue: Catalogue) -> list[Any]:
 
 _BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
     "point.alpha": (lambda v: 0 <= v < 1, "0 <= alpha < 1"),
-    "point.bandwidth": (lambda v: v > 0, "a bandwidth above 0 byte/s"),
-    "point.beta": (lambda v: v > 0, "beta above 0"),
+    "point.bandwidth": (lambda v: 1e3 <= v <= 1e18, "a bandwidth of 1 kB/s to 1 EB/s"),
+    "point.beta": (lambda v: 1e-3 <= v <= 1e3, "0.001 to 1000"),
     "point.context": (lambda v: v >= 1, "at least 1 token"),
 }
 

@@ -187,7 +187,8 @@ def add_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> int:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 have = list(csv.DictReader(file))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise FileError(f"{path}: cannot be read as a table: {error}") from error
+            said = reason(error) if isinstance(error, OSError) else str(error)
+            raise FileError(f"{path}: cannot be read as a table: {said}") from error
     known = {_key(row) for row in have}
     new = []
     for row in rows:

@@ -13,7 +13,7 @@ import pytest
 
 import trilemma
 from app import LAUNCHER
-from app.cli import COMMANDS, _module, _parsed
+from app.cli import COMMANDS, _module, _parsed, main
 from app.cli.output import print_json
 
 FULL = Path("/dev/full")
@@ -70,3 +70,35 @@ def test_every_example_in_the_help_of_a_command_can_be_typed(name):
     for line in lines:
         words = shlex.split(line)
         assert _parsed(words[0], words).command == words[0]
+
+
+def test_an_output_that_is_closed_is_no_traceback():
+    words = [sys.executable, str(LAUNCHER), "sweep", "--over", "alpha=0,0.5"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["predict", "--beta", "1e-320"], "beta is 9.99989e-321: expected 0.001 to 1000"),
+        (["sweep", "--over", "beta=1e308"], "beta = 1e+308 is outside [0.001, 1000]"),
+        (["sweep", "--over", "alpha=0,0.5", "--pareto", ""], "objective '' is none of latency"),
+        (["validate", ""], "table: got '', expected the name of a file"),
+        (["models", "toaster"], "such as"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(words, said, capsys):
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert said in err
+
+
+def test_a_table_without_a_row_is_said_by_its_own_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    table = tmp_path / "t.csv"
+    table.write_text("board_key,compute,runtime,model,quant,decode_tok_s\n")
+    assert main(["import", str(table)]) == 2
+    assert capsys.readouterr().err == f"trilemma import: {table}: got no row that can be used (it has none)\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -54,7 +54,7 @@ def test_what_cannot_be_compared_says_why(tmp_path):
     assert "bits of zz" in reasons[4]
     assert "16-bit" in reasons[5]
     assert "trust X" in reasons[6]
-    with pytest.raises(ValueError, match="1 models; expected at least 3"):
+    with pytest.raises(ValueError, match="got 1 models that can be compared, expected at least 3"):
         bands(rows)
     table.write_text("model,quant\nA,f16\n")
     with pytest.raises(ValueError, match="got no column ppl"):
