@@ -6,9 +6,11 @@ The names of the values are stable: ``trilemma published A01 --json`` prints the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from core.articles import a_kernels, a_memory, a_speed, b_model, b_network, b_system
 from core.articles.item import Item, Value
+from core.articles.printed import PRINTED
 
 __all__ = ["ITEMS", "Item", "Value", "item"]
 
@@ -37,4 +39,5 @@ def item(key: str) -> Item:
     """
     if key.upper() not in ITEMS:
         raise ValueError(f"item: got {key!r}, expected one of {', '.join(ITEMS)}")
-    return ITEMS[key.upper()]()
+    made = ITEMS[key.upper()]()
+    return replace(made, printed={**made.printed, **PRINTED[made.key]})
