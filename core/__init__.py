@@ -45,6 +45,7 @@ r_max          largest safe prune rate, by mass                  pruning.r_max_m
 dlnPPL(b)      damage of weights in b bits                       quality.weights_damage             M5
                damage of a KV cache in b bits                    quality.kv_damage                  M5
 dlnPPL(eps)    damage of pruning                                 quality.pruning_damage             M4
+               its median alone                                  quality.pruning_median             M4
                independent damages together                      quality.added                      M5
 PPL/PPL_0      perplexity over the reference's                   quality.perplexity_ratio           M5
 KLD            mean Kullback-Leibler divergence                  quality.mean_kl                    M5

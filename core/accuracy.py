@@ -39,13 +39,13 @@ class Causes:
 
     weights: quality.Damage
     kv: quality.Damage
-    pruning: quality.Damage
+    pruning: Array  # its median
     log_mass: Array  # ln(eps / 0.1); 0 where nothing is dropped
 
     @property
     def medians(self) -> tuple[Any, Any, Any]:
         """The three medians."""
-        return self.weights.median, self.kv.median, self.pruning.median
+        return self.weights.median, self.kv.median, self.pruning
 
 
 def causes(point: OperatingPoint, at: Setting) -> Causes:
@@ -53,7 +53,7 @@ def causes(point: OperatingPoint, at: Setting) -> Causes:
     n_tokens = np.rint(point.context_tokens)  # a sweep may pass between two whole numbers
     dropped = 1.0 - pruning.zipf_retained_mass(n_tokens, pruning.keep_count(n_tokens, point.alpha))
     safe = np.where(dropped > 0.0, dropped, REFERENCE_MASS)
-    pruned = quality.pruning_damage(dropped, point.policy)
+    pruned = quality.pruning_median(dropped, point.policy)
     return Causes(*format_damages(at), pruned, np.log(safe / REFERENCE_MASS))
 
 

@@ -97,12 +97,8 @@ class DecodeParts:
     layers: Array
     token: Array
     choice: Array
+    memory: Array  # of the memory side: reading weights and KV cache, and unpacking
     total: Array
-
-    @property
-    def memory(self) -> Array:
-        """Time of the memory side: reading weights and KV cache, and unpacking [s]."""
-        return self.weights + self.kv + self.unpack
 
 
 def overlap(memory_s: Array, compute_s: Array, how: str = "max") -> Array:
@@ -153,8 +149,9 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     compute = costs.flop / (costs.beta * costs.compute_op_s)
     layers = costs.n_layers * parameters.t_layer_s
     token = parameters.t_token_s
-    total = overlap(weights + kv + unpack, compute, how) + layers + token + costs.choice_s
-    return DecodeParts(weights, kv, unpack, compute, layers, token, costs.choice_s, total)
+    memory = weights + kv + unpack
+    total = overlap(memory, compute, how) + (layers + token + costs.choice_s)
+    return DecodeParts(weights, kv, unpack, compute, layers, token, costs.choice_s, memory, total)
 
 
 def choice_s(

@@ -234,7 +234,7 @@ def physical_parameters(
 
 def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the quadratic form of a gradient, given as one number or array per parameter, with a covariance."""
-    matters = [i for i, slope in enumerate(gradient) if np.ndim(slope) or slope]
+    matters = [i for i, slope in enumerate(gradient) if isinstance(slope, np.ndarray) or slope]
     total: Any = 0.0
     for i in matters:
         inner: Any = cov[i, i] * gradient[i]
@@ -247,4 +247,4 @@ def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.f
 
 def plain(value: Any) -> Array:
     """Return a float for what has no dimensions, and an array as it is."""
-    return value if np.ndim(value) else float(value)
+    return value if isinstance(value, np.ndarray) and value.ndim else float(value)

@@ -18,7 +18,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
     what a layer costs beyond that is work on activations, which goes with the tokens.
     """
     n_tokens, chunk = np.asarray(point.context_tokens, dtype=float), at.runtime.prompt_chunk_tokens
-    n_chunks = np.ceil(n_tokens / chunk) if chunk else np.ones_like(n_tokens)
+    n_chunks: Array = np.ceil(n_tokens / chunk) if chunk else 1.0
     n_launched: Array = 0.0
     if at.runtime.static_graph:
         flop, n_layers = _graph_work(point, at, n_chunks)

@@ -140,10 +140,16 @@ def pruning_damage(dropped_mass: Array, policy: str) -> Damage:
     ----------
     Trilemma models, M4 [prior].
     """
+    log_sd = _of_policy(LANGUAGE_MODELLING, policy).log_sd
+    return Damage(pruning_median(dropped_mass, policy), np.where(np.asarray(dropped_mass) > 0.0, log_sd, 0.0))
+
+
+def pruning_median(dropped_mass: Array, policy: str) -> Array:
+    """Return the median of `pruning_damage` alone."""
     check_range("dropped_mass", dropped_mass, 0.0, 1.0)
-    curve = _of_policy(LANGUAGE_MODELLING, policy)
-    eps = np.asarray(dropped_mass)
-    return Damage(curve.scale * eps * (C1 + C2 * eps), np.where(eps > 0.0, curve.log_sd, 0.0))
+    eps, scale = np.asarray(dropped_mass), float(_of_policy(LANGUAGE_MODELLING, policy).scale)
+    median: Array = eps * (scale * (C1 + C2 * eps))
+    return median
 
 
 def added(*damages: Damage) -> Damage:

@@ -33,9 +33,13 @@ def check_range(
     values = np.asarray(value)
     if not values.size:
         return
-    least, most = (values.min(), values.max()) if values.ndim else (value, value)  # NaN if there is one
-    if (least > low if open_low else least >= low) and (most < high if open_high else most <= high):
-        return
+    least = values.min() if values.ndim else value  # NaN if there is one
+    if least > low if open_low else least >= low:
+        if high == np.inf and not open_high:
+            return
+        most = values.max() if values.ndim else value
+        if most < high if open_high else most <= high:
+            return
     inside = ((values > low) if open_low else (values >= low)) & ((values < high) if open_high else (values <= high))
     worst = values[~inside].flat[0] if values.ndim else values
     left, right = "(" if open_low else "[", ")" if open_high or np.isinf(high) else "]"
