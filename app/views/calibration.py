@@ -114,8 +114,7 @@ class CalibrationPanel(QWidget):
             part.setVisible(False)
         if calibration is None or self._store.not_measured_here:
             reason, known = self._store.not_measured_here, advice.basis(self._store)
-            priors = "" if known else "Nothing is measured yet: predictions rest on the runtime's priors alone."
-            set_text(self._error, known or reason or priors)
+            set_text(self._error, known or reason or _unmeasured(self._store))
             set_text(self._coverage, f"{reason.partition(':')[0].rstrip('.')}." if known and reason else "")
             self._coverage.setVisible(bool(known and reason))
             return
@@ -213,3 +212,10 @@ def _short(key: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def _unmeasured(store: Store) -> str:
+    """Say what predictions for the attached board rest on before anything was measured on it."""
+    sheet = store.catalogue.boards[store.point.board].data_sheet
+    board = f"the data sheet of {store.catalogue.boards[sheet].name} and " if sheet else ""
+    return f"Nothing is measured yet: predictions rest on {board}the runtime's priors{'' if sheet else ' alone'}."

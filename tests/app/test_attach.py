@@ -1,5 +1,6 @@
 """Boards attached one after the other: nothing of one gets into another; the dialog, ssh's questions, the commands."""
 
+import json
 import threading
 import time
 from typing import ClassVar
@@ -8,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
-from app.client.events import Catalogue, Channel, Connected, Disconnected, Log, Result
+from app.client.events import BoardState, Catalogue, Channel, Connected, Disconnected, Log, Result
 from app.model import boards as boards_module
 from app.model.attachment import Attachment
 from app.model.boards import Boards, ssh_hosts
@@ -20,7 +21,7 @@ from app.model.store import Store
 from app.views.actions import Actions
 from app.views.attach import AttachDialog, BoardCommands, QuestionDialog
 from core.load import load_catalogue
-from core.spec import OperatingPoint
+from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
 PATIENCE_MS = 30_000
@@ -436,3 +437,33 @@ def test_the_menu_knows_the_last_boards_and_detach_only_what_is_attached(boards,
     assert boards._conductor.log[2:] == ["this machine", "detached"]
     commands.attach("a b")
     assert store.log[-1].level == "error"
+
+
+def nano(mode):
+    told = hello("x")
+    name = "NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super"
+    return {**told, "board": {**told["board"], "name": name}, "state": {"power_mode": {"value": mode}}}
+
+
+def test_an_attached_board_is_what_its_data_sheet_says_in_the_mode_that_it_is_in(conductor, path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(path.parent))
+    store = conductor.store
+    conductor.attach(Scripted, "orin", "user@orin")
+    hear(conductor, Connected(nano("nvpmodel 15W")))
+    board = store.catalogue.boards["this"]
+    assert (board.name, board.data_sheet) == ("orin", "jetson_orin_nano_8gb_super")
+    assert store.position("point.bandwidth") == 68.3e9
+    assert any("Described by the data sheet of NVIDIA Jetson Orin Nano Super 8GB" in line.text for line in store.log)
+    assert json.loads((path.parent / "attached.json").read_text())["user@orin"]["data_sheet"] == board.data_sheet
+    store.set("point.power_mode", "25W")
+    assert "This board is in power mode 15W" in store.not_measurable
+    hear(conductor, BoardState({"power_mode": {"value": "nvpmodel MAXN_SUPER"}}))
+    assert next(iter(store.catalogue.boards["this"].power_modes)) == "MAXN"
+    conductor.choose_sheet("raspberry_pi_5")
+    assert store.catalogue.boards["this"].data_sheet == "raspberry_pi_5"
+    assert store.point.power_mode == ""  # a Pi has no 25W
+    conductor.choose_sheet("this")
+    assert isinstance(conductor.sheet, Absent)
+    assert store.catalogue.boards["this"].data_sheet == ""
+    conductor.choose_sheet("")
+    assert store.catalogue.boards["this"].data_sheet == "jetson_orin_nano_8gb_super"

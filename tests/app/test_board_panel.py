@@ -8,8 +8,10 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.client.events import Channel
+from app.model.data_sheet import THIS, DataSheet, described
 from app.model.store import Store
 from app.views.board import BoardPanel
+from app.views.calibration import _unmeasured
 from app.views.names import channel_name, channel_text
 from app.views.state_text import NAMES, entry_text, state_rows, unknown_text
 from app.views.theme import Theme
@@ -153,3 +155,25 @@ def test_what_a_board_says_is_shown_as_it_is_in_tool_tips_too(qapp):
     line = ElidedLabel()
     line.set_tip("<b>bold</b>")
     assert line.toolTip() == "&lt;b&gt;bold&lt;/b&gt;"
+
+
+def test_the_data_sheet_is_named_with_how_it_was_found_and_another_can_be_chosen(panel):
+    assert panel.sheet.currentText() == "none found"
+    assert not panel.sheet.isEnabled()
+    panel.conductor.sheet = DataSheet("rk3588", "by its device tree, rockchip,rk3588")
+    panel.store.set_link(state="attached", hello={"board": {"name": "x"}})
+    assert panel.sheet.isEnabled()
+    assert panel.sheet.currentText() == "Rockchip RK3588 (found)"
+    assert "Found by its device tree, rockchip,rk3588." in texts(panel)
+    panel.sheet.setCurrentIndex(panel.sheet.findData("raspberry_pi_5"))
+    panel.sheet.activated.emit(panel.sheet.currentIndex())
+    assert panel.conductor.chosen == ["raspberry_pi_5"]
+    panel.conductor.sheet = Absent("none of the catalogue fits it")
+    panel.store.set_link(state="attached")
+    assert "None of the catalogue fits it: any machine is assumed." in texts(panel)
+
+
+def test_a_board_without_a_measurement_says_that_its_data_sheet_is_what_is_known(qtbot, qapp):
+    catalogue = described(load_catalogue(), THIS, DataSheet("raspberry_pi_5", "by its name, Raspberry Pi 5"))
+    assert _unmeasured(Store(catalogue)).startswith("Nothing is measured yet: predictions rest on the data sheet of Ra")
+    assert _unmeasured(Store(load_catalogue())).endswith("the runtime's priors alone.")
