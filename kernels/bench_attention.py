@@ -28,8 +28,9 @@ GOAL_FULL = (0.85, 0.60)
 """Share of the read probe over a full cache of 16 bits, in the slow and in the fast regime."""
 GOAL_COMPACTED, GOAL_PAGES = 0.95, 0.75
 """Speed-up over the full cache, as a share of the full cache's size over what is read."""
-TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2, "fp16": 2e-3, "int8": 3e-2, "int4": 1e-3}
-"""Largest error against float64 attention over what the cache holds; torch rounds scores of bf16 and int8 to bf16."""
+TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2, "fp16": 2e-3, "int8": 3e-2, "int4": 3e-2}
+"""Largest error against float64 attention over what the cache holds; torch rounds scores of bf16 and int8 to bf16, the
+C library queries and weights beside int4 to 8 bits."""
 
 
 def cases(quick: bool, device: str) -> Iterator[Case]:

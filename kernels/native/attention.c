@@ -3,12 +3,24 @@
    Scores are vectorised over tokens and outputs over channels, so nothing is summed across a vector. Softmax is online,
    page by page; threads take equal runs of (head, page), and their partial states are merged at the end. */
 
-#include "kv_pages.h"
+#include "strips.h"
 
 #define LOWEST -1e30f /* below any score */
 
+INLINE vf magnitude(vf x) { return (vf)((vi)x & 0x7fffffff); }
+
+/* The larger of each two, and the largest of eight. */
+#ifdef __AVX2__
+INLINE vf maximum(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+
+INLINE float largest(vf x) {
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+#else
 INLINE vf maximum(vf a, vf b) {
-    vi larger = a > b;
+    const vi larger = a > b;
     return (vf)(((vi)a & larger) | ((vi)b & ~larger));
 }
 
@@ -17,90 +29,107 @@ INLINE float largest(vf x) {
     for (int i = 1; i < LANES; i++) m = x[i] > m ? x[i] : m;
     return m;
 }
+#endif
 
-INLINE float total(vf x) {
-    float s = 0;
-    for (int i = 0; i < LANES; i++) s += x[i];
-    return s;
+#define ROUNDING 12582912.0f /* leaves the nearest integer in the lower bits of what it is added to */
+#define LOG2_E 1.44269504f
+
+/* 2^x for x <= 0, relative error 2e-7; 2^-126 below that. */
+INLINE vf power_of_2(vf x) {
+    x = maximum(x, splat(-126.0f));
+    const vf shifted = x + ROUNDING, r = x - (shifted - ROUNDING);
+    vf y = splat(1.535336188e-4f);
+    y = y * r + 1.339887440e-3f;
+    y = y * r + 9.618437357e-3f;
+    y = y * r + 5.550332548e-2f;
+    y = y * r + 2.402264791e-1f;
+    y = y * r + 6.931472028e-1f;
+    y = y * r + 1.0f;
+    return (vf)((vi)y + ((vi)shifted << 23));
 }
 
-/* exp(x) for x <= 0, relative error 2e-7; 0 below -87. */
-INLINE vf exponential(vf x) {
-    vi counts = x > splat(-87.0f);
-    x = maximum(x, splat(-87.0f));
-    vf shifted = x * 1.44269504f + 12582912.0f; /* rounds to an integer in the low bits */
-    vf n = shifted - 12582912.0f;
-    vf r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    vf y = splat(1.9875691500e-4f);
-    y = y * r + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    y = y * r * r + r + 1.0f;
-    vi power = (__builtin_convertvector(n, vi) + 127) << 23;
-    return (vf)((vi)(y * (vf)power) & counts);
+/* Round n values, 8 apart in a pair of words, to 15 bits of the scale that is returned. */
+INLINE float round_words(const float *x, int n, int32_t *words) {
+    vf most = splat(0);
+    for (int i = 0; i < n; i += LANES) most = maximum(most, magnitude(*(const vf *)(x + i)));
+    const float top = largest(most), inverse = top > 0 ? 32767 / top : 0;
+    for (int i = 0; i < n; i += 32, words += 16) {
+        vi r[4];
+        for (int k = 0; k < 4; k++) r[k] = (vi)(*(const vf *)(x + i + 8 * k) * inverse + ROUNDING);
+        for (int k = 0; k < 2; k++) *(vi *)(words + 8 * k) = (r[k] & 0xffff) | r[k + 2] << 16;
+    }
+    return top / 32767;
 }
 
-INLINE void prefetch(const uint8_t *p, int64_t byte) {
-    for (int64_t i = 0; i < byte; i += 64) __builtin_prefetch(p + i, 0, 2);
-}
-
-/* Pairs of vectors worked on together: enough independent sums to hide the latency of a product. */
-#define PAIRS(G) ((G) == 1 ? 4 : (G) == 2 ? 2 : 1)
-
-/* scores[g][t] = base[g] + sum_d q[g][d] k[d][t] of a page's first n tokens; those of the others are not set */
-INLINE void score_page(const float *q, const float *base, const uint8_t *k, const uint8_t *next, int format, int G,
-                       int dim, int n, float *scores) {
-    const int width = PAIRS(G), share = row_byte(format) * width / 4;
-    for (int first = 0; first < 4 && first * 2 * LANES < n; first += width) {
-        vf sum[4][8];
-        for (int g = 0; g < G; g++)
-            for (int i = 0; i < 2 * width; i++) sum[g][i] = splat(0);
-#pragma GCC unroll 2
-        for (int d = 0; d < dim; d++) {
-            if (next) prefetch(next + (first / width * dim + d) * share, share);
-            for (int j = 0; j < width; j++) {
-                vf x, y;
-                load2(k + d * row_byte(format), format, first + j, &x, &y);
-                for (int g = 0; g < G; g++) {
-                    sum[g][2 * j] += q[g * dim + d] * x;
-                    sum[g][2 * j + 1] += q[g * dim + d] * y;
-                }
+/* Round rows x [G, n] times the scales of their n elements to bytes, in groups of 32 with a scale each. base belongs to
+   every sum of them with nibbles: the offsets, and what rounding takes from a nibble of 7.5, so that only the rest errs. */
+INLINE void round_bytes(const float *x, int G, int n, const uint16_t *fp16, int limit, int32_t *words, float *scale,
+                        float *base) {
+    vf exact[4];
+    for (int g = 0; g < G; g++) exact[g] = splat(0);
+    for (int i = 0; i < n; i += 32) {
+        vf value[4][4], most[4];
+        for (int k = 0; k < 4; k++) {
+            const vf width = from_fp16(fp16 + i + 8 * k), start = from_fp16(fp16 + n + i + 8 * k) + 7.5f * width;
+            for (int g = 0; g < G; g++) {
+                const vf given = *(const vf *)(x + g * n + i + 8 * k);
+                value[g][k] = given * width;
+                exact[g] += given * start;
+                most[g] = k ? maximum(most[g], magnitude(value[g][k])) : magnitude(value[g][k]);
             }
         }
+        for (int g = 0; g < G; g++) {
+            const float top = largest(most[g]), inverse = top > 0 ? limit / top : 0, unit = top * (1.0f / limit);
+            vi word = {0};
+            vf sum = splat(0);
+            for (int k = 0; k < 4; k++) {
+                const vf r = value[g][k] * inverse + ROUNDING;
+                word |= ((vi)r & 255) << 8 * k;
+                sum += r - ROUNDING;
+            }
+            exact[g] -= 7.5f * unit * sum;
+            *(vi *)(words + g * n / 4 + i / 4) = word;
+            scale[g * n / 32 + i / 32] = unit;
+        }
+    }
+    for (int g = 0; g < G; g++) base[g] = sum8((f32x8)exact[g]);
+}
+
+/* Lines are asked for so far ahead, in whole strips. */
+#define AHEAD 8192
+
+/* Where what follows a strip after AHEAD lies: in the block that begins at `block`, or else in the one read next. */
+INLINE const uint8_t *ahead(const uint8_t *strip, int64_t strip_byte, const uint8_t *block, int64_t byte,
+                            const uint8_t *next) {
+    const int64_t whole = (AHEAD + strip_byte - 1) / strip_byte * strip_byte;
+    const int64_t at = strip - block + (whole < byte ? whole : byte);
+    return at < byte ? block + at : next + at - byte;
+}
+
+/* scores[g][t] of the first n tokens of a page; those of the others are not set, or of no meaning */
+INLINE void score_page(const rows_t *q, const uint8_t *k, const uint8_t *next, int format, int G, int dim, int n,
+                       float *scores) {
+    const int64_t byte = block_byte(format, dim), pitch = byte / (PAGE / STRIP);
+    for (int t = 0; t < n; t += STRIP) {
+        const uint8_t *strip = k + t / STRIP * pitch;
+        vf sum[4][2];
+        strip_products(q, strip, ahead(strip, pitch, k, byte, next), format, 1, G, dim, sum);
         for (int g = 0; g < G; g++)
-            for (int i = 0; i < 2 * width; i++)
-                *(vf *)(scores + g * PAGE + (2 * first + i) * LANES) = sum[g][i] * unit(format, 2 * first + i) + base[g];
+            for (int half = 0; half < 2; half++) *(vf *)(scores + g * PAGE + t + 8 * half) = sum[g][half];
     }
 }
 
-/* acc[g][d] += base[g] + sum_t p[g][t] v[t][d] of a page's first n tokens */
-INLINE void add_values(const float *p, const float *base, const uint8_t *v, const uint8_t *next, int format, int G,
-                       int dim, int n, float *acc, int stride) {
-    const int width = PAIRS(G), share = row_byte(format) * width / 4, pitch = dim / 64 * row_byte(format);
-    for (int block = 0; block < dim / 64; block++)
-        for (int first = 0; first < 4; first += width) {
-            vf sum[4][8];
-            for (int g = 0; g < G; g++)
-                for (int i = 0; i < 2 * width; i++) sum[g][i] = splat(0);
-#pragma GCC unroll 2
-            for (int t = 0; t < n; t++) {
-                if (next) prefetch(next + ((block * 4 + first) / width * PAGE + t) * share, share);
-                for (int j = 0; j < width; j++) {
-                    vf x, y;
-                    load2(v + t * pitch + block * row_byte(format), format, first + j, &x, &y);
-                    for (int g = 0; g < G; g++) {
-                        sum[g][2 * j] += p[g * PAGE + t] * x;
-                        sum[g][2 * j + 1] += p[g * PAGE + t] * y;
-                    }
-                }
-            }
-            for (int g = 0; g < G; g++)
-                for (int i = 0; i < 2 * width; i++)
-                    *(vf *)(acc + g * stride + 64 * block + (2 * first + i) * LANES) +=
-                        sum[g][i] * unit(format, 2 * first + i) + base[g];
-        }
+/* acc[g][d] += sum of the page's values, weighted */
+INLINE void add_values(const rows_t *p, const uint8_t *v, const uint8_t *next, int format, int G, int dim, float *acc,
+                       int stride) {
+    const int64_t byte = block_byte(format, dim), pitch = block_byte(format, STRIP);
+    for (int d = 0; d < dim; d += STRIP) {
+        const uint8_t *strip = v + d / STRIP * pitch;
+        vf sum[4][2];
+        strip_products(p, strip, ahead(strip, pitch, v, byte, next), format, 0, G, PAGE, sum);
+        for (int g = 0; g < G; g++)
+            for (int half = 0; half < 2; half++) *(vf *)(acc + g * stride + d + 8 * half) += sum[g][half];
+    }
 }
 
 /* Online softmax: turn scores into weights relative to the new maximum, rescale what was summed before. */
@@ -112,18 +141,18 @@ INLINE void soften(float *scores, int G, int dim, float *state, int stride) {
         float before = acc[dim], now = largest(m);
         if (now <= before) now = before;
         else {
-            vf scale = exponential(splat(before - now));
+            vf scale = power_of_2(splat((before - now) * LOG2_E));
             for (int d = 0; d < dim; d += LANES) *(vf *)(acc + d) *= scale;
             acc[dim + 1] *= scale[0];
             acc[dim] = now;
         }
         vf sum = splat(0);
         for (int t = 0; t < PAGE; t += LANES) {
-            vf p = exponential(*(vf *)(s + t) - now);
+            vf p = power_of_2(*(vf *)(s + t) * LOG2_E - now * LOG2_E);
             *(vf *)(s + t) = p;
             sum += p;
         }
-        acc[dim + 1] += total(sum);
+        acc[dim + 1] += sum8((f32x8)sum);
     }
 }
 
@@ -133,24 +162,11 @@ INLINE void scale_rows(float *rows, int G, const float *scale) {
         for (int t = 0; t < PAGE; t += LANES) *(vf *)(rows + g * PAGE + t) *= *(const vf *)(scale + t);
 }
 
-/* out = x * scale, base[g] = sum x * offset: a row in 4 bits is scale * nibble + offset. */
-INLINE void fold(const float *x, int G, int n, const uint16_t *scale, float *out, float *base) {
-    for (int g = 0; g < G; g++) {
-        vf sum = splat(0);
-        for (int i = 0; i < n; i += LANES) {
-            vf value = *(const vf *)(x + g * n + i);
-            sum += value * from_fp16(scale + n + i);
-            *(vf *)(out + g * n + i) = value * from_fp16(scale + i);
-        }
-        base[g] = total(sum);
-    }
-}
-
 /* c tanh(s / c) */
 INLINE void cap(float *scores, int G, float soft_cap) {
     for (int t = 0; t < G * PAGE; t += LANES) {
         vf *s = (vf *)(scores + t);
-        const vf e = exponential((vf)((vi)(*s * (2 / soft_cap)) | (int32_t)0x80000000)); /* e^-2|z| */
+        const vf e = power_of_2((vf)((vi)(*s * (2 * LOG2_E / soft_cap)) | (int32_t)0x80000000)); /* e^-2|z| */
         const vf bounded = soft_cap * (1 - e) / (1 + e);
         *s = (vf)((vi)bounded | ((vi)*s & (int32_t)0x80000000));
     }
@@ -172,69 +188,93 @@ INLINE int page_at(const attention *a, int h, int i) {
     return a->pages ? a->pages[h * a->page_stride + a->first_page + i] : a->first_page + i;
 }
 
+/* The rows of a head's queries that do not depend on the page: INT8 rounds them once. */
+typedef struct {
+    int32_t *words;
+    float *scale;
+} queries;
+
+/* Turn scores into weights and the weights into what the values are multiplied with. */
+INLINE rows_t weigh(const kv_layer *kv, int format, int G, int64_t at, float *scores, int32_t *words, float *scale,
+                    float *acc, int stride) {
+    rows_t p = {scores, words, scale, {0}};
+    soften(scores, G, kv->head_dim, acc, stride);
+    if (format == INT8) scale_rows(scores, G, (const float *)kv->v_scale + at * PAGE);
+    if (format == INT8)
+        for (int g = 0; g < G; g++) scale[g] = round_words(scores + g * PAGE, PAGE, words + g * PAGE / 2);
+    if (format == INT4)
+        round_bytes(scores, G, PAGE, (const uint16_t *)kv->v_scale + at * 2 * PAGE, 255, words, scale, p.base);
+    return p;
+}
+
 /* The i-th page read of head h: rows first..first + G - 1 of its queries into their states. */
-INLINE void page_step(const attention *a, int format, int G, int h, int first, int i, float *acc) {
+INLINE void page_step(const attention *a, int format, int G, int h, int first, int i, const queries *given, float *acc) {
     const kv_layer *kv = a->kv;
     const int dim = kv->head_dim, stride = dim + 2, last = i == a->n_pages - 1, n = last ? a->n_last : PAGE;
-    const int64_t page_byte = (int64_t)dim * row_byte(format), row = (int64_t)h * a->n_groups + first;
+    const int64_t byte = block_byte(format, dim), row = (int64_t)h * a->n_groups + first;
     const int page = page_at(a, h, i), n_unseen = i ? 0 : a->n_unseen;
     const int64_t at = (int64_t)h * kv->capacity + page;
-    const uint8_t *k = kv->k + at * page_byte, *v = kv->v + at * page_byte;
-    const float *q = a->q + row * dim;
-    float scores[4 * PAGE], folded[4 * MAX_DIM], base[4] = {0};
+    const int64_t after = (int64_t)h * kv->capacity + (last ? page : page_at(a, h, i + 1));
+    const uint8_t *k = kv->k + at * byte, *v = kv->v + at * byte;
+    int32_t words[MAX_DIM];
+    float scores[4 * PAGE], scale[4 * MAX_DIM / 32];
+    rows_t q = {a->q + row * dim, words, scale, {0}};
 
     if (last) memset(scores, 0, sizeof scores);
-    /* a listed page may lie anywhere: no hardware guesses it */
-    const int64_t ahead = ((int64_t)h * kv->capacity + (last ? page : page_at(a, h, i + 1))) * page_byte;
-    const uint8_t *next_k = last ? 0 : kv->k + ahead, *next_v = last ? 0 : kv->v + ahead;
-    if (format != INT4)
-        score_page(q, base, k, next_k, format, G, dim, n, scores);
-    else if (last)
-        score_page(q, base, (const uint8_t *)(kv->open + (int64_t)h * dim * PAGE), 0, BF16, G, dim, n, scores);
-    else {
-        fold(q, G, dim, (const uint16_t *)kv->k_scale + at * 2 * dim, folded, base);
-        score_page(folded, base, k, next_k, format, G, dim, n, scores);
-    }
+    if (format == INT8) q = (rows_t){0, given->words + first * dim / 2, given->scale + first, {0}};
+    if (format == INT4 && !last)
+        round_bytes(q.x, G, dim, (const uint16_t *)kv->k_scale + at * 2 * dim, 127, words, scale, q.base);
+    if (format == INT4 && last) {
+        const uint8_t *open = (const uint8_t *)kv->open + h * block_byte(BF16, dim);
+        score_page(&q, open, v, BF16, G, dim, n, scores);
+    } else score_page(&q, k, v, format, G, dim, n, scores);
     if (format == INT8) scale_rows(scores, G, (const float *)kv->k_scale + at * PAGE);
     if (a->soft_cap) cap(scores, G, a->soft_cap);
     if (a->mask || last || n_unseen) hide(a, G, h, page, n_unseen, n, scores);
     if (a->scores)
         for (int g = 0; g < G; g++)
             memcpy(a->scores + ((row + g) * a->n_pages + i) * PAGE, scores + g * PAGE, sizeof(float) * PAGE);
-    soften(scores, G, dim, acc, stride);
-    if (format == INT8) scale_rows(scores, G, (const float *)kv->v_scale + at * PAGE);
-    memset(base, 0, sizeof base);
-    if (format == INT4) fold(scores, G, PAGE, (const uint16_t *)kv->v_scale + at * 2 * PAGE, scores, base);
-    add_values(scores, base, v, next_v, format, G, dim, n, acc, stride);
+    const rows_t p = weigh(kv, format, G, at, scores, words, scale, acc, stride);
+    add_values(&p, v, kv->k + after * byte, format, G, dim, acc, stride);
 }
 
 /* One copy of the loop for each format and number of rows, so that accumulators stay in registers. */
 #define STEP(F)                                                                            \
-    static void step_##F(const attention *a, int h, int i, float *state) {                 \
+    static void step_##F(const attention *a, int h, int i, const queries *q, float *state) {   \
         const int n = a->n_groups, stride = a->kv->head_dim + 2;                           \
         int first = 0;                                                                     \
         for (; n - first >= 4; first += 4)                                                 \
-            page_step(a, F, 4, h, first, i, state + first * stride);                       \
+            page_step(a, F, 4, h, first, i, q, state + first * stride);                    \
         state += first * stride;                                                           \
         switch (n - first) {                                                               \
-        case 3: page_step(a, F, 3, h, first, i, state); break;                             \
-        case 2: page_step(a, F, 2, h, first, i, state); break;                             \
-        case 1: page_step(a, F, 1, h, first, i, state); break;                             \
+        case 3: page_step(a, F, 3, h, first, i, q, state); break;                          \
+        case 2: page_step(a, F, 2, h, first, i, q, state); break;                          \
+        case 1: page_step(a, F, 1, h, first, i, q, state); break;                          \
         }                                                                                  \
     }
 STEP(FP32) STEP(BF16) STEP(FP16) STEP(INT8) STEP(INT4)
 
 /* What one of n_threads does: an equal run of the pages of all heads, into its own state. */
 void attention_share(const attention *a, int thread, int n_threads) {
-    static void (*const steps[])(const attention *, int, int, float *) = {step_FP32, step_BF16, step_FP16, step_INT8,
-                                                                          step_INT4};
+    static void (*const steps[])(const attention *, int, int, const queries *, float *) = {
+        step_FP32, step_BF16, step_FP16, step_INT8, step_INT4};
     const int dim = a->kv->head_dim, rows = a->kv->n_heads * a->n_groups;
     const int64_t items = (int64_t)a->kv->n_heads * a->n_pages, of_head = (int64_t)a->n_groups * (dim + 2);
     float *state = a->state + (int64_t)thread * rows * (dim + 2);
     memset(state, 0, sizeof(float) * rows * (dim + 2));
     for (int r = 0; r < rows; r++) state[r * (dim + 2) + dim] = LOWEST;
-    for (int64_t i = items * thread / n_threads, end = items * (thread + 1) / n_threads; i < end; i++)
-        steps[a->kv->format](a, (int)(i / a->n_pages), (int)(i % a->n_pages), state + i / a->n_pages * of_head);
+    int32_t words[a->n_groups * dim / 2];
+    float scale[a->n_groups];
+    const queries q = {words, scale};
+    int of = -1; /* whose queries are rounded */
+    for (int64_t i = items * thread / n_threads, end = items * (thread + 1) / n_threads; i < end; i++) {
+        const int h = (int)(i / a->n_pages);
+        if (a->kv->format == INT8 && h != of)
+            for (int g = 0; g < a->n_groups; g++)
+                scale[g] = round_words(a->q + (h * a->n_groups + g) * dim, dim, words + g * dim / 2);
+        of = h;
+        steps[a->kv->format](a, h, (int)(i % a->n_pages), &q, state + h * of_head);
+    }
 }
 
 /* Merge the threads' states of rows first..last - 1 of the heads * n_groups queries. */
@@ -247,7 +287,7 @@ void attention_merge(const attention *a, int first_row, int last_row, int n_thre
         for (int t = 0; t < n_threads; t++) m = first[t * pitch + dim] > m ? first[t * pitch + dim] : m;
         memset(out, 0, sizeof(float) * dim);
         for (int t = 0; t < n_threads; t++) {
-            const float *s = first + t * pitch, w = exponential(splat(s[dim] - m))[0];
+            const float *s = first + t * pitch, w = power_of_2(splat((s[dim] - m) * LOG2_E))[0];
             sum += w * s[dim + 1];
             for (int d = 0; d < dim; d++) out[d] += w * s[d];
         }

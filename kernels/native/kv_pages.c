@@ -39,40 +39,37 @@ INLINE float fp16_value(uint16_t h) {
     return (h & 0x8000 ? -x : x) * 0x1p112f;
 }
 
-/* Where element i of a row lies: in 16-bit units, bytes or nibbles. */
-INLINE int place2(int i) { return i / 16 * 16 + i % 8 * 2 + i / 8 % 2; }
-INLINE int place4(int i) { return i / 32 * 32 + i % 8 * 4 + i / 8 % 4; }
-INLINE int place8(int i) { return i / 64 * 64 + i % 8 * 8 + i / 8 % 8; }
-
-INLINE void put_nibble(uint8_t *row, int i, int value) {
-    uint8_t *byte = row + place8(i) / 2, shift = place8(i) % 2 * 4;
+INLINE void put_nibble(uint8_t *block, int at, int value) {
+    uint8_t *byte = block + at / 2, shift = at % 2 * 4;
     *byte = (uint8_t)((*byte & ~(15 << shift)) | value << shift);
 }
 
-INLINE int nibble(const uint8_t *row, int i) { return row[place8(i) / 2] >> place8(i) % 2 * 4 & 15; }
+INLINE int nibble(const uint8_t *block, int at) { return block[at / 2] >> at % 2 * 4 & 15; }
 
 INLINE int nearest(float x) { return (int)(x + 12582912.0f - 12582912.0f); } /* half to even, |x| < 2^22 */
 
-INLINE float steps(const float *x, int n, int64_t stride, float *low) {
-    float high = x[0];
-    *low = x[0];
-    for (int i = 1; i < n; i++) {
-        const float value = x[i * stride];
-        *low = value < *low ? value : *low;
-        high = value > high ? value : high;
-    }
-    return (high - *low) / 15;
-}
+/* A scale and an offset for values between two, rounded to fp16 first, so that codes are made against what is kept. */
+typedef struct {
+    float width, start;
+} grid;
 
-/* Quantise n values against a scale and an offset that are themselves rounded to fp16 first. */
-INLINE void put_int4(const float *x, int n, uint8_t *row, uint16_t *scale, uint16_t *offset) {
-    float low, step = steps(x, n, 1, &low);
+INLINE grid grid_of(float low, float high, uint16_t *scale, uint16_t *offset) {
+    const float step = (high - low) / 15;
     *scale = to_fp16(step < 1e-7f ? 1e-7f : step);
     *offset = to_fp16(low);
-    const float width = fp16_value(*scale), start = fp16_value(*offset);
-    for (int i = 0; i < n; i++) {
-        int q = nearest((x[i] - start) / width);
-        put_nibble(row + i / 64 * 32, i % 64, q < 0 ? 0 : q > 15 ? 15 : q);
+    return (grid){fp16_value(*scale), fp16_value(*offset)};
+}
+
+INLINE int code(float x, grid g) {
+    const int q = nearest((x - g.start) / g.width);
+    return q < 0 ? 0 : q > 15 ? 15 : q;
+}
+
+INLINE void limits(const float *x, int n, float *low, float *high) {
+    *low = *high = x[0];
+    for (int i = 1; i < n; i++) {
+        *low = x[i] < *low ? x[i] : *low;
+        *high = x[i] > *high ? x[i] : *high;
     }
 }
 
@@ -89,76 +86,82 @@ INLINE float largest_magnitude(const float *x, int n) {
 static void open_page(kv_layer *c, int h, int page, int slot) {
     const int dim = c->head_dim, full = slot == 0 && c->open_page[h] == page - 1;
     if (c->open_page[h] == page) return;
-    for (int d = 0; d < dim; d++) {
-        const int64_t at = (int64_t)h * c->capacity + (full ? page - 1 : page);
-        uint16_t *row = c->open + ((int64_t)h * dim + d) * PAGE, *scale = (uint16_t *)c->k_scale + at * 2 * dim + d;
-        uint8_t *packed = c->k + (at * dim + d) * 32;
-        float x[PAGE];
+    const int64_t at = (int64_t)h * c->capacity + (full ? page - 1 : page);
+    uint16_t *open = c->open + (int64_t)h * dim * PAGE, *scale = (uint16_t *)c->k_scale + at * 2 * dim;
+    uint8_t *block = c->k + at * block_byte(INT4, dim);
+    for (int d = 0; d < dim; d++, scale++) {
+        float x[PAGE], low, high;
         if (full) { /* quantise the page before */
-            for (int t = 0; t < PAGE; t++) x[t] = bf16_value(row[place2(t)]);
-            put_int4(x, PAGE, packed, scale, scale + dim);
+            for (int t = 0; t < PAGE; t++) x[t] = bf16_value(open[key_place(BF16, dim, t, d)]);
+            limits(x, PAGE, &low, &high);
+            const grid g = grid_of(low, high, scale, scale + dim);
+            for (int t = 0; t < PAGE; t++) put_nibble(block, key_place(INT4, dim, t, d), code(x[t], g));
         } else if (slot) { /* the cache was cut back into an earlier page: open that again */
             for (int t = 0; t < PAGE; t++)
-                row[place2(t)] = to_bf16(nibble(packed, t) * fp16_value(scale[0]) + fp16_value(scale[dim]));
+                open[key_place(BF16, dim, t, d)] =
+                    to_bf16(nibble(block, key_place(INT4, dim, t, d)) * fp16_value(scale[0]) + fp16_value(scale[dim]));
         }
     }
     c->open_page[h] = page;
 }
 
-static void put_key(kv_layer *c, int h, int page, int t, const float *x) {
-    const int dim = c->head_dim;
-    const int64_t at = (int64_t)h * c->capacity + page;
-    switch (c->format) {
-    case FP32:
-        for (int d = 0; d < dim; d++) ((float *)c->k)[(at * dim + d) * PAGE + t] = x[d];
-        break;
-    case BF16:
-        for (int d = 0; d < dim; d++) ((uint16_t *)c->k)[(at * dim + d) * PAGE + place2(t)] = to_bf16(x[d]);
-        break;
-    case FP16:
-        for (int d = 0; d < dim; d++) ((uint16_t *)c->k)[(at * dim + d) * PAGE + t] = to_fp16(x[d]);
-        break;
-    case INT8: {
-        const float m = largest_magnitude(x, dim) / 127, scale = m < 1e-30f ? 1e-30f : m;
-        ((float *)c->k_scale)[at * PAGE + t] = scale;
-        for (int d = 0; d < dim; d++) ((int8_t *)c->k)[(at * dim + d) * PAGE + place4(t)] = (int8_t)nearest(x[d] / scale);
-        break;
-    }
-    case INT4:
-        for (int d = 0; d < dim; d++) c->open[((int64_t)h * dim + d) * PAGE + place2(t)] = to_bf16(x[d]);
-    }
+INLINE void put_float(uint8_t *block, int format, int at, float x) {
+    if (format == FP32) ((float *)block)[at] = x;
+    else ((uint16_t *)block)[at] = format == BF16 ? to_bf16(x) : to_fp16(x);
 }
 
-static void put_value(kv_layer *c, int h, int page, int t, const float *x) {
-    const int dim = c->head_dim;
-    const int64_t at = (int64_t)h * c->capacity + page, first = (at * PAGE + t) * dim;
-    switch (c->format) {
-    case FP32: memcpy((float *)c->v + first, x, sizeof(float) * dim); break;
-    case BF16:
-        for (int d = 0; d < dim; d++) ((uint16_t *)c->v)[first + place2(d)] = to_bf16(x[d]);
-        break;
-    case FP16:
-        for (int d = 0; d < dim; d++) ((uint16_t *)c->v)[first + d] = to_fp16(x[d]);
-        break;
-    case INT8: {
-        const float m = largest_magnitude(x, dim) / 127, scale = m < 1e-30f ? 1e-30f : m;
-        ((float *)c->v_scale)[at * PAGE + t] = scale;
-        for (int d = 0; d < dim; d++) ((int8_t *)c->v)[first + place4(d)] = (int8_t)nearest(x[d] / scale);
-        break;
-    }
-    case INT4: {
-        uint16_t *scale = (uint16_t *)c->v_scale + at * 2 * PAGE + t;
-        put_int4(x, dim, c->v + first / 2, scale, scale + PAGE);
-    }
-    }
+INLINE float scale_of(const float *x, int n) {
+    const float scale = largest_magnitude(x, n) / 127;
+    return scale < 1e-30f ? 1e-30f : scale;
 }
+
+INLINE void put_key(kv_layer *c, int format, int h, int page, int t, const float *x) {
+    const int dim = c->head_dim;
+    const int64_t at = (int64_t)h * c->capacity + page;
+    uint8_t *block = c->k + at * block_byte(format, dim);
+    if (format == INT8) {
+        const float scale = ((float *)c->k_scale)[at * PAGE + t] = scale_of(x, dim);
+        for (int d = 0; d < dim; d++) block[key_place(INT8, dim, t, d)] = (uint8_t)nearest(x[d] / scale);
+    } else if (format == INT4) {
+        uint16_t *open = c->open + (int64_t)h * dim * PAGE;
+        for (int d = 0; d < dim; d++) open[key_place(BF16, dim, t, d)] = to_bf16(x[d]);
+    } else
+        for (int d = 0; d < dim; d++) put_float(block, format, key_place(format, dim, t, d), x[d]);
+}
+
+INLINE void put_value(kv_layer *c, int format, int h, int page, int t, const float *x) {
+    const int dim = c->head_dim;
+    const int64_t at = (int64_t)h * c->capacity + page;
+    uint8_t *block = c->v + at * block_byte(format, dim);
+    if (format == INT8) {
+        const float scale = ((float *)c->v_scale)[at * PAGE + t] = scale_of(x, dim);
+        for (int d = 0; d < dim; d++) block[value_place(INT8, t, d)] = (uint8_t)nearest(x[d] / scale);
+    } else if (format == INT4) {
+        uint16_t *scale = (uint16_t *)c->v_scale + at * 2 * PAGE + t;
+        float low, high;
+        limits(x, dim, &low, &high);
+        const grid g = grid_of(low, high, scale, scale + PAGE);
+        for (int d = 0; d < dim; d++) put_nibble(block, value_place(INT4, t, d), code(x[d], g));
+    } else
+        for (int d = 0; d < dim; d++) put_float(block, format, value_place(format, t, d), x[d]);
+}
+
+/* One copy of a function's body for each format. */
+#define FOR_FORMAT(format, call)                  \
+    switch (format) {                             \
+    case FP32: call(FP32); break;                 \
+    case BF16: call(BF16); break;                 \
+    case FP16: call(FP16); break;                 \
+    case INT8: call(INT8); break;                 \
+    default: call(INT4);                          \
+    }
 
 /* Write the key and the value [head_dim] of one token and KV head. Heads may be written by several threads. */
 void kv_write_head(kv_layer *c, int position, const float *k, const float *v, int head) {
     const int page = position / PAGE, t = position % PAGE;
     if (c->format == INT4) open_page(c, head, page, t);
-    put_key(c, head, page, t, k);
-    put_value(c, head, page, t, v);
+#define PUT(F) put_key(c, F, head, page, t, k), put_value(c, F, head, page, t, v)
+    FOR_FORMAT(c->format, PUT)
 }
 
 /* Write tokens start..start + n - 1 of all heads. kv: keys, then values; strides in floats, channels are contiguous. */
@@ -170,29 +173,27 @@ void kv_write(kv_layer *c, const float *kv, int64_t kv_stride, int64_t head_stri
         }
 }
 
-INLINE float element(const uint8_t *row, int format, int i) { /* of a row of 64, before its scale */
+INLINE float element(const uint8_t *block, int format, int at) { /* before its scale */
     switch (format) {
-    case FP32: return ((const float *)row)[i];
-    case BF16: return bf16_value(((const uint16_t *)row)[place2(i)]);
-    case FP16: return fp16_value(((const uint16_t *)row)[i]);
-    case INT8: return ((const int8_t *)row)[place4(i)];
-    default: return nibble(row, i);
+    case FP32: return ((const float *)block)[at];
+    case BF16: return bf16_value(((const uint16_t *)block)[at]);
+    case FP16: return fp16_value(((const uint16_t *)block)[at]);
+    case INT8: return ((const int8_t *)block)[at];
+    default: return nibble(block, at);
     }
 }
 
 INLINE float key_at(const kv_layer *c, int format, int64_t at, int h, int page, int t, int d) {
-    const int dim = c->head_dim;
-    if (format == INT4 && page == c->open_page[h])
-        return bf16_value(c->open[((int64_t)h * dim + d) * PAGE + place2(t)]);
-    const float x = element(c->k + (at * dim + d) * row_byte(format), format, t);
+    const int dim = c->head_dim, place = key_place(format == INT4 && page == c->open_page[h] ? BF16 : format, dim, t, d);
+    if (format == INT4 && page == c->open_page[h]) return bf16_value(c->open[(int64_t)h * dim * PAGE + place]);
+    const float x = element(c->k + at * block_byte(format, dim), format, place);
     if (format == INT8) return x * ((const float *)c->k_scale)[at * PAGE + t];
     const uint16_t *scale = (const uint16_t *)c->k_scale + at * 2 * dim + d;
     return format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[dim]) : x;
 }
 
 INLINE float value_at(const kv_layer *c, int format, int64_t at, int t, int d) {
-    const int blocks = c->head_dim / 64;
-    const float x = element(c->v + ((at * PAGE + t) * blocks + d / 64) * row_byte(format), format, d % 64);
+    const float x = element(c->v + at * block_byte(format, c->head_dim), format, value_place(format, t, d));
     if (format == INT8) return x * ((const float *)c->v_scale)[at * PAGE + t];
     const uint16_t *scale = (const uint16_t *)c->v_scale + at * 2 * PAGE + t;
     return format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[PAGE]) : x;
@@ -212,11 +213,6 @@ INLINE void read_rows(const kv_layer *c, int format, const int64_t *index, int n
 
 /* Read n tokens of each head as fp32 [2, heads, n, head_dim]: those listed in index [heads, n], or the first n. */
 void trilemma_read_kv(const kv_layer *c, const int64_t *index, int n, int n_threads, float *out) {
-    switch (c->format) {
-    case FP32: read_rows(c, FP32, index, n, n_threads, out); break;
-    case BF16: read_rows(c, BF16, index, n, n_threads, out); break;
-    case FP16: read_rows(c, FP16, index, n, n_threads, out); break;
-    case INT8: read_rows(c, INT8, index, n, n_threads, out); break;
-    default: read_rows(c, INT4, index, n, n_threads, out);
-    }
+#define READ(F) read_rows(c, F, index, n, n_threads, out)
+    FOR_FORMAT(c->format, READ)
 }

@@ -1,8 +1,10 @@
 /* A KV cache in pages of 64 tokens, as attention.c reads it and kv_pages.c writes it.
 
-   A page of a head holds keys [head_dim][64 tokens] and values [64 tokens][head_dim]. Elements that share a 32-bit word
-   lie 8 apart in true order, so that a shift or a mask unpacks 8 neighbours: word w of a row holds, with n elements a
-   word, the elements 8 n (w / 8) + 8 i + w % 8, i = 0..n-1, lowest bits first. fp32 and fp16 lie in true order.
+   A page of a head is two blocks: keys, in 4 strips of 16 tokens with the channels as rows; values, in head_dim / 16
+   strips of 16 channels with the tokens as rows. A strip is read from its beginning to its end, 16 lanes side by side,
+   and a sum runs over its rows, so nothing is summed across a vector. A lane's word of 32 bits holds 2 (bf16), 4 (int8)
+   or 8 (int4) rows that are 8 apart, which makes vectors of 8 queries or weights fit without a permutation; fp32 and
+   fp16 have a row a word. In int4 rows 0..3 of a word are the lower halves of its bytes.
    int8: a scale a token, for keys and values each. int4: scale * nibble + offset, keys by channel (over the 64 tokens of
    a page), values by token; the keys of the page that is being filled wait in bf16. */
 
@@ -13,6 +15,7 @@
 
 #define PAGE 64
 #define LANES 8
+#define STRIP 16
 #define MAX_DIM 256
 
 typedef float vf __attribute__((vector_size(32), aligned(4)));
@@ -24,7 +27,7 @@ typedef struct {
     uint8_t *k, *v;     /* pages */
     void *k_scale;      /* INT8: fp32 [heads, capacity, 64]; INT4: fp16 [heads, capacity, 2, head_dim] scale, offset */
     void *v_scale;      /* INT8: fp32 [heads, capacity, 64]; INT4: fp16 [heads, capacity, 2, 64] */
-    uint16_t *open;     /* INT4: bf16 keys [heads, head_dim, 64] of the page that is being filled */
+    uint16_t *open;     /* INT4: bf16 keys [heads, a block] of the page that is being filled */
     int32_t *open_page; /* INT4: [heads] which page that is */
     int32_t format, n_heads, head_dim, capacity;
 } kv_layer;
@@ -53,34 +56,26 @@ INLINE vf splat(float x) { return x - (vf){0}; }
 
 INLINE vf from_fp16(const uint16_t *h) { return (vf)load_fp16(h); }
 
-/* Vectors 2j and 2j + 1 of a row of 64 elements. Elements that share a 32-bit word lie 8 apart in the row, so that a
-   shift or a mask unpacks 8 of them; int8 and int4 come multiplied by 1 / unit(). */
-INLINE void load2(const uint8_t *row, int format, int j, vf *x, vf *y) {
-    if (format == FP32) {
-        *x = *(const vf *)(row + 64 * j);
-        *y = *(const vf *)(row + 64 * j + 32);
-    } else if (format == BF16) {
-        vu u = *(const vu *)(row + 32 * j);
-        *x = (vf)(u << 16);
-        *y = (vf)(u & 0xffff0000u);
-    } else if (format == FP16) {
-        *x = from_fp16((const uint16_t *)(row + 32 * j));
-        *y = from_fp16((const uint16_t *)(row + 32 * j + 16));
-    } else if (format == INT8) {
-        vu u = *(const vu *)(row + 32 * (j / 2));
-        *x = __builtin_convertvector((vi)(j % 2 ? u << 8 & 0xff000000u : u << 24), vf);
-        *y = __builtin_convertvector((vi)(j % 2 ? u & 0xff000000u : u << 16 & 0xff000000u), vf);
-    } else {
-        vu u = *(const vu *)row;
-        *x = __builtin_convertvector((vi)(u & 15u << 8 * j), vf);
-        *y = __builtin_convertvector((vi)(j == 3 ? u >> 28 : u & 240u << 8 * j), vf);
-    }
+/* Bytes of a block: the keys or the values of 64 tokens of a head. */
+INLINE int64_t block_byte(int format, int head_dim) {
+    return (int64_t)head_dim * (format == FP32 ? 256 : format == INT8 ? 64 : format == INT4 ? 32 : 128);
 }
 
-INLINE float unit(int format, int vector) {
-    return format == INT8 ? 0x1p-24f : format == INT4 && vector < 7 ? 1.0f / (1 << 4 * vector) : 1.0f;
+/* Rows that share a word. */
+INLINE int rows_of_word(int format) { return format == BF16 ? 2 : format == INT8 ? 4 : format == INT4 ? 8 : 1; }
+
+/* Which of a strip's elements, counted in elements, row i of a lane is. */
+INLINE int place(int format, int i, int lane) {
+    const int n = rows_of_word(format), slot = i / 8 % n;
+    const int word = (i / (8 * n) * 8 + i % 8) * STRIP + lane;
+    return word * n + (format == INT4 ? slot % 4 * 2 + slot / 4 : slot);
 }
 
-INLINE int row_byte(int format) { return format == FP32 ? 256 : format == INT8 ? 64 : format == INT4 ? 32 : 128; }
+/* Which of a block's elements is channel d of token t. */
+INLINE int key_place(int format, int head_dim, int t, int d) {
+    return t / STRIP * STRIP * head_dim + place(format, d, t % STRIP);
+}
+
+INLINE int value_place(int format, int t, int d) { return d / STRIP * STRIP * PAGE + place(format, t, d % STRIP); }
 
 #endif

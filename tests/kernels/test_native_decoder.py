@@ -62,8 +62,9 @@ def test_one_call_equals_operator_by_operator(decoders, weight_format, kv_format
     assert cache.length == N_TOKENS + 1
     cache.length = N_TOKENS
     theirs = by_operators(decoder, 5, N_TOKENS, cache)
-    rounded = weight_format.startswith(("int8", "int4"))  # a last bit decides now and then
-    assert relative(ours, theirs) < (0.03 if rounded else 1e-5)
+    # where something is rounded, a last bit decides now and then
+    rounded = 0.03 if weight_format.startswith(("int8", "int4")) else {"int8": 1e-4, "int4": 1e-2}.get(kv_format, 1e-5)
+    assert relative(ours, theirs) < rounded
 
 
 @pytest.mark.parametrize(
