@@ -33,6 +33,7 @@ INLINE float largest(vf x) {
 
 #define ROUNDING 12582912.0f /* leaves the nearest integer in the lower bits of what it is added to */
 #define LOG2_E 1.44269504f
+#define TINY 1e-30f /* what is below is rounded to nothing, as weights of hidden tokens are */
 
 /* 2^x for x <= 0, relative error 2e-7; 2^-126 below that. */
 INLINE vf power_of_2(vf x) {
@@ -52,7 +53,7 @@ INLINE vf power_of_2(vf x) {
 INLINE float round_words(const float *x, int n, int32_t *words) {
     vf most = splat(0);
     for (int i = 0; i < n; i += LANES) most = maximum(most, magnitude(*(const vf *)(x + i)));
-    const float top = largest(most), inverse = top > 0 ? 32767 / top : 0;
+    const float top = largest(most), inverse = top > TINY ? 32767 / top : 0;
     for (int i = 0; i < n; i += 32, words += 16) {
         vi r[4];
         for (int k = 0; k < 4; k++) r[k] = (vi)(*(const vf *)(x + i + 8 * k) * inverse + ROUNDING);
@@ -79,7 +80,7 @@ INLINE void round_bytes(const float *x, int G, int n, const uint16_t *fp16, int 
             }
         }
         for (int g = 0; g < G; g++) {
-            const float top = largest(most[g]), inverse = top > 0 ? limit / top : 0, unit = top * (1.0f / limit);
+            const float top = largest(most[g]), inverse = top > TINY ? limit / top : 0, unit = top * (1.0f / limit);
             vi word = {0};
             vf sum = splat(0);
             for (int k = 0; k < 4; k++) {
