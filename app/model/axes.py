@@ -90,6 +90,11 @@ class Axis:
         return np.geomspace(self.low, self.high, n) if self.log else np.linspace(self.low, self.high, n)
 
 
+def with_mode_of(point: OperatingPoint, board: Board) -> OperatingPoint:
+    """Return the point in a power mode that a board has: its own if the board has it, else the default."""
+    return point if point.power_mode in ("", *board.power_modes) else replace(point, power_mode="")
+
+
 def own_bandwidth_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
     """Return the peak bandwidth of the point's board in its power mode, from the data sheet or measured."""
     return catalogue.setting(point).mode.bandwidth_byte_s

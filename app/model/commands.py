@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from app.model.axes import FIELDS
+from app.model.axes import FIELDS, with_mode_of
 from app.model.store import Store
 from core.spec import OperatingPoint
 
@@ -16,10 +15,7 @@ UNDO_LIMIT = 200
 
 def _restored(store: Store, value: Any) -> Any:
     """Return a value of before as it can be now: another board may be attached, which has other power modes."""
-    if isinstance(value, OperatingPoint):
-        modes = store.catalogue.boards[value.board].power_modes
-        return value if value.power_mode in ("", *modes) else replace(value, power_mode="")
-    return value
+    return with_mode_of(value, store.catalogue.boards[value.board]) if isinstance(value, OperatingPoint) else value
 
 
 class SetValue(QUndoCommand):

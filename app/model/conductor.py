@@ -23,7 +23,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.client import events
 from app.model import axes
 from app.model.attachment import Attachment, MakeSession
-from app.model.data_sheet import DataSheet, sheet_sentence
+from app.model.data_sheet import DataSheet
 from app.model.fitting import Calibrated, Fitting
 from app.model.history import History
 from app.model.machine import cannot, machine_key, recorded
@@ -235,36 +235,26 @@ class Conductor(QObject):
             saved.choose_sheet(machine, "" if self.wanted_sheet == "found" else self.wanted_sheet)
             self.wanted_sheet = None
         if machine != self._store.machine or saved.sheet_of(machine, event.hello) != saved.sheet:
-            self._meet(machine, event.hello, "" if played else not_here)
+            self._meet(event.hello)
         if not_here or not self._store.get("auto_measure"):
             return
         if saved.bandwidth_of != machine or saved.bandwidth_disturbed:
             self._measure_bandwidth()
         self._start_plan(OperatingPoint(), again=False)
 
-    def _meet(self, machine: str, hello: Mapping[str, Any], not_here: str) -> None:
-        """Make everything that is known that of a machine; `not_here` is why nothing can be measured on it."""
-        saved, this = self._saved, self._name == THIS_MACHINE
-        saved.teach(machine, "" if this else self._name, hello)
-        saved.offer_known(machine)
-        if isinstance(saved.sheet, DataSheet) or not this:
-            self._store.say("info", sheet_sentence(saved.sheet, "the board's panel"))
-        if self._store.calibration is not None:
-            self._store.set_calibration(None)
-        own, elsewhere = saved.measurements(machine, this=this)
-        if own or isinstance(saved.sheet, DataSheet):
+    def _meet(self, hello: Mapping[str, Any]) -> None:
+        """Make everything that is known that of the machine that said hello."""
+        name, not_here = "" if self._name == THIS_MACHINE else self._name, cannot(hello, "measure")
+        if self._saved.meet(machine_key(hello), name, hello, "" if recorded(hello) else not_here):
             self._remember(hello)
-        self._store.set_machine(machine, own, not_here, saved.beta(machine), elsewhere)
         self.fitting.start()
 
     def choose_sheet(self, key: str) -> None:
-        """Describe the attached board by a data sheet of the user's choice: a board's key, "this" for none, "" for
-        the one that it is found to have.
-        """
+        """Describe the attached board by the data sheet of a key, "this" for none, "" for the one found by itself."""
         hello = self._store.link.hello
         if hello:
             self._saved.choose_sheet(machine_key(hello), key)
-            self._meet(machine_key(hello), hello, "" if recorded(hello) else cannot(hello, "measure"))
+            self._meet(hello)
 
     @property
     def sheet(self) -> DataSheet | Absent:
@@ -276,7 +266,7 @@ class Conductor(QObject):
         before = self._store.link.hello.get("state", {}).get("power_mode")
         self._store.set_link(hello=hello)
         if event.state.get("power_mode") != before and self._saved.sheet_of(machine_key(hello), hello) != self.sheet:
-            self._meet(machine_key(hello), hello, "" if recorded(hello) else cannot(hello, "measure"))
+            self._meet(hello)
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         self._pending.clear()

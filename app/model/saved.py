@@ -12,7 +12,7 @@ from app.model import axes
 from app.model.bandwidth import bandwidth_file, better, disturbed, learned, load_bandwidth, read_record, save_bandwidth
 from app.model.bench import RUNTIME, bench_file, load_bench
 from app.model.beta import beta_file, load_beta
-from app.model.data_sheet import DataSheet, choices_file, choose, data_sheet_of, described
+from app.model.data_sheet import DataSheet, choices_file, choose, data_sheet_of, described, sheet_sentence
 from app.model.elsewhere import imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, remember, with_known
@@ -69,6 +69,22 @@ class Saved:
         known = self._store.catalogue
         if (this, runtime) != (known.boards[THIS], known.runtimes[RUNTIME]):
             self._store.set_board(this, runtime, self.data_sheet.published)
+
+    def meet(self, machine: str, name: str, hello: Mapping[str, Any], not_here: str) -> bool:
+        """Make everything in the store that of the machine that said hello; tell whether it is worth remembering.
+
+        `name` is "" for the machine that the program runs on, `not_here` why nothing can be measured on it.
+        """
+        store = self._store
+        self.teach(machine, name, hello)
+        self.offer_known(machine)
+        if isinstance(self.sheet, DataSheet) or name:
+            store.say("info", sheet_sentence(self.sheet, "the board's panel"))
+        if store.calibration is not None:
+            store.set_calibration(None)
+        own, elsewhere = self.measurements(machine, this=not name)
+        store.set_machine(machine, own, not_here, self.beta(machine), elsewhere)
+        return bool(own) or isinstance(self.sheet, DataSheet)
 
     def choose_sheet(self, machine: str, key: str) -> None:
         """Keep which data sheet the user wants for a machine; "" to find it again."""

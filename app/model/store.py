@@ -236,8 +236,7 @@ class Store(QObject):
         return [*paths, "prediction"]
 
     def _fitting(self, point: OperatingPoint) -> OperatingPoint:
-        if point.power_mode not in ("", *self._catalogue.boards[point.board].power_modes):
-            point = replace(point, power_mode="")
+        point = axes.with_mode_of(point, self._catalogue.boards[point.board])
         model = self._catalogue.models[point.model]
         if point.context_tokens > model.max_context_tokens:
             self.say("info", f"Context is now {model.max_context_tokens} tokens, the longest {model.name} takes.")
@@ -296,21 +295,16 @@ class Store(QObject):
         runtime: Runtime | None = None,
         published: Mapping[tuple[str, str, str], Posterior] | None = None,
     ) -> None:
-        """Replace a board of the catalogue, and a runtime, by what was measured on it; every prediction follows.
-
-        `published` is what published measurements teach, in place of what they did.
-        """
-        if self._point.board == board.key and self._point.power_mode not in ("", *board.power_modes):
-            self.set("point.power_mode", "")
-        pinned = self._values["pinned"]
-        if pinned is not None and pinned.board == board.key and pinned.power_mode not in ("", *board.power_modes):
-            self.set("pinned", None)
-        runtimes = {} if runtime is None else {runtime.key: runtime}
+        """Replace a board, a runtime, and what published measurements teach; every prediction follows."""
+        for path in ("point", "pinned"):
+            if (held := self.get(path)) is not None and held.board == board.key:
+                self.set(path, axes.with_mode_of(held, board))
+        known = self._catalogue
         self._catalogue = replace(
-            self._catalogue,
-            boards={**self._catalogue.boards, board.key: board},
-            runtimes={**self._catalogue.runtimes, **runtimes},
-            published=self._catalogue.published if published is None else published,
+            known,
+            boards={**known.boards, board.key: board},
+            runtimes=known.runtimes if runtime is None else {**known.runtimes, runtime.key: runtime},
+            published=known.published if published is None else published,
         )
         self._measured = Measured(self._measured.all, self._catalogue)
         self._elsewhere = Measured(self._elsewhere.all, self._catalogue)
