@@ -131,16 +131,19 @@ def test_stages_are_real_times_of_the_step_and_change_nothing(wide, native):
     cache = filled(decoder, "bf16", 600)
     plain = decoder.decode(5, 600, cache)
     cache.length = 600
-    stages = StageTimes(wide.shape.n_layers)
-    start_s = time.perf_counter()
-    timed = decoder.decode(5, 600, cache, stages)
-    whole_s = time.perf_counter() - start_s
-    assert torch.equal(timed, plain)
+    shares = []
+    for _ in range(5):  # a machine that is busy takes the process away between two stages
+        stages = StageTimes(wide.shape.n_layers)
+        start_s = time.perf_counter()
+        timed = decoder.decode(5, 600, cache, stages)
+        shares.append(stages.total_s / (time.perf_counter() - start_s))
+        cache.length = 600
+        assert torch.equal(timed, plain)
     assert stages.layer_s.shape == (2, len(LAYER_STAGES))
     assert (stages.layer_s > 0).all()
     assert stages.embedding_s > 0
     assert stages.head_s > 0
-    assert 0.1 * whole_s < stages.total_s < whole_s
+    assert 0.1 < max(shares) < 1
 
 
 def test_one_thread_gives_what_several_give(decoders):
