@@ -365,7 +365,7 @@ def new_cache(
 
 
 def copy_tokens(source: KvCache, target: KvCache, index: Tensor | None, n_tokens: int) -> None:
-    """Fill an empty cache with tokens of another one, converting the format.
+    """Fill an empty cache with tokens of another one, converting the format; of the same paged one as they are stored.
 
     Parameters
     ----------
@@ -376,7 +376,12 @@ def copy_tokens(source: KvCache, target: KvCache, index: Tensor | None, n_tokens
     n_tokens : int
         Tokens of the source that `index` refers to.
     """
-    for layer in range(source.n_layers):
-        k, v = source.dequantised(layer, n_tokens) if index is None else source.dequantised_at(layer, index[layer])
-        target.write(layer, torch.stack([k, v])[:, None])
-    target.length = n_tokens if index is None else index.shape[2]
+    n_kept = n_tokens if index is None else index.shape[2]
+    if isinstance(source, PagedKvCache) and isinstance(target, PagedKvCache) and target.is_like(source):
+        for layer in range(source.n_layers):
+            target.take_tokens(source, layer, None if index is None else index[layer], n_kept)
+    else:
+        for layer in range(source.n_layers):
+            k, v = source.dequantised(layer, n_tokens) if index is None else source.dequantised_at(layer, index[layer])
+            target.write(layer, torch.stack([k, v])[:, None])
+    target.length = n_kept

@@ -214,7 +214,7 @@ class PagedKvCache:
         pages : Tensor
             [n_kv_heads, n] int64, full ones: not the one that is being filled.
         """
-        if source.kv_format != self.kv_format or source._shape[::2] != self._shape[::2]:
+        if not self.is_like(source):
             raise ValueError(f"source: got {source.kv_format} {source._shape}, expected {self.kv_format} {self._shape}")
         n_heads, n = pages.shape
         if n > self._shape[1]:
@@ -228,6 +228,44 @@ class PagedKvCache:
                         chosen,
                         out=target.view(n_heads, self._shape[1], -1)[head, :n],
                     )
+
+    def is_like(self, source: PagedKvCache) -> bool:
+        """Whether another cache has this format and shape but for the capacity, and reads all its pages."""
+        alike = source.kv_format == self.kv_format and source._shape[::2] == self._shape[::2]
+        return alike and source._pages is None
+
+    def take_tokens(self, source: PagedKvCache, layer: int, index: Tensor | None, n: int) -> None:
+        """Copy tokens of a layer of another cache to the beginning of this one, as they are stored there.
+
+        Keys in int4 are quantised anew but for whole pages, since the tokens of a page share their scales.
+
+        Parameters
+        ----------
+        source : PagedKvCache
+            Of the same format and shape but for the capacity.
+        layer : int
+            Which layer.
+        index : Tensor, optional
+            [n_kv_heads, n] int64, tokens of the source; None for the first `n`.
+        n : int
+            Tokens to be copied, >= 1.
+        """
+        if not self.is_like(source):
+            raise ValueError(f"source: got {source.kv_format} {source._shape}, expected {self.kv_format} {self._shape}")
+        held = source._shape[1] * PAGE_TOKENS
+        low, high = (0, n - 1) if index is None else (int(index.min()), int(index.max()))
+        if not 0 <= low <= high < held:
+            raise ValueError(f"index: got {low}..{high}, expected 0..{held - 1}")
+        if n > self._shape[1] * PAGE_TOKENS:
+            raise ValueError(f"n: got {n}, expected at most {self._shape[1] * PAGE_TOKENS}")
+        index = None if index is None else index.contiguous()
+        self._library.trilemma_copy_kv(
+            ctypes.byref(source.layers[layer]),
+            ctypes.byref(self.layers[layer]),
+            ctypes.c_void_p(address(index)),
+            n,
+            torch.get_num_threads(),
+        )
 
     def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim].

@@ -1,77 +1,6 @@
 /* Writing tokens into a paged KV cache and reading them back (kv_pages.h). */
 
-#include "kv_pages.h"
-
-INLINE uint16_t to_bf16(float x) {
-    uint32_t u;
-    memcpy(&u, &x, 4);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-INLINE float bf16_value(uint16_t h) {
-    uint32_t u = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &u, 4);
-    return x;
-}
-
-/* Round to fp16: by adding a number that leaves ten bits of the fraction; saturates, flushes what is below 2^-24. */
-INLINE uint16_t to_fp16(float x) {
-    uint32_t u, sign, magic;
-    memcpy(&u, &x, 4);
-    sign = u >> 16 & 0x8000;
-    u &= 0x7fffffff;
-    if (u > 0x477fe000) return (uint16_t)(sign | 0x7bff);
-    uint32_t exponent = u >> 23 < 113 ? 113 : u >> 23;
-    magic = (exponent + 13) << 23;
-    float value, add;
-    memcpy(&value, &u, 4);
-    memcpy(&add, &magic, 4);
-    value += add;
-    memcpy(&u, &value, 4);
-    return (uint16_t)(sign | (((exponent - 113) << 10) + (u & 0xfff)));
-}
-
-INLINE float fp16_value(uint16_t h) {
-    uint32_t u = (uint32_t)(h & 0x7fff) << 13;
-    float x;
-    memcpy(&x, &u, 4);
-    return (h & 0x8000 ? -x : x) * 0x1p112f;
-}
-
-INLINE void put_nibble(uint8_t *block, int at, int value) {
-    uint8_t *byte = block + at / 2, shift = at % 2 * 4;
-    *byte = (uint8_t)((*byte & ~(15 << shift)) | value << shift);
-}
-
-INLINE int nibble(const uint8_t *block, int at) { return block[at / 2] >> at % 2 * 4 & 15; }
-
-INLINE int nearest(float x) { return (int)(x + 12582912.0f - 12582912.0f); } /* half to even, |x| < 2^22 */
-
-/* A scale and an offset for values between two, rounded to fp16 first, so that codes are made against what is kept. */
-typedef struct {
-    float width, start;
-} grid;
-
-INLINE grid grid_of(float low, float high, uint16_t *scale, uint16_t *offset) {
-    const float step = (high - low) / 15;
-    *scale = to_fp16(step < 1e-7f ? 1e-7f : step);
-    *offset = to_fp16(low);
-    return (grid){fp16_value(*scale), fp16_value(*offset)};
-}
-
-INLINE int code(float x, grid g) {
-    const int q = nearest((x - g.start) / g.width);
-    return q < 0 ? 0 : q > 15 ? 15 : q;
-}
-
-INLINE void limits(const float *x, int n, float *low, float *high) {
-    *low = *high = x[0];
-    for (int i = 1; i < n; i++) {
-        *low = x[i] < *low ? x[i] : *low;
-        *high = x[i] > *high ? x[i] : *high;
-    }
-}
+#include "kv_values.h"
 
 INLINE float largest_magnitude(const float *x, int n) {
     float m = 0;
@@ -90,12 +19,10 @@ static void open_page(kv_layer *c, int h, int page, int slot) {
     uint16_t *open = c->open + (int64_t)h * dim * PAGE, *scale = (uint16_t *)c->k_scale + at * 2 * dim;
     uint8_t *block = c->k + at * block_byte(INT4, dim);
     for (int d = 0; d < dim; d++, scale++) {
-        float x[PAGE], low, high;
+        float x[PAGE];
         if (full) { /* quantise the page before */
             for (int t = 0; t < PAGE; t++) x[t] = bf16_value(open[key_place(BF16, dim, t, d)]);
-            limits(x, PAGE, &low, &high);
-            const grid g = grid_of(low, high, scale, scale + dim);
-            for (int t = 0; t < PAGE; t++) put_nibble(block, key_place(INT4, dim, t, d), code(x[t], g));
+            put_keys_int4(x, block, dim, d, scale);
         } else if (slot) { /* the cache was cut back into an earlier page: open that again */
             for (int t = 0; t < PAGE; t++)
                 open[key_place(BF16, dim, t, d)] =
@@ -171,25 +98,6 @@ void kv_write(kv_layer *c, const float *kv, int64_t kv_stride, int64_t head_stri
             const float *k = kv + h * head_stride + i * token_stride;
             kv_write_head(c, start + i, k, k + kv_stride, h);
         }
-}
-
-INLINE float element(const uint8_t *block, int format, int at) { /* before its scale */
-    switch (format) {
-    case FP32: return ((const float *)block)[at];
-    case BF16: return bf16_value(((const uint16_t *)block)[at]);
-    case FP16: return fp16_value(((const uint16_t *)block)[at]);
-    case INT8: return ((const int8_t *)block)[at];
-    default: return nibble(block, at);
-    }
-}
-
-INLINE float key_at(const kv_layer *c, int format, int64_t at, int h, int page, int t, int d) {
-    const int dim = c->head_dim, place = key_place(format == INT4 && page == c->open_page[h] ? BF16 : format, dim, t, d);
-    if (format == INT4 && page == c->open_page[h]) return bf16_value(c->open[(int64_t)h * dim * PAGE + place]);
-    const float x = element(c->k + at * block_byte(format, dim), format, place);
-    if (format == INT8) return x * ((const float *)c->k_scale)[at * PAGE + t];
-    const uint16_t *scale = (const uint16_t *)c->k_scale + at * 2 * dim + d;
-    return format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[dim]) : x;
 }
 
 INLINE float value_at(const kv_layer *c, int format, int64_t at, int t, int d) {

@@ -182,6 +182,43 @@ def test_copied_pages_are_the_same_pages(kv_format):
         target.take_pages(PagedKvCache(1, 2, 64, 128, kv_format), 0, pages)
 
 
+@pytest.mark.parametrize("kv_format", FORMATS)
+@pytest.mark.parametrize("dim", [64, 192])
+def test_tokens_are_copied_as_they_are_stored(kv_format, dim):
+    n, n_kept = 330, 200
+    source, _ = filled(kv_format, n, heads=3, dim=dim)
+    g = torch.Generator().manual_seed(3)
+    index = torch.stack([torch.randperm(n, generator=g)[:n_kept].sort().values for _ in range(3)])
+    index[1] = torch.arange(64, 64 + n_kept)  # whole pages
+    target = PagedKvCache(1, 3, n_kept + 70, dim, kv_format)
+    copy_tokens(source, target, index[None], n)
+    assert target.length == n_kept
+    for layer_part, (a, b) in enumerate(
+        zip(target.dequantised(0, n_kept), source.dequantised_at(0, index), strict=True)
+    ):
+        if kv_format == "int4" and layer_part == 0:  # other tokens share a channel's scale
+            assert torch.allclose(a, b, atol=0.25)
+            assert torch.equal(a[1, :192], b[1, :192])
+        else:
+            assert torch.equal(a, b)
+    by_way_of_fp32 = PagedKvCache(1, 3, n_kept + 70, dim, kv_format)
+    by_way_of_fp32.write(0, torch.stack(source.dequantised_at(0, index))[:, None])
+    by_way_of_fp32.length = n_kept
+    more = torch.randn(2, 1, 3, 70, dim, generator=g)
+    for cache in (target, by_way_of_fp32):  # decoding goes on
+        cache.write(0, more)
+    for a, b in zip(target.dequantised(0, n_kept + 70), by_way_of_fp32.dequantised(0, n_kept + 70), strict=True):
+        assert torch.allclose(a, b, atol=0.02 if kv_format == "int4" else 1e-6)
+    q = query(3, 2, dim)
+    assert torch.allclose(target.attend(0, q, n_kept + 70), by_way_of_fp32.attend(0, q, n_kept + 70).clone(), atol=1e-2)
+    whole = PagedKvCache(1, 3, n, dim, kv_format)
+    copy_tokens(source, whole, None, n)
+    for a, b in zip(whole.dequantised(0, n), source.dequantised(0, n), strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(ValueError, match=r"index: got 0\.\.384, expected 0\.\.383"):
+        target.take_tokens(source, 0, torch.tensor([[0, 384]] * 3), 2)
+
+
 def test_mask_equals_leaving_the_tokens_out():
     cache, kv = filled("fp32", 200, capacity=260)
     keep = torch.rand(2, 200, generator=torch.Generator().manual_seed(1)).topk(80).indices.sort(-1).values
