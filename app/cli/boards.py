@@ -81,6 +81,10 @@ def _print_one(board: Board) -> None:
         rows.append(_line(name, getattr(board, name), unit, board.sources.get(name, "")))
     rows.append(_energy_line(board))
     print_table(rows)
+    if board.identify:
+        wanted = " or ".join(pattern for pattern in board.identify if not pattern.startswith("!"))
+        refused = "".join(f", not {pattern[1:]}" for pattern in board.identify if pattern.startswith("!"))
+        print(f"\nRecognised by {wanted}{refused}: {board.sources['identify']}.")
 
 
 def _mode_rows(board: Board, mode: PowerMode) -> list[tuple[str, str, str]]:

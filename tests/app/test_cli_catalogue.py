@@ -99,3 +99,8 @@ def test_published_shows_the_values_of_one_item(capsys: pytest.CaptureFixture[st
     assert re.search(r"keep\(S=2048,alpha=0\.623\) +773\n", printed)
     assert main(["published", "C1"]) == 2
     assert capsys.readouterr().err.startswith("trilemma published: item: got 'C1', expected one of A01, ")
+
+
+def test_a_board_says_how_it_is_recognised(capsys):
+    assert main(["boards", "rk3588"]) == 0
+    assert "Recognised by rockchip,rk3588 or rockchip,rk3588s: Linux kernel" in capsys.readouterr().out
