@@ -2,16 +2,16 @@
 
 ::
 
-    T_choice = L t_layer + (f_format (c C + r K) + s_policy Q) / BW
+    T_choice = L t_policy + (c_format C + r_format K + s_policy Q) / BW
 
 C are keys and values that are copied together, K the keys of all cached tokens and Q the same for each query head
-(`core.latency.choice_parts`). The terms are learned in logarithms about the runtime's priors. What the scores of all
-policies have in common is one parameter, so a measured policy also tells of those that were not measured.
+(`core.latency.choice_parts`). The terms are learned in logarithms about the runtime's priors. What a term has in common
+for all policies or formats is one parameter, so a measured one also tells of those that were not measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +24,9 @@ from core.spec import Catalogue, ChoiceCost
 
 Floats = NDArray[np.float64]
 
-N_TERMS = 4
+TERMS = ("layer", "copy", "read", "score")  # in the order of `latency.choice_parts`
 TERM_LOG_SD = 1.0  # [prior] of each term on a machine about the runtime's
-POLICY_LOG_SD = 0.3  # [prior] of a policy's scores about those of all
-FORMAT_LOG_SD = 0.4  # [prior] of a cache format about the others
+OWN_LOG_SD = 0.4  # [prior] of one policy's or format's about those of all
 SCATTER_LOG_SD = 0.1  # [prior] of a measured choice about its prediction
 
 
@@ -77,22 +76,27 @@ def learned(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> ChoiceCost
     """
     if not measured:
         return known
-    policies, formats = sorted(known.score), sorted({m.kv for m in measured} | set(known.format))
-    fitted = robust.fit(*_problem(known, measured, policies, formats))
+    columns = _columns(known, measured)
+    fitted = robust.fit(*_problem(known, measured, columns))
     left = np.sum(fitted.jacobian @ fitted.cov * fitted.jacobian, axis=1)
     scatter = float(fitted.scale[0]) * robust.NORMAL_SD_PER_SCALE
-    grown = np.exp(fitted.mean)
-    layer, copy, read, score = grown[:N_TERMS]
-    of_policy = dict(zip(policies, grown[N_TERMS:], strict=False))
-    of_format = dict(zip(formats, grown[N_TERMS + len(policies) :], strict=True))
+    grown = dict(zip(columns, np.exp(fitted.mean), strict=True))
+
+    def times(term: str, given: Mapping[str, float]) -> dict[str, float]:
+        return {key: float(of * grown[term, ""] * grown.get((term, key), 1.0)) for key, of in given.items()}
+
+    formats = {m.kv for m in measured}
     return ChoiceCost(
-        layer_s=float(known.layer_s * layer),
-        copy=float(known.copy * copy),
-        read=float(known.read * read),
-        score={policy: float(of * score * of_policy[policy]) for policy, of in known.score.items()},
+        layer_s=times("layer", known.layer_s),
+        copy=times("copy", _with(known, known.copy, formats)),
+        read=times("read", _with(known, known.read, formats)),
+        score=times("score", known.score),
         log_sd=float(np.hypot(scatter, np.sqrt(np.mean(left)))),
-        format={key: float(known.format.get(key, 1.0) * of_format[key]) for key in formats},
     )
+
+
+def _with(known: ChoiceCost, of: Mapping[str, float], formats: Iterable[str]) -> dict[str, float]:
+    return {**of, **{kv: known.of_format(of, kv) for kv in formats}}
 
 
 def check(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> CrossCheck | None:
@@ -105,28 +109,29 @@ def check(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> CrossCheck |
     return of_predictions(np.log([m.duration_s for m in measured]), np.log(predicted_s), log_sd)
 
 
+def _columns(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> list[tuple[str, str]]:
+    """Return what each parameter belongs to: a term, and the policy or format it is of; "" for all."""
+    formats = sorted({m.kv for m in measured})
+    own = [("score" if score else "layer", policy) for policy, score in sorted(known.score.items())]
+    return [*((term, "") for term in TERMS), *own, *((term, kv) for term in ("copy", "read") for kv in formats)]
+
+
 def _problem(
-    known: ChoiceCost, measured: Sequence[MeasuredChoice], policies: Sequence[str], formats: Sequence[str]
+    known: ChoiceCost, measured: Sequence[MeasuredChoice], columns: Sequence[tuple[str, str]]
 ) -> tuple[robust.Model, robust.Observed, robust.Prior]:
-    """Parameters: logarithms, relative to `known`, of the four terms, each policy's scores, and each format's copying
-    and reading.
-    """
+    """Parameters: logarithms of the factors on the terms of `known`, see `_columns`."""
     terms = np.array([m.parts_s(known) for m in measured])
-    of_policy = np.array([[float(m.policy == policy) for policy in policies] for m in measured])
-    of_format = np.array([[float(m.kv == key) for key in formats] for m in measured])
+    term = np.array([TERMS.index(name) for name, _ in columns])
+    applies = np.array([[key in ("", m.policy, m.kv) for _, key in columns] for m in measured], dtype=float)
+    of_term = (term[None, :] == np.arange(len(TERMS))[:, None]).astype(float)
 
     def model(theta: Floats) -> tuple[Floats, Floats]:
-        policy, dearer = theta[N_TERMS : N_TERMS + len(policies)], theta[N_TERMS + len(policies) :]
-        grown = terms * np.exp(theta[:N_TERMS])
-        grown[:, 1:3] *= np.exp(of_format @ dearer)[:, None]
-        grown[:, 3] *= np.exp(of_policy @ policy)
+        grown = terms * np.exp((applies * theta) @ of_term.T)
         total = grown.sum(axis=1)
-        shares = grown / total[:, None]
-        of_both = shares[:, 1:3].sum(axis=1, keepdims=True)
-        return np.log(total), np.hstack([shares, shares[:, 3:] * of_policy, of_both * of_format])
+        return np.log(total), applies * (grown / total[:, None])[:, term]
 
     n = len(measured)
     observed = robust.Observed(np.log([m.duration_s for m in measured]), np.zeros(n), np.zeros(n, dtype=np.intp))
-    sd = np.array([TERM_LOG_SD] * N_TERMS + [POLICY_LOG_SD] * len(policies) + [FORMAT_LOG_SD] * len(formats))
+    sd = np.array([TERM_LOG_SD if not key else OWN_LOG_SD for _, key in columns])
     scale = np.array([SCATTER_LOG_SD / robust.NORMAL_SD_PER_SCALE])
     return model, observed, robust.Prior(np.zeros(len(sd)), np.diag(np.square(sd)), scale)

@@ -188,14 +188,14 @@ def choice_parts(
     bandwidth_byte_s: Array,
 ) -> tuple[Array, Array, Array, Array]:
     """Return the terms of the time of choosing anew which cached tokens are read [s],
-    ``L t_layer, format copy C / BW, format read K / BW, score Q / BW``; arguments as of `choice_s`.
+    ``L t_layer, copy C / BW, read K / BW, score Q / BW``; arguments as of `choice_s`.
 
     The last two are 0 for a policy that scores tokens as they come.
     """
     copied, keys, scored = (byte / bandwidth_byte_s for byte in moved)
-    dearer, score = cost.format.get(kv, 1.0), cost.score[policy]
-    read = dearer * cost.read * keys if score else 0.0 * keys
-    return n_layers * cost.layer_s, dearer * cost.copy * copied, read, score * scored
+    score = cost.score[policy]
+    read = cost.of_format(cost.read, kv) * keys if score else 0.0 * keys
+    return n_layers * cost.layer_s[policy], cost.of_format(cost.copy, kv) * copied, read, score * scored
 
 
 def decode_gradient_s(parts: DecodeParts) -> tuple[Array, ...]:

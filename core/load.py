@@ -236,17 +236,16 @@ def _runtime(key: str, table: Table) -> Runtime:
 
 def _choice_cost(table: Table, sources: dict[str, str]) -> ChoiceCost:
     """Read what choosing anew costs; one source covers all of it."""
-    score, formats = table.table("score"), table.table("format", {})
+    layer_s, copy, read, score = (table.table(name) for name in ("layer_s", "copy", "read", "score"))
     made = ChoiceCost(
-        layer_s=table.number("layer_s", 0.0, 1.0),
-        copy=table.number("copy", 0.0, 1e4),
-        read=table.number("read", 0.0, 1e4),
+        layer_s={policy: layer_s.number(policy, 0.0, 1.0) for policy in POLICIES},
+        copy={key: copy.number(key, 0.0, 1e4) for key in list(copy.left)},
+        read={key: read.number(key, 0.0, 1e4) for key in list(read.left)},
         score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
         log_sd=table.number("log_sd", 0.0, 3.0),
-        format={key: formats.number(key, 0.0, 1e2) for key in list(formats.left)},
     )
     sources["choice"] = table.text("source")
-    for one in (score, formats, table):
+    for one in (layer_s, copy, read, score, table):
         one.numbers.clear()
         one.close()
     return made

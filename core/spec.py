@@ -157,12 +157,15 @@ class ChoiceCost:
     that are copied together, all keys, and these once for each query head, which is the work of products and softmax.
     """
 
-    layer_s: float  # of each layer, whatever the context
-    copy: float  # of the kept tokens, where the layout is compacted
-    read: float  # of the keys, for a policy that scores all of them at once
+    layer_s: Mapping[str, float]  # of each layer, whatever the context, by policy
+    copy: Mapping[str, float]  # of the kept tokens, where the layout is compacted, by KV format
+    read: Mapping[str, float]  # of the keys, for a policy that scores all of them at once, by KV format
     score: Mapping[str, float]  # of the scores, by policy; 0 for one that scores tokens as they come
     log_sd: float  # of the whole
-    format: Mapping[str, float] = field(default_factory=dict)  # how much dearer copying and reading are in a KV format
+
+    def of_format(self, of: Mapping[str, float], kv: str) -> float:
+        """Return what `copy` or `read` has for a KV format: for one that it does not know, the mean of the others."""
+        return of[kv] if kv in of else sum(of.values()) / len(of)
 
 
 @dataclass(frozen=True, slots=True)

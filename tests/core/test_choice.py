@@ -18,12 +18,11 @@ SETTING = CATALOGUE.setting(OperatingPoint())
 KNOWN = SETTING.runtime.choice
 BANDWIDTH_BYTE_S = SETTING.mode.bandwidth_byte_s
 TRUE = ChoiceCost(
-    KNOWN.layer_s * 1.7,
-    KNOWN.copy * 0.4,
-    KNOWN.read * 0.7,
+    {policy: 1.7 * layer_s for policy, layer_s in KNOWN.layer_s.items()},
+    {kv: 0.4 * cost * (1.6 if kv == "int4" else 1.0) for kv, cost in KNOWN.copy.items()},
+    {kv: 0.7 * cost for kv, cost in KNOWN.read.items()},
     {policy: 0.6 * score for policy, score in KNOWN.score.items()},
     0.0,
-    {**KNOWN.format, "int4": 1.6 * KNOWN.format.get("int4", 1.0)},
 )
 POINTS = [
     OperatingPoint(kv=kv, context_tokens=n, alpha=alpha, policy=POLICIES[(i + j + k) % len(POLICIES)])
@@ -42,8 +41,9 @@ def timed(point, noise=0.0, g=None):
 
 def test_the_terms_of_a_machine_are_found():
     found = learned(KNOWN, [timed(point) for point in POINTS])
-    assert found.layer_s == pytest.approx(TRUE.layer_s, rel=0.1)
-    assert found.copy * found.format["bf16"] == pytest.approx(TRUE.copy * TRUE.format["bf16"], rel=0.1)
+    assert found.layer_s["key_norm"] == pytest.approx(TRUE.layer_s["key_norm"], rel=0.1)
+    for kv in ("bf16", "int8", "int4"):
+        assert found.copy[kv] == pytest.approx(TRUE.copy[kv], rel=0.1)
     for point in POINTS:
         exact = timed(point)
         assert sum(exact.parts_s(found)) == pytest.approx(exact.duration_s, rel=0.05)
