@@ -303,7 +303,7 @@ def test_scores_kept_from_insertion_and_pages_in_place_are_cheaper_to_choose_by(
         return predict(replace(PRUNED, reselect_tokens=64.0, **changes), CATALOGUE).parts_s["choice"]
 
     assert choice(policy="key_norm") < 0.5 * choice(policy="attention_mass")
-    assert choice(policy="key_norm", layout="paged") < 0.2 * choice(policy="key_norm")
+    assert choice(policy="key_norm", layout="paged") < 0.6 * choice(policy="key_norm")
     assert choice(alpha=0.9) < choice(alpha=0.3)
     assert choice(context_tokens=4096.0) > 1.5 * choice()
 
