@@ -129,7 +129,10 @@ def calibrate(
     if board.runtime.choice is not None and choices:
         posterior = replace(posterior, choice=learned(board.runtime.choice, choices))
     touched = physical_parameters(
-        [m.point for m in points], with_ttft=posterior.n_ttft > 0, with_accuracy=posterior.n_quality > 0
+        [m.point for m in points],
+        with_ttft=posterior.n_ttft > 0,
+        with_accuracy=posterior.n_quality > 0,
+        rate_stated=board.mode.compute_op_s is not None,
     )
     posterior, checks = _guarded(posterior, rows, timed, points, catalogue, check=check)
     return Calibration(

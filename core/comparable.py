@@ -77,9 +77,6 @@ KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of th
 
 UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
 UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
-UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
-"""[prior] peak operations per byte of peak bandwidth, where no compute rate is stated."""
-UNKNOWN_OP_LOG_SD = 1.0
 UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boards of one unit: the catalogue's is 0.55
 INTEGER_SPEEDUP = 2.0  # matrix units reach twice the stated rate, which is of 16 bit, in 8 bit
 NOTHING_MEASURED = "no decode time, time to first token or energy"
@@ -256,10 +253,9 @@ class _Entries:
         given = row.number.get("dram_bandwidth_gb_s") or (listed.bandwidth_byte_s if listed else None)
         bandwidth = given or UNKNOWN_BANDWIDTH_BYTE_S[unit]
         rate = listed.compute_op_s if listed and same_unit else None
-        compute = rate or UNKNOWN_OP_PER_BYTE[unit] * bandwidth
-        described = PowerMode(key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
-        if listed:
-            described = replace(listed, key=mode, bandwidth_byte_s=bandwidth, compute_op_s=compute)
+        described = replace(
+            listed or PowerMode(mode, bandwidth), key=mode, bandwidth_byte_s=bandwidth, compute_op_s=rate
+        )
         if unit == "cpu" and not same_unit:
             described = replace(described, vector_op_s=described.cpu_vector_op_s)
         unpacks_unknown = unit in USUAL_OP_PER_BYTE and described.vector_op_s is None
@@ -267,7 +263,6 @@ class _Entries:
             board,
             power_modes={**board.power_modes, mode: described},
             bandwidth_log_sd=board.bandwidth_log_sd if given else UNKNOWN_BANDWIDTH_LOG_SD,
-            compute_log_sd=board.compute_log_sd if rate else UNKNOWN_OP_LOG_SD,
             vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unpacks_unknown else 0.0,
         )
         self.bandwidth_stated[key, mode], self.compute_stated[key, mode] = given is not None, rate is not None

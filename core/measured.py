@@ -169,11 +169,7 @@ class Rows:
         """Lay out what was measured; `before` names the parameters and must have the ratios of all points."""
         settings = [catalogue.setting(m.point) for m in points]
         entries = [(i, DECODE, m.decode_s, m.log_sd) for i, m in enumerate(points) if m.decode_s is not None]
-        entries += [
-            (i, TTFT, m.ttft_s, m.ttft_log_sd)
-            for i, m in enumerate(points)
-            if m.ttft_s is not None and settings[i].mode.compute_op_s is not None
-        ]
+        entries += [(i, TTFT, m.ttft_s, m.ttft_log_sd) for i, m in enumerate(points) if m.ttft_s is not None]
         owner = np.array([e[0] for e in entries], dtype=np.intp)
         observed = robust.Observed(
             np.log([e[2] for e in entries]),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.latency import PARAMETERS
-from core.spec import Array, Board, OperatingPoint, Posterior, Prior, Setting
+from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
@@ -26,6 +26,10 @@ DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
 
 USUAL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 7.0, "gpu": 30.0}
 """Vector operations per byte of peak bandwidth of the boards that rho's priors are of, by unit; any scale would do."""
+
+UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
+"""[prior] peak operations per byte of peak bandwidth, where no compute rate is stated."""
+UNKNOWN_OP_LOG_SD = 1.0
 
 USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
 MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
@@ -47,9 +51,15 @@ _SIZE_ROOT = np.linalg.cholesky(_correlation(_SIZE_KNOTS, _SIZE_KNOTS) + 1e-6 * 
 _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
-def guessed_log_sd(board: Board) -> dict[str, float]:
+def prompt_op_s(at: Setting) -> float:
+    """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place."""
+    return at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
+
+
+def guessed_log_sd(at: Setting) -> dict[str, float]:
     """Return what guesses about a board add to the log-sd of parameters."""
-    return {"eta": board.bandwidth_log_sd, "rho": board.vector_log_sd, "eta_compute": board.compute_log_sd}
+    compute = UNKNOWN_OP_LOG_SD if at.mode.compute_op_s is None else 0.0
+    return {"eta": at.board.bandwidth_log_sd, "rho": at.board.vector_log_sd, "eta_compute": compute}
 
 
 def data_sheet_shift(at: Setting) -> dict[str, float]:
@@ -64,7 +74,7 @@ def data_sheet_shift(at: Setting) -> dict[str, float]:
     if usual is None or vector is None:
         return {}
     shift = {"rho": float(np.log(usual * at.mode.bandwidth_byte_s / vector))}
-    if compute is not None and not at.board.compute_log_sd:
+    if compute is not None:
         shift["eta_compute"] = -MATRIX_EXPONENT * float(np.log(compute / (USUAL_MATRIX_SPEEDUP * vector)))
     return shift
 
@@ -74,7 +84,7 @@ def prior(at: Setting) -> Posterior:
     names = PARAMETERS
     given = [getattr(at.runtime, name) for name in names]
     log_sd = np.array([p.log_sd for p in given])
-    for name, guessed in guessed_log_sd(at.board).items():
+    for name, guessed in guessed_log_sd(at).items():
         log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
     log_mean = np.log([p.median for p in given])
     for name, shift in data_sheet_shift(at).items():
@@ -200,7 +210,7 @@ class Physical:
 
 
 def physical_parameters(
-    points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False
+    points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False, rate_stated: bool = True
 ) -> tuple[Physical, ...]:
     """Return the parameters that these points depend on."""
     weights, caches, models = (
@@ -217,8 +227,9 @@ def physical_parameters(
         Physical("t_token_s", ("t_token_s",), "constant per token", "s"),
     ]
     if with_ttft:
+        rate = "the compute rate" if rate_stated else "a compute rate that was assumed, since no source states it"
         found += [
-            Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of the compute rate, {w} prompts")
+            Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of {rate}, {w} prompts")
             for w in weights
         ]
         found.append(Physical("t_layer_prefill_s", ("t_layer_prefill_s",), "cost per layer of a prompt", "s"))

@@ -235,9 +235,9 @@ def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
     for point in points:
         before = extended(before, ratio_names(catalogue.setting(point.point)))
     shift, guessed = (
-        np.array([said.get(name, 0.0) for name in LEARNED]) for said in (data_sheet_shift(at), guessed_log_sd(at.board))
+        np.array([said.get(name, 0.0) for name in LEARNED]) for said in (data_sheet_shift(at), guessed_log_sd(at))
     )
-    if at.board.compute_log_sd:
+    if at.mode.compute_op_s is None:
         guessed[LEARNED.index("eta_compute")] = NOTHING_LOG_SD
     laid = Rows.of(points, catalogue, before)
     return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, np.square(guessed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core import latency, traffic
+from core.parameters import prompt_op_s
 from core.spec import Array, OperatingPoint, Setting
 
 LAYER_HEADS = 48.0
@@ -33,7 +34,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
         n_layers=n_layers,
         n_launched=n_launched,
         bandwidth_byte_s=bandwidth_byte_s,
-        compute_op_s=at.mode.compute_op_s or np.inf,
+        compute_op_s=prompt_op_s(at),
         beta=point.beta,
     )
 

@@ -79,7 +79,7 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
             points.append(
                 MeasuredPoint(row.decode, row.row.decode_s, row.log_sd, energy_j=energy_j, power_covers=covers)
             )
-        if row.row.ttft_s is not None and row.compute_stated:
+        if row.row.ttft_s is not None:
             points.append(MeasuredPoint(row.prompt, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
     n_models = len({same_model(row.decode.model) for row in rows})
     posterior = calibrate(points, extended, check=False).posterior

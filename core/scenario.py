@@ -297,8 +297,8 @@ def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, floa
 
 
 def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:
-    if at.mode.compute_op_s is None:
-        return Absent(f"no source states the compute rate of {at.board.name}, from which it is predicted")
+    if at.mode.compute_op_s is None and not known.posterior.n_ttft:
+        return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
     variance = _log_variance(latency.prefill_gradient_s(parts), parts.total, known.ttft_log_cov)
     log_sd = np.sqrt(variance + known.ttft_log_var)

@@ -79,7 +79,6 @@ class Board:
     system_energy_log_sd: float = 0.35
     power_rail: str = ""  # what the watts cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
-    compute_log_sd: float = 0.0  # > 0 where the peak compute rate is a guess
     vector_log_sd: float = 0.0  # > 0 where no source states the rate of the vector lanes that unpack weights
     identify: tuple[str, ...] = ()  # patterns of what such a board says of itself, see `core.identify`
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found

@@ -134,8 +134,8 @@ class Times:
                 np.where(seen, a, b) for a, b in ((guard.decode, guard.decode_other), (guard.ttft, guard.ttft_other))
             )
             log_sd = log_sd * np.where(self.kind == DECODE, decode, ttft)
-        everything = np.ones(len(self.number), dtype=bool)
-        self._add(found, "shipped", everything, log_s, log_sd, of="" if fitted else conformal.bucket(0))
+        told = (self.kind == DECODE) | self.rows[0].compute_stated | (shipped.n_ttft > 0)  # else no prompt is predicted
+        self._add(found, "shipped", told, log_s, log_sd, of="" if fitted else conformal.bucket(0))
 
     def _laid(self, known: Posterior) -> Rows:
         return Rows.of(self.points, self.catalogue, known)
@@ -193,8 +193,6 @@ class Times:
         of: str = "",
     ) -> None:
         for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s")):
-            if kind == TTFT and method in ("data_sheet", "shipped", "other_mode") and not self.rows[0].compute_stated:
-                continue
             mine = rows & (self.kind == kind)
             error = log_s[mine] - self.laid.observed.value[mine]
             mine_own = (own or {}).get(kind)

@@ -18,6 +18,7 @@ import numpy as np
 from core.spec import Posterior, PowerMode
 
 LAYER_EXPONENT = 0.5  # [prior] of the clock ratio in the cost per layer and per token
+UNKNOWN_RATE_SD = 1.0  # [prior] of a share of a stated rate, moved to or from one that was assumed
 UNKNOWN_CLOCK_SD = 0.5  # [prior] of the exponent, and of the clock ratio's logarithm relative to the bandwidth's
 
 
@@ -65,6 +66,7 @@ def _unpacking(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float
 
 def _compute(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:
     """Return the shift of the share of the compute rate: none where the rates follow the clock, as they should."""
-    if old.compute_op_s is None or new.compute_op_s is None:
-        return 0.0, clock_sd
-    return log_clock - float(np.log(new.compute_op_s / old.compute_op_s)), clock_sd
+    rates = [mode.compute_op_s or mode.bandwidth_byte_s for mode in (old, new)]  # what is taken for one follows it
+    if (old.compute_op_s is None) != (new.compute_op_s is None):
+        return 0.0, UNKNOWN_RATE_SD
+    return log_clock - float(np.log(rates[1] / rates[0])), clock_sd
