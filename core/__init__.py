@@ -53,6 +53,8 @@ KLD            mean Kullback-Leibler divergence                  quality.mean_kl
 top-1          agreement with the reference                      quality.top1_agreement             M5
                retrieval score after pruning                     quality.retrieval_score            M4
 E              energy of a token by bytes moved                  power.decode_energy_j              M6
+               by bytes moved and time taken                     power.mixed_energy_j               M6
+               share of static power                             power.static_share                 M6
 8 B e          energy of the DRAM alone                          power.dram_energy_j                M6
                least energy of a board                           power.energy_floor_j               M6
                energy of a token at another pace                 power.paced_energy_j               M6

@@ -22,7 +22,8 @@ from core.choice import check as check_choices
 from core.choice import learned, measured_choices
 from core.crosscheck import CrossCheck, leave_one_out, published_shape
 from core.design import choose
-from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows, energy_fit
+from core.energies import ENERGY_NAMES, energy_fit, energy_prior
+from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
 from core.parameters import Physical, extended, physical_parameters, prior, ratio_names, same_model
 from core.spec import Catalogue, Estimate, Guard, OperatingPoint, Posterior, Provenance, Setting
 from core.units import Z90
@@ -235,14 +236,22 @@ def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogu
     before = (
         (UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD) if stated is None else (stated, at.board.system_energy_log_sd)
     )
-    fitted = energy_fit(same, catalogue, *before, posterior.energy_log_sd)
-    known = extended(posterior, {"energy_j_byte": float(np.sqrt(fitted.cov[0, 0]))})
-    mean = known.log_mean.copy()
-    mean[known.names.index("energy_j_byte")] = fitted.mean[0]
+    prior = energy_prior(rail, at.mode.bandwidth_byte_s, *before)
+    fitted = energy_fit(same, catalogue, prior, posterior.energy_log_sd)
+    known = extended(posterior, dict.fromkeys(ENERGY_NAMES, 1.0))
+    index = [known.names.index(name) for name in ENERGY_NAMES]
+    mean, cov = known.log_mean.copy(), known.log_cov.copy()
+    mean[index], cov[np.ix_(index, index)] = fitted.mean, fitted.cov
     scatter = float(fitted.scale[0] * robust.NORMAL_SD_PER_SCALE)
     idle = next((m.idle_w for m in reversed(same) if m.idle_w is not None), None)
     return replace(
-        known, log_mean=mean, energy_log_sd=scatter, power_covers=rail, n_energy=len(same), idle_power_w=idle
+        known,
+        log_mean=mean,
+        log_cov=cov,
+        energy_log_sd=scatter,
+        power_covers=rail,
+        n_energy=len(same),
+        idle_power_w=idle,
     )
 
 

@@ -131,7 +131,7 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
     for row in rows:
         found = _compared(row, made, most_threads[_group(row)])
         if not isinstance(found, str) and not found.outside:
-            found = replace(found, outside=made.too_fast(found))
+            found = replace(found, outside=made.too_fast(found) or made.beyond_memory(found))
         doubt = "" if isinstance(found, str) else made.cached_prompt(found)
         if row.line in copied:
             doubt = f"the prompt's time is that of {copied[row.line]} to the last digit: copied"
@@ -279,6 +279,18 @@ class _Entries:
         if decode_s * TOO_FAST * float(np.max(at.bandwidth_byte_s or mode.bandwidth_byte_s)) > byte:
             return ""
         return f"decodes faster than its weights can be read at {TOO_FAST:g} times the peak bandwidth: a wrong unit?"
+
+    def beyond_memory(self, row: ComparedRow) -> str:
+        """Say that weights and cache do not fit in the board's memory; "" where they do, or nobody states it."""
+        at, board = row.decode, self.boards[row.decode.board]
+        if board.memory_byte is None:
+            return ""
+        weights = {**self.catalogue.weight_formats, **self.formats}[at.weights]
+        kv = self.catalogue.kv_formats[at.kv]
+        needed = float(np.max(traffic.memory_byte(self.models[at.model], weights, kv, at.context_tokens)))
+        if needed <= board.memory_byte:
+            return ""
+        return f"{needed / 1e9:.3g} GB do not fit in the {board.memory_byte / 1e9:.3g} GB of {board.name}"
 
     def cached_prompt(self, row: ComparedRow) -> str:
         """Return why the row's time to first token cannot be of its whole prompt; "" where it can."""

@@ -233,27 +233,6 @@ def _stack(kind: Any, costs: list[Any]) -> Any:
     return kind(*(np.array([getattr(c, f.name) for c in costs], dtype=float) for f in fields(kind)))
 
 
-def energy_fit(
-    points: Sequence[MeasuredPoint], catalogue: Catalogue, median_j_byte: float, log_sd: float, scatter_log_sd: float
-) -> robust.Fit:
-    """Return the posterior of ln(energy per byte moved) from the points that have an energy; all on one rail."""
-    with_energy = [m for m in points if m.energy_j is not None]
-    moved = [decode_costs(m.point, catalogue.setting(m.point), 1.0) for m in with_energy]
-    log_byte = np.log([float(costs.weight_byte + costs.kv_byte) for costs in moved])
-    observed = robust.Observed(
-        np.log([float(m.energy_j or np.nan) for m in with_energy]) - log_byte,
-        np.array([m.log_sd for m in with_energy]),
-        np.zeros(len(with_energy), dtype=np.intp),
-    )
-    prior = robust.Prior(
-        np.array([np.log(median_j_byte)]),
-        np.array([[log_sd**2]]),
-        np.array([scatter_log_sd / robust.NORMAL_SD_PER_SCALE]),
-    )
-    ones = np.ones((len(with_energy), 1))
-    return robust.fit(lambda theta: (ones @ theta, ones), observed, prior)
-
-
 @dataclass(frozen=True, slots=True)
 class AccuracyRows:
     """The observed accuracy as arrays: a row per measured divergence and per measured agreement, both in logarithms."""

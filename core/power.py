@@ -36,6 +36,36 @@ def decode_energy_j(moved_byte: Array, energy_j_byte: Array) -> Array:
     return np.multiply(moved_byte, energy_j_byte)
 
 
+STATIC_SHARE = {"wall": 0.6, "rail": 0.3}
+"""[prior] share of the power while decoding that does not follow the bytes moved, at the usual pace: of the whole board
+at the wall, and of what one rail of the chip feeds; whichever board is left out, the others choose about these."""
+STATIC_LOG_ODDS_SD = 0.8  # [prior] of that share between boards
+USUAL_READ_SHARE = 0.6  # of the peak bandwidth, at the usual pace
+
+
+def static_share(rail: str) -> float:
+    """Return the expected share of static power in what a rail carries while decoding."""
+    return STATIC_SHARE["wall" if "wall" in rail.lower() else "rail"]
+
+
+def mixed_energy_j(moved_byte: Array, time_s: Array, energy_j_byte: Array, static_w: Array) -> Array:
+    """Return the energy of one token [J], ``e (W + n K) + P_static T``.
+
+    Clocks, fans, leakage and waiting cores draw their power for as long as a token takes; moving and computing costs
+    energy by the byte. So a model that is slow for its bytes costs more energy than its bytes tell.
+
+    Parameters
+    ----------
+    moved_byte, time_s : float or array
+        Bytes read for the token and the time it takes, >= 0.
+    energy_j_byte, static_w : float or array
+        Energy per byte beyond the static power [J/byte], and that power [W], >= 0.
+    """
+    check_range("static_w", static_w, 0.0)
+    check_range("time_s", time_s, 0.0)
+    return decode_energy_j(moved_byte, energy_j_byte) + np.multiply(static_w, time_s)
+
+
 def dram_energy_j(moved_byte: Array, energy_j_bit: Array = DRAM_ENERGY_J_BIT) -> Array:
     """Return the energy that the DRAM alone needs to move some bytes [J], ``8 B e``: a floor for the whole board.
 

@@ -253,6 +253,8 @@ def _energy(
     The energy per byte holds at the board's own pace; at another bandwidth or beta the idle power counts for longer.
     """
     known = of.posterior
+    if known.n_energy and "static_power_w" in known.names:
+        return _measured_energy(known, costs.weight_byte + costs.kv_byte, decode_s, decode_log_var)
     if known.n_energy:
         i = known.names.index("energy_j_byte")
         per_byte = float(np.exp(known.log_mean[i]))
@@ -276,6 +278,29 @@ def _energy(
     return (
         _estimate(energy_j, np.sqrt(energy_var), origin),
         _estimate(power_w, np.sqrt(energy_var + decode_log_var), origin),
+    )
+
+
+def _measured_energy(
+    known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
+) -> tuple[Output, Output]:
+    """Return energy and mean power of a token from what measured energies taught: bytes cost, and time does."""
+    i, j = known.names.index("energy_j_byte"), known.names.index("static_power_w")
+    per_byte, static_w = np.exp(known.log_mean[[i, j]])
+    static_w = max(float(static_w), known.idle_power_w or 0.0)
+    energy_j = power.mixed_energy_j(moved_byte, decode_s.median, per_byte, static_w)
+    share = static_w * decode_s.median / energy_j
+    cov = known.log_cov
+    variance = (1.0 - share) ** 2 * cov[i, i] + 2.0 * share * (1.0 - share) * cov[i, j] + share**2 * cov[j, j]
+    variance = variance + known.energy_log_sd**2
+    origin = _origin(known.n_energy)
+    return (
+        _estimate(energy_j, np.sqrt(variance + share**2 * decode_log_var), origin),
+        _estimate(
+            power.mean_power_w(energy_j, decode_s.median),
+            np.sqrt(variance + (1.0 - share) ** 2 * decode_log_var),
+            origin,
+        ),
     )
 
 

@@ -355,8 +355,8 @@ class Posterior:
     median 1 unless taught otherwise: "eta.int4" (of a weight format), "kappa.int8" (of a KV format),
     "eta_compute.int4", "model.smollm2-135m" and "prompt.smollm2-135m" (factors on one model's decode time and time to
     first token), "size.0", ... (what models of similar size share), those of accuracy (`core.accuracy`), and
-    "energy_j_byte" (energy per byte moved) once it was measured. `core.parameters.prior` makes the one that no
-    measurement has taught.
+    "energy_j_byte" and "static_power_w" (energy per byte moved, and power beside it) once they were measured.
+    `core.parameters.prior` makes the one that no measurement has taught.
     """
 
     board: str
@@ -370,7 +370,7 @@ class Posterior:
     ttft_log_sd: float
     damage_log_sd: float = 0.1  # of a measured divergence from the reference
     top1_log_sd: float = 0.1  # of ln(top-1 agreement)
-    energy_log_sd: float = 0.23  # of the energy of a token: between models on one board and rail
+    energy_log_sd: float = 0.15  # of the energy of a token: between models on one board and rail
     power_covers: str = ""  # what the measured power covers; "" while the board's own `power_rail` is meant
     idle_power_w: float | None = None  # of the idle board, measured on the same rail
     choice: ChoiceCost | None = None  # of choosing cached tokens anew, where that was measured

@@ -104,6 +104,23 @@ class Times:
             own = {kind: score[known & ~mine & self.taught & (self.kind == kind)] for kind in (DECODE, TTFT)}
             self._add(found, method, mine, log_s, log_sd, own=own, of=of)
 
+    def decode_without_model(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return the logarithms of the decode times of some rows and their log-sd, predicted without the rows' models.
+
+        By the prior where nothing else was measured on the board.
+        """
+        log_s, log_sd = np.full((2, len(rows)), np.nan)
+        fitted = dict[str, tuple[Floats, Floats]]()
+        for j, i in enumerate(rows):
+            mine = np.flatnonzero((self.owner == i) & (self.kind == DECODE))
+            if not mine.size:
+                continue
+            model = str(self.model[mine[0]])
+            if model not in fitted:
+                fitted[model] = self._fitted(self.taught & (self.model != model))
+            log_s[j], log_sd[j] = (of[mine[0]] for of in fitted[model])
+        return log_s, log_sd
+
     def _left_out_scores(self, taught: Mask, kind: int) -> Floats:
         rows = self.laid.without(~taught)
         check = leave_one_out(rows, self.before, self.before.log_mean, self.model[taught]).get(kind)

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from core import held_out, robust
 from core.comparable import ComparedRow, Comparison
-from core.measured import MeasuredPoint, energy_fit
+from core.energies import ENERGY_NAMES, energy_fit, energy_prior, log_energy
+from core.measured import MeasuredPoint
 from core.parameters import same_model
 from core.population import groups_of
 from core.scenario import decode_costs, knowledge
@@ -47,7 +48,7 @@ METHODS = (
     "same_model",
     "other_mode",
 )
-ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.23  # [prior], as in core.calibrate
+ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.15  # [prior], as in core.calibrate
 FEW_MODELS = 4  # groups with fewer say little about other models
 
 
@@ -108,7 +109,7 @@ def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | No
     for key, rows in by_group.items():
         times = Times(rows, [number[id(row)] for row in rows], catalogues[key[0]])
         times.judge(found)
-        _judge_energy(rows, [number[id(row)] for row in rows], catalogues[key[0]], found)
+        _judge_energy(rows, [number[id(row)] for row in rows], times, found)
         for other, theirs in by_group.items():
             if other[:3] == key[:3] and other[3] != key[3]:
                 times.judge_other_mode(Times(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found)
@@ -146,21 +147,20 @@ def _has(row: ComparedRow, quantity: str) -> bool:
     return getattr(row.row, quantity) is not None
 
 
-def _judge_energy(rows: Sequence[ComparedRow], number: Sequence[int], catalogue: Catalogue, found: Collected) -> None:
+def _judge_energy(rows: Sequence[ComparedRow], number: Sequence[int], times: Times, found: Collected) -> None:
     """Predict energies per token from figures of other models on the same rail."""
     rails = dict[str, list[int]]()
     for i, row in enumerate(rows):
         if row.row.energy_j_per_token is not None and not row.outside:
             rails.setdefault(row.row.text["power_rail"], []).append(i)
     for rail, mine in rails.items():
-        points = [MeasuredPoint(rows[i].decode, None, energy_j=rows[i].row.energy_j_per_token) for i in mine]
-        _Energies(
-            rail,
-            points,
-            np.array([same_model(rows[i].decode.model) for i in mine]),
-            [number[i] for i in mine],
-            catalogue,
-        ).judge(found)
+        points = [
+            MeasuredPoint(rows[i].decode, rows[i].row.decode_s, energy_j=rows[i].row.energy_j_per_token) for i in mine
+        ]
+        model = np.array([same_model(rows[i].decode.model) for i in mine])
+        _Energies(rail, points, model, [number[i] for i in mine], *times.decode_without_model(mine)).judge(
+            found, times.catalogue
+        )
 
 
 class _Energies:
@@ -172,29 +172,34 @@ class _Energies:
         points: Sequence[MeasuredPoint],
         model: NDArray[np.str_],
         number: Sequence[int],
-        catalogue: Catalogue,
+        log_s: Floats,
+        log_sd: Floats,
     ) -> None:
-        self.rail, self.points, self.model, self.catalogue = rail, points, model, catalogue
+        self.rail, self.points, self.model = rail, points, model
         self.number = np.array(number, dtype=np.intp)
-        costs = [decode_costs(p.point, catalogue.setting(p.point), 1.0) for p in points]
-        self.byte = np.array([float(c.weight_byte + c.kv_byte) for c in costs])
-        self.log_j_byte = np.log([float(p.energy_j or np.nan) for p in points]) - np.log(self.byte)
+        self.log_s, self.log_sd = log_s, log_sd  # of decode times, predicted without the model
+        self.log_j = np.log([float(p.energy_j or np.nan) for p in points])
 
-    def judge(self, found: Collected) -> None:
+    def judge(self, found: Collected, catalogue: Catalogue) -> None:
         """Predict the energies by the methods that apply."""
-        known = knowledge(self.catalogue.setting(self.points[0].point), self.catalogue)
+        at = catalogue.setting(self.points[0].point)
+        costs = [decode_costs(p.point, catalogue.setting(p.point), 1.0) for p in self.points]
+        self.byte = np.array([float(c.weight_byte + c.kv_byte) for c in costs])
+        self.before = energy_prior(self.rail, at.mode.bandwidth_byte_s, ENERGY_J_BYTE, ENERGY_LOG_SD)
+        known = knowledge(at, catalogue)
         if known.n_energy and known.power_covers == self.rail:
-            i = known.names.index("energy_j_byte")
-            log_sd = float(np.sqrt(known.log_cov[i, i] + known.energy_log_sd**2))
-            self._add(found, "shipped", np.ones(len(self.points), dtype=bool), float(known.log_mean[i]), log_sd)
+            index = [known.names.index(name) for name in ENERGY_NAMES]
+            everything = np.ones(len(self.points), dtype=bool)
+            cov = known.log_cov[np.ix_(index, index)]
+            self._add(found, "shipped", everything, known.log_mean[index], cov, known.energy_log_sd)
         for name in dict.fromkeys(self.model):
             if (self.model != name).any():
-                self._fit(found, "leave_one_model_out", self.model != name, self.model == name)
+                self._fit(found, "leave_one_model_out", self.model != name, self.model == name, catalogue)
         for n in N_POINTS:
             chosen = self._spread(n)
             others = ~np.isin(self.model, self.model[chosen])
             if others.any():
-                self._fit(found, f"k{n}", np.isin(np.arange(len(self.model)), chosen), others)
+                self._fit(found, f"k{n}", np.isin(np.arange(len(self.model)), chosen), others, catalogue)
 
     def _spread(self, n: int) -> list[int]:
         """Return one row of each of `n` models, evenly spread over the models by the bytes that a token moves."""
@@ -203,12 +208,13 @@ class _Energies:
         picked = {int((j + 0.5) / n * len(ordered)) for j in range(n)}
         return [ordered[j] for j in sorted(picked)]
 
-    def _fit(self, found: Collected, method: str, taught: Mask, others: Mask) -> None:
+    def _fit(self, found: Collected, method: str, taught: Mask, others: Mask, catalogue: Catalogue) -> None:
         given = [point for point, use in zip(self.points, taught, strict=True) if use]
-        fit = energy_fit(given, self.catalogue, ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER)
-        log_sd = float(np.hypot(fit.scale[0] * robust.NORMAL_SD_PER_SCALE, np.sqrt(fit.cov[0, 0])))
-        self._add(found, method, others, float(fit.mean[0]), log_sd)
+        fit = energy_fit(given, catalogue, self.before, ENERGY_SCATTER)
+        self._add(found, method, others, fit.mean, fit.cov, float(fit.scale[0] * robust.NORMAL_SD_PER_SCALE))
 
-    def _add(self, found: Collected, method: str, rows: Mask, log_j_byte: float, log_sd: float) -> None:
-        error = log_j_byte - self.log_j_byte[rows]
-        found.add("energy_j_per_token", method, self.number[rows].tolist(), error, np.full(error.size, log_sd))
+    def _add(self, found: Collected, method: str, rows: Mask, mean: Floats, cov: Floats, scatter: float) -> None:
+        log_j, slopes = log_energy(mean, self.byte[rows], np.exp(self.log_s[rows]))
+        variance = np.sum(slopes @ cov * slopes, axis=1) + scatter**2
+        log_sd = np.sqrt(variance + np.square(slopes[:, 1] * self.log_sd[rows]))
+        found.add("energy_j_per_token", method, self.number[rows].tolist(), log_j - self.log_j[rows], log_sd)

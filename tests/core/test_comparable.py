@@ -286,3 +286,18 @@ def test_a_time_copied_from_another_format_is_left_out():
     compared = compare(rows, CATALOGUE)
     assert [(line, "w4a16" in why) for line, why in compared.without_ttft] == [(3, True)]
     assert [r.row.ttft_s is None for r in compared.rows] == [False, True, False, False, False]
+
+
+def test_what_does_not_fit_in_memory_is_outside():
+    text = {"board_key": "jetson_orin_nano_8gb_super", "compute": "gpu", "runtime": "llama.cpp", "quant": "Q4_K_M"}
+    assert CATALOGUE.boards["jetson_orin_nano_8gb_super"].memory_byte is not None
+    rows = [
+        row(line=2, model_key="llama-3.2-1b", context_tokens=2048.0, **text),
+        row(line=3, model_key="llama-3.2-1b", context_tokens=1e6, **text),
+        row(line=4, model_key="llama-2-70b", decode_tok_s=0.1, **text),
+    ]
+    fits, long, large = (one.outside for one in compare(rows, CATALOGUE).rows)
+    assert fits == ""
+    for said in (long, large):
+        assert "do not fit in the" in said
+        assert "Orin Nano" in said
