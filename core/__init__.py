@@ -18,6 +18,7 @@ F_pre          operations of a prompt                            traffic.prefill
 M              bytes that must fit in memory                     traffic.memory_byte                M1
 T              decode time of a token and its terms              latency.decode_parts               M1
 max, p, +      overlap of memory and compute                     latency.overlap                    M1
+               decode time on the board's own memory             latency.own_pace_s                 M6
 dT/dln         how T follows its parameters                      latency.decode_gradient_s          M10
 dlnT/dln       the same of its logarithm                         latency.decode_log_gradient        M10
 TTFT           time to the first token and its terms             latency.prefill_parts              M2

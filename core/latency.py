@@ -154,6 +154,13 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     return DecodeParts(weights, kv, unpack, compute, layers, token, costs.choice_s, memory, total)
 
 
+def own_pace_s(parts: DecodeParts, costs: DecodeCosts, own_byte_s: float) -> Array:
+    """Return the time the token would take on the board's own memory and instruction set [s]."""
+    slower = costs.bandwidth_byte_s / own_byte_s
+    memory_s = (parts.weights + parts.kv + parts.unpack * costs.beta) * slower
+    return overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.choice
+
+
 def choice_s(
     cost: ChoiceCost,
     policy: str,

@@ -254,7 +254,7 @@ def _energy(
     """
     known = of.posterior
     if known.n_energy and "static_power_w" in known.names:
-        return _measured_energy(known, costs.weight_byte + costs.kv_byte, decode_s, decode_log_var)
+        return _measured_energy(at, known, costs.weight_byte + costs.kv_byte, decode_s, decode_log_var)
     if known.n_energy:
         i = known.names.index("energy_j_byte")
         per_byte = float(np.exp(known.log_mean[i]))
@@ -267,7 +267,7 @@ def _energy(
     energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
     energy_var: Array = energy_log_sd**2
     if point.bandwidth_byte_s is not None or np.any(np.not_equal(point.beta, 1.0)):
-        own_s = _own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor
+        own_s = latency.own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor
         idle_w, idle_log_sd = _idle(at, known, energy_j / own_s)
         paced_j = power.paced_energy_j(energy_j, own_s, decode_s.median, idle_w)
         if idle_log_sd:
@@ -282,12 +282,12 @@ def _energy(
 
 
 def _measured_energy(
-    known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
+    at: Setting, known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
 ) -> tuple[Output, Output]:
     """Return energy and mean power of a token from what measured energies taught: bytes cost, and time does."""
     i, j = known.names.index("energy_j_byte"), known.names.index("static_power_w")
     per_byte, static_w = np.exp(known.log_mean[[i, j]])
-    static_w = max(float(static_w), known.idle_power_w or 0.0)
+    static_w = max(float(static_w), _idle_power_w(at, known) or 0.0)
     energy_j = power.mixed_energy_j(moved_byte, decode_s.median, per_byte, static_w)
     share = static_w * decode_s.median / energy_j
     cov = known.log_cov
@@ -304,18 +304,17 @@ def _measured_energy(
     )
 
 
-def _own_pace_s(parts: latency.DecodeParts, costs: latency.DecodeCosts, own_byte_s: float) -> Array:
-    """Return the time the token would take on the board's own memory and instruction set [s]."""
-    slower = costs.bandwidth_byte_s / own_byte_s
-    memory_s = (parts.weights + parts.kv + parts.unpack * costs.beta) * slower
-    return latency.overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.choice
+def _idle_power_w(at: Setting, known: Posterior) -> float | None:
+    """Return the idle power on the rail of the energies, measured beside them or else stated [W]."""
+    if known.idle_power_w is not None:
+        return known.idle_power_w
+    same_rail = not known.n_energy or known.power_covers in ("", at.board.power_rail)
+    return at.board.idle_power_w if same_rail else None
 
 
 def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
     """Return the idle power within a decoding power, and its log-sd: measured beside it, stated, or a prior share."""
-    stated = known.idle_power_w
-    if stated is None and (not known.n_energy or known.power_covers in ("", at.board.power_rail)):
-        stated = at.board.idle_power_w
+    stated = _idle_power_w(at, known)
     if stated is None:
         return IDLE_FRAC * decoding_w, IDLE_LOG_SD
     return np.minimum(stated, decoding_w), 0.0

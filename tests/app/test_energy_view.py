@@ -22,7 +22,7 @@ from core.spec import Absent, OperatingPoint, Provenance
 CATALOGUE = load_catalogue()
 PI = OperatingPoint(board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_0", kv="fp16")
 SHORT = Around(duration=300.0)
-HOT = Around(ambient=45.0, battery=56 * 3600.0, duration=1800.0, cooling="bare")
+HOT = Around(ambient=35.0, battery=56 * 3600.0, duration=1800.0, cooling="bare")
 
 
 @pytest.fixture(scope="module")
