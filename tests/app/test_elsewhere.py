@@ -207,6 +207,31 @@ def test_a_row_that_is_no_point_is_left_out_with_the_reason(here, row, why):
     assert why in note
 
 
+def test_imported_prompts_teach_a_board_whose_compute_rate_nobody_states(here, capsys):
+    board = next(b for b in CATALOGUE.boards.values() if b.key == "raspberry_pi_4")
+    assert all(mode.compute_op_s is None for mode in board.power_modes.values())
+    where = ("--board", board.key, "--runtime", "llamacpp_cpu", "--weights", "q4_k_m", "--context", "512")
+    assert "no source states" in told(capsys, "predict", *where, "--model", "llama-3.2-1b")["ttft_s"]["absent"]
+    common = {"n_threads": 4, "type_k": "f16", "type_v": "f16", "backends": "CPU", "model_type": "llama 1B Q4_K_M"}
+    tests = [
+        {
+            **common,
+            "model_filename": f"m/{model}-q4_k_m.gguf",
+            "n_prompt": 512,
+            "n_gen": 0,
+            "samples_ns": [int(s * 1e9)],
+        }
+        for model, s in (("llama-3.2-1b", 20.0), ("llama-3.2-3b", 56.0))
+    ]
+    (here / "speed.json").write_text(json.dumps(tests))
+    assert told(capsys, "import", str(here / "speed.json"), "--board", board.key)["n_new"] == 2
+    for model, seconds in (("llama-3.2-1b", 20.0), ("llama-3.2-3b", 56.0), ("qwen2.5-1.5b", 26.0)):
+        ttft = told(capsys, "predict", *where, "--model", model)["ttft_s"]
+        assert ttft["provenance"] == "calibrated"
+        assert ttft["median"] == pytest.approx(seconds, rel=0.15)
+        assert ttft["q05"] < seconds < ttft["q95"] < 2.0 * ttft["q05"]
+
+
 def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, capsys, qapp):
     tests = [
         {
