@@ -71,9 +71,16 @@ class Case:
     untimed: str = ""
 
 
+_MOST_COPIES = 512
+
+
 def n_copies(byte: float) -> int:
-    """Count the copies of a working set of `byte` that together exceed the last-level cache three times."""
-    return max(1, -(-3 * (last_level_cache_byte() or 32 << 20) // max(1, int(byte))))
+    """Count the copies of a working set of `byte` that together exceed the last-level cache three times.
+
+    At most 512: of what is so small that more were needed the call takes the time, not the memory.
+    """
+    wanted = -(-3 * (last_level_cache_byte() or 32 << 20) // max(1, int(byte)))
+    return max(1, min(wanted, _MOST_COPIES))
 
 
 def duplicate(made: T) -> T:
