@@ -124,6 +124,7 @@ INLINE void int4_strip(const rows_t *r, const uint8_t *w, const uint8_t *next, i
             i16x16 words[4][2];
             int4_line(x, n / 4, w, part, is_signed, G, 1, words);
             if (!part) __builtin_prefetch(next);
+#pragma GCC unroll 1 /* sums would not stay in registers */
             for (int j = 1; j < 8; j++) {
                 int4_line(x + j, n / 4, w + 64 * j, part, is_signed, G, 0, words);
                 if (!part) __builtin_prefetch(next + 64 * j);
