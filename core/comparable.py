@@ -20,19 +20,18 @@ from core.parameters import USUAL_OP_PER_BYTE
 from core.published_rows import PublishedRow
 from core.spec import LAYOUTS, POLICIES, Board, Catalogue, ModelShape, OperatingPoint, PowerMode, WeightFormat
 from core.stated import (
-    ANY_CONTEXT,
     UNKNOWN_TOKENS,
     bits_stated,
     context_tokens,
     copied_prompts,
-    described_shape,
     graph_tokens,
     stated_graph_tokens,
     streamed_byte,
-    streamed_params,
     without_ttft,
     without_unknown_prompt,
 )
+from core.table_models import models_of
+from core.typical_shape import ANY_CONTEXT
 from core.units import BIT_PER_BYTE
 
 RUNTIMES = (
@@ -61,11 +60,6 @@ FORMAT_WORDS = {
     **dict.fromkeys(("q4_0_4_4", "q4_0_4_8", "q4_0_8_8"), "q4_0"),  # the same bits, in the order in which a CPU reads
 }
 """Word for a format -> key of the catalogue, where they differ."""
-
-SAME_SHAPE_WORDS = frozenset(
-    ("instruct", "chat", "it", "base", "hf", "coder", "math", "thinking", "ibm", "nvidia", "meta", "gguf", "mlx", "awq")
-)
-"""Words of a model's name for its maker, tuning or file, which leave its shape as it is."""
 
 UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
 TOO_FAST = 2.0  # times what the peak bandwidth allows: no cache explains it (published rows reach 1.03)
@@ -128,8 +122,8 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
         most_threads[key] = max(most_threads.get(key, 0.0), row.number.get("threads", 0.0))
     copied = copied_prompts(rows)
     compared, left_out, without = list[ComparedRow](), list[tuple[int, str]](), list[tuple[int, str]]()
-    for row in rows:
-        found = _compared(row, made, most_threads[_group(row)])
+    for row, model in zip(rows, models_of(rows, catalogue.models), strict=True):
+        found = _compared(row, model, made, most_threads[_group(row)])
         if not isinstance(found, str) and not found.outside:
             found = replace(found, outside=made.too_fast(found) or made.beyond_memory(found))
         doubt = "" if isinstance(found, str) else made.cached_prompt(found)
@@ -174,13 +168,13 @@ def _measured(row: PublishedRow) -> bool:
     return not (row.decode_s is None and row.ttft_s is None and row.energy_j_per_token is None)
 
 
-def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> ComparedRow | str:
+def _compared(row: PublishedRow, model: ModelShape | str, made: _Entries, most_threads: float) -> ComparedRow | str:
     """Return the row as an operating point, or why it is none."""
     reason = _unusable(row)
-    found = reason or made.weights_of(row)
+    found = reason or made.weights_of(row, model)
     if isinstance(found, str):
         return found
-    model, weights, bits = found
+    key, weights, bits = found
     board, mode = made.board_of(row)
     threads = row.number.get("threads", most_threads)
     outside = ""
@@ -193,7 +187,7 @@ def _compared(row: PublishedRow, made: _Entries, most_threads: float) -> Compare
         board=board,
         runtime=runtime,
         power_mode=mode,
-        model=model,
+        model=key,
         weights=weights,
         kv=made.kv_of(row, runtime),
         bandwidth_byte_s=made.own_bandwidth(row, board, mode),
@@ -236,7 +230,6 @@ class _Entries:
         self.formats = dict[str, WeightFormat]()
         self.bandwidth_stated = dict[tuple[str, str], bool]()
         self.compute_stated = dict[tuple[str, str], bool]()
-        self._by_name = {_plain_name(model.name): model for model in catalogue.models.values()}
 
     def board_of(self, row: PublishedRow) -> tuple[str, str]:
         """Return the keys of the row's board and power mode."""
@@ -318,17 +311,12 @@ class _Entries:
         name = row.text["kv_quant"].lower() or KV_OF_RUNTIME.get(runtime, "")
         return name if name in self.catalogue.kv_formats else FORMAT_WORDS.get(name, "bf16")
 
-    def weights_of(self, row: PublishedRow) -> tuple[str, str, float] | str:
+    def weights_of(self, row: PublishedRow, shape: ModelShape | str) -> tuple[str, str, float] | str:
         """Return the keys of model and weight format and the bits per weight, or why they are not known."""
-        known = self.catalogue.models.get(row.text["model_key"]) or self._by_name.get(_plain_name(row.text["model"]))
-        params, byte = streamed_params(row, known), streamed_byte(row, known)
-        if known is None and params is None:
-            sparse = "params_b" in row.number
-            what = "the parameters that a token reads (params_streamed_b)" if sparse else "its parameters (params_b)"
-            return f"the model {row.text['model']} is not in the catalogue and {what} are not stated"
-        name = row.text["model_key"] or re.sub(r"[^a-z0-9.]+", "", row.text["model"].lower())
-        shape = known or described_shape(row, name, params or 0.0)
-        weights = self._format_of(row, byte, params or shape.body_params + shape.head_params)
+        if isinstance(shape, str):
+            return f"the model {row.text['model']} is not in the catalogue and {shape} are not stated"
+        byte = streamed_byte(row, shape)
+        weights = self._format_of(row, byte, shape.body_params + shape.head_params)
         if weights is None:
             bits = f"the bits (bits_per_weight) of {row.text['quant']}"
             return f"neither the bytes read per token (weight_stream_bytes) nor {bits} are known"
@@ -355,13 +343,6 @@ class _Entries:
         held = self.models.get(key, replace(bare, key=key))
         self.models[key] = replace(held, weight_byte_by_format={**held.weight_byte_by_format, weights.key: byte})
         return key
-
-
-def _plain_name(name: str) -> str:
-    """Return a model's name without punctuation, a count in brackets, dates, and words that leave its shape."""
-    words = re.findall(r"[a-z0-9.]+", re.sub(r"\(.*?\)", "", name.lower()).replace("_", "."))
-    kept = [word for word in words if word not in SAME_SHAPE_WORDS and not re.fullmatch(r"v0\.\d|\d{4}", word)]
-    return "".join(re.sub(r"^v(?=\d)", "", word) for word in kept)
 
 
 def _mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:

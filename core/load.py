@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core import calibration_file
 from core.gguf_header import Header, read_header, readable
+from core.load_models import damage_prior, read_model
 from core.spec import (
     POLICIES,
     Board,
@@ -48,7 +49,7 @@ def load_catalogue() -> Catalogue:
     formats.close()
     boards = {key: _board(key, table) for key, table in resource_tables("boards")}
     boards = {"this": boards["this"], **boards}
-    models = {key: _model(key, table) for key, table in resource_tables("models")}
+    models = {key: read_model(key, table) for key, table in resource_tables("models")}
     runtimes = {key: _runtime(key, table) for key, table in resource_tables("runtimes")}
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
@@ -136,58 +137,6 @@ def _board(key: str, table: Table) -> Board:
     )
     sources |= table.close()
     return made
-
-
-def _model(key: str, table: Table) -> ModelShape:
-    n = {name: table.integer(name, 1, 10_000_000) for name in _SHAPE}
-    if n["n_heads"] % n["n_kv_heads"]:
-        table.fail("n_kv_heads", n["n_kv_heads"], f"a divisor of n_heads {n['n_heads']}")
-    tied = table.flag("tied_embeddings")
-    head = n["hidden_size"] * n["vocab_size"]
-    body = table.number("body_params", 1e3, 1e14, default=_dense_body_params(n))
-    total = table.number("total_params", 1e3, 1e14, default=body + head * (1 if tied else 2))
-    exact = table.table("weight_byte_by_format", {})
-    weight_byte = {name: exact.number(name, 1e3, 1e14) for name in list(exact.left)}
-    reference = table.text("reference_format", default="")
-    caching = table.integer("n_attention_layers", 1, n["n_layers"]) if "n_attention_layers" in table.left else None
-    made = ModelShape(
-        key=key,
-        name=table.text("name"),
-        **{name: n[name] for name in _SHAPE},
-        tied_embeddings=tied,
-        body_params=body,
-        head_params=float(head),
-        total_params=total,
-        damage_scale=table.number("damage_scale", 0.01, 100.0),
-        damage_scale_log_sd=table.number("damage_scale_log_sd", 0.0, 3.0),
-        weight_byte_by_format=weight_byte,
-        reference_format=reference,
-        n_attention_layers=caching,
-        sources=(sources := dict[str, str]()),
-    )
-    sources |= table.close()
-    for name in weight_byte:
-        if "weight_byte_by_format" not in sources:
-            table.fail("weight_byte_by_format", name, "a source in [sources]")
-    return made
-
-
-_SHAPE = (
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "vocab_size",
-    "max_context_tokens",
-)
-
-
-def _dense_body_params(n: Mapping[str, int]) -> float:
-    """Weights of all layers of a dense gated decoder, norms and biases left out."""
-    attention = n["hidden_size"] * n["head_dim"] * 2 * (n["n_heads"] + n["n_kv_heads"])
-    return float(n["n_layers"] * (attention + 3 * n["hidden_size"] * n["intermediate_size"]))
 
 
 def _runtime(key: str, table: Table) -> Runtime:
@@ -326,6 +275,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     reference = _reference_format(header)
     name = header.metadata.get("general.name")
     total = float(sum(tensor.n_weights for tensor in header.tensors))
+    damage, of_damage = damage_prior(total)
     mix = Counter(tensor.type_name for tensor in header.tensors)
     return ModelShape(
         key=path.stem.lower(),
@@ -342,12 +292,12 @@ def model_from_gguf(path: Path | str) -> ModelShape:
         head_params=float(reads["head"]),
         total_params=total,
         max_context_tokens=get(f"{arch}.context_length"),
-        damage_scale=1.5 if total < 2e9 else 1.0,
+        damage_scale=damage,
         weight_byte_by_format={reference: float(reads["byte"])},
         reference_format=reference,
         sources={
             "weight_byte_by_format": f"{path.name}: " + ", ".join(f"{n} x {kind}" for kind, n in mix.most_common()),
-            "damage_scale": "[prior] 1.5 under 2 billion parameters, else 1.0",
+            **of_damage,
         },
     )
 

@@ -31,6 +31,7 @@ class Factor(NamedTuple):
     model: str
     log_mean: float
     log_var: float
+    guess_var: float = 0.0  # of that prior, beyond the scatter of models: its shape is a guess
 
 
 Key = tuple[str, str]
@@ -39,6 +40,8 @@ Key = tuple[str, str]
 
 def scatter(factors: Sequence[Factor], before: Mapping[Key, float]) -> dict[Key, float]:
     """Return the log-sd of factors by runtime and kind, robust and shrunk to `MODEL_LOG_SD`.
+
+    Models whose shapes are guesses say little of it, and are passed over.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ def scatter(factors: Sequence[Factor], before: Mapping[Key, float]) -> dict[Key,
     for one in factors:
         key = one.runtime, one.kind
         prior_var = before.get(key, MODEL_LOG_SD) ** 2
-        if one.log_var < (1.0 - LEAST_INFORMED) * prior_var:
+        if one.log_var < (1.0 - LEAST_INFORMED) * prior_var and one.guess_var < prior_var:
             square, scale_2 = one.log_mean**2 + one.log_var, prior_var / robust.NORMAL_SD_PER_SCALE**2
             weight = (robust.NU + 1.0) / (robust.NU + square / scale_2)
             squares.setdefault(key, []).append(weight * square * robust.NORMAL_SD_PER_SCALE**2)
@@ -71,21 +74,27 @@ def expected(factors: Sequence[Factor], log_sd: Mapping[Key, float]) -> dict[Key
         Of the factors, by runtime and kind.
     """
     said = dict[tuple[Key, str], dict[str, list[tuple[float, float]]]]()
+    guess = dict[tuple[Key, str], float]()
     for one in factors:
         key = one.runtime, one.kind
-        precision = 1.0 / one.log_var - 1.0 / log_sd[key] ** 2 if key in log_sd else 0.0
-        if key in log_sd and one.log_var < (1.0 - LEAST_INFORMED) * log_sd[key] ** 2:
+        prior_var = log_sd[key] ** 2 + one.guess_var if key in log_sd else 0.0
+        if one.log_var < (1.0 - LEAST_INFORMED) * prior_var:
+            precision = 1.0 / one.log_var - 1.0 / prior_var
             alone = (one.log_mean / one.log_var / precision, 1.0 / precision)  # what the rows say without the prior
             said.setdefault((key, one.model), {}).setdefault(one.board, []).append(alone)
+            guess[key, one.model] = one.guess_var
     found = dict[Key, dict[str, Prior]]()
     for (key, model), boards in sorted(said.items()):
-        found.setdefault(key, {})[model] = _elsewhere(list(boards.values()), log_sd[key] ** 2)
+        found.setdefault(key, {})[model] = _elsewhere(list(boards.values()), log_sd[key] ** 2, guess[key, model])
     return found
 
 
-def _elsewhere(boards: Sequence[Sequence[tuple[float, float]]], variance: float) -> Prior:
-    """Return the factor on another board, given what each board says of it (means and variances)."""
-    shared, own = SHARED_FRAC * variance, (1.0 - SHARED_FRAC) * variance
+def _elsewhere(boards: Sequence[Sequence[tuple[float, float]]], variance: float, guess_var: float) -> Prior:
+    """Return the factor on another board, given what each board says of it (means and variances).
+
+    A guess about the model's shape is off by as much on all boards.
+    """
+    shared, own = SHARED_FRAC * variance + guess_var, (1.0 - SHARED_FRAC) * variance
     means = [float(np.average([m for m, _ in of], weights=[1.0 / v for _, v in of])) for of in boards]
     precisions = [1.0 / (own + min(v for _, v in of)) for of in boards]
     precision = 1.0 / shared + sum(precisions)

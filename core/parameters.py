@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.guessed_shape import shape_log_sd
 from core.latency import PARAMETERS
 from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
 
@@ -107,14 +108,17 @@ def ratio_names(at: Setting) -> dict[str, float | Prior]:
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     model = same_model(at.model.key)
     hybrid = {"recurrent_prompt": RECURRENT_LOG_SD} if at.model.n_caching_layers < at.model.n_layers else {}
+    guessed, guessed_prompt = shape_log_sd(at)
     of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
         f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
         f"kappa.{at.kv.key}": at.runtime.format_kappa.get(at.kv.key, KV_FORMAT_LOG_SD),
         f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
-        f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(model, at.runtime.model_log_sd),
+        f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(
+            model, float(np.hypot(at.runtime.model_log_sd, guessed))
+        ),
         f"{PROMPT_FACTOR}{model}": at.runtime.prompt_factor.get(
-            model, at.runtime.prompt_log_sd or at.runtime.model_log_sd
+            model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, guessed_prompt))
         ),
         **hybrid,
         **of_layer,

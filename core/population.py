@@ -157,7 +157,7 @@ class _Group:
         cov[index, index] = np.square(board_sd) + self.guessed
         for kind in FACTORS:
             mine = [i for i, name in enumerate(self.before.names) if name.startswith(kind)]
-            cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2
+            cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2 + self.guess_of(mine)
         found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
         self.theta, self.cov = found.mean, found.cov
         board_var = np.square(board_sd)
@@ -170,8 +170,12 @@ class _Group:
         for i, name in enumerate(self.before.names):
             kind = next((kind for kind in FACTORS if name.startswith(kind)), "")
             if kind and self.theta is not None and self.cov is not None:
-                model = name.removeprefix(kind)
-                yield Factor(self.runtime, self.board, kind, model, float(self.theta[i]), float(self.cov[i, i]))
+                found = float(self.theta[i]), float(self.cov[i, i]), float(self.guess_of([i])[0])
+                yield Factor(self.runtime, self.board, kind, name.removeprefix(kind), *found)
+
+    def guess_of(self, factors: Sequence[int]) -> Floats:
+        """Return the variances that guesses about shapes add to factors of models."""
+        return np.maximum(np.diag(self.before.log_cov)[factors] - MODEL_LOG_SD**2, 0.0)
 
 
 class Learner:

@@ -108,6 +108,11 @@ class ModelShape:
     weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
     reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
     n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
+    aliases: tuple[str, ...] = ()  # other names that it goes by
+    depth_log_sd: float = 0.0  # > 0 where the number of layers is a guess
+    cache_log_sd: float = 0.0  # > 0 where the size of the KV cache is
+    read_log_sd: float = 0.0  # > 0 where the parameters read per token are
+    body_log_sd: float = 0.0  # > 0 where the share of them that prompts read at every token is
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property

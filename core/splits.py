@@ -14,11 +14,11 @@ from core.comparable import ComparedRow
 from core.crosscheck import FEWEST, leave_one_out
 from core.design import most_informative
 from core.measured import DECODE, TTFT, MeasuredPoint, Rows
-from core.parameters import FACTORS, PROMPT_FACTOR, extended, prior, ratio_names, same_model
+from core.parameters import FACTORS, extended, prior, ratio_names, same_model
 from core.population import measured, thinned
 from core.scenario import knowledge
 from core.scores import Judged
-from core.spec import Catalogue, Posterior, Setting
+from core.spec import Catalogue, Posterior, Prior
 from core.transfer import transferred
 
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ class Times:
         if self.rows[0].bandwidth_stated:
             self._judge_shipped(found)
         self._judge_left_out("leave_one_model_out", self.before, found)
-        self._judge_left_out("unseen_model", _forgetting_models(self.before, self.at), found)
+        self._judge_left_out("unseen_model", _forgetting_models(self.before, self.points, self.catalogue), found)
         for model in dict.fromkeys(self.model):
             self._judge_same_model(self.model == model, found)
         for n, kind in product(N_POINTS, (DECODE, TTFT)):
@@ -222,15 +222,15 @@ def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: 
     return posterior
 
 
-def _forgetting_models(before: Posterior, at: Setting) -> Posterior:
+def _forgetting_models(before: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
     """Return a prior that knows no model from other boards."""
+    bare = {key: replace(runtime, model_factor={}, prompt_factor={}) for key, runtime in catalogue.runtimes.items()}
     mean, cov = before.log_mean.copy(), before.log_cov.copy()
-    runtime = at.runtime
-    for i, name in enumerate(before.names):
-        if name.startswith(FACTORS):
-            of_prompt = name.startswith(PROMPT_FACTOR)
-            log_sd = (of_prompt and runtime.prompt_log_sd) or runtime.model_log_sd
-            mean[i], cov[i, i] = 0.0, log_sd**2
+    for point in points:
+        for name, log_sd in ratio_names(replace(catalogue, runtimes=bare).setting(point.point)).items():
+            if name.startswith(FACTORS) and not isinstance(log_sd, Prior):
+                i = before.names.index(name)
+                mean[i], cov[i, i] = 0.0, log_sd**2
     return replace(before, log_mean=mean, log_cov=cov)
 
 

@@ -1,11 +1,7 @@
-"""What a published row states of its model and its contexts: parameters, bytes, shape and tokens.
-
-What it does not state is guessed from what it does, without looking at what was measured.
-"""
+"""What a published row states of its weights and its contexts: bytes and tokens. Nothing looks at what was measured."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,16 +9,12 @@ import numpy as np
 
 from core.published_rows import PublishedRow
 from core.spec import ModelShape
+from core.table_models import ESTIMATED
 from core.units import BIT_PER_BYTE
 
-UNTIED_EMBEDDING_FRAC = 0.05  # of the parameters, where only a total is stated (median of the catalogue's models)
 UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
 PROMPT_CHUNK_TOKENS = 128.0  # of the prompt that such a graph takes at once (quic/ai-hub-models, all its models)
 COPIED_DIGITS = 4
-ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
-FP16_BYTE = 2
-ACTIVE = re.compile(r"A(\d+(?:\.\d+)?)([BM])\b")  # parameters that a token reads, in the name of a mixture
-ESTIMATED = "estimate"  # of `weight_basis`: parameters times nominal bits, without scales
 
 
 def context_tokens(row: PublishedRow) -> float:
@@ -77,82 +69,24 @@ def without_unknown_prompt(row: PublishedRow) -> PublishedRow:
     return replace(bare, number={**bare.number, "ttft_ms": ttft, "prompt_tokens": limit}) if limit else bare
 
 
-def streamed_params(row: PublishedRow, known: ModelShape | None = None) -> float | None:
-    """Return the parameters that a token reads, as far as the row, the catalogue or the model's name states them."""
-    stated = row.number.get("params_streamed_b")
-    if stated is not None:
-        return stated
-    if known is not None:
-        return known.body_params + known.head_params
-    active = ACTIVE.search(row.text["model"])
-    if active:
-        return float(active[1]) * (1e9 if active[2] == "B" else 1e6)
-    if row.text["moe_or_sparse"].lower() == "true":
-        return None
-    total = row.number.get("params_b")
-    return None if total is None else total * (1.0 - UNTIED_EMBEDDING_FRAC)
-
-
-def streamed_byte(row: PublishedRow, known: ModelShape | None = None) -> float | None:
+def streamed_byte(row: PublishedRow, model: ModelShape) -> float | None:
     """Return the bytes of weights that a token reads [byte]; None where the row does not tell.
 
     The row's own figure where it also states the parameters read; else that share of the whole that the parameters
     read are of all, since what is stated then counts the input embedding and idle experts.
     """
-    if known is not None and row.text.get("weight_basis", "").startswith(ESTIMATED):
+    if row.text.get("weight_basis", "").startswith(ESTIMATED):
         return None
     stated = row.number.get("weight_stream_bytes")
     if stated is not None and "params_streamed_b" in row.number:
         return stated
-    params, total = streamed_params(row, known), known.total_params if known else row.number.get("params_b")
-    whole = stated or row.number.get("weight_bytes")
-    if params is None:
-        return stated
-    if total and whole:
-        return whole * min(params / total, 1.0)
-    bits = bits_stated(row)
-    return params * bits / BIT_PER_BYTE if bits else stated
+    whole, bits = stated or row.number.get("weight_bytes"), row.number.get("bits_per_weight")
+    read = model.body_params + model.head_params
+    if whole:
+        return whole * min(read / model.total_params, 1.0)
+    return read * bits / BIT_PER_BYTE if bits else None
 
 
 def bits_stated(row: PublishedRow) -> float | None:
     """Return the bits of a weight that the row states, with scales where it tells those."""
     return row.number.get("bits_per_weight") or row.number.get("weight_bits")
-
-
-def described_shape(row: PublishedRow, key: str, params: float) -> ModelShape:
-    """Return the typical shape of so many parameters read per token; of a mixture, its total counts idle experts."""
-    shape = typical_shape(key, row.text["model"], params, row.number.get("kv_bytes_per_token"))
-    mixture = row.text["moe_or_sparse"].lower() == "true" or ACTIVE.search(row.text["model"]) is not None
-    return replace(shape, total_params=max(row.number.get("params_b", 0.0), params)) if mixture else shape
-
-
-def typical_shape(key: str, name: str, params: float, kv_byte_per_token: float | None) -> ModelShape:
-    """Return the shape that a dense decoder of so many parameters read per token typically has.
-
-    Layers ``24.3 (params / 1e9)**0.233`` (least squares over the catalogue's models, log-sd 0.23); a layer has 12 h**2
-    parameters; heads of 128; a vocabulary of a twentieth; a KV head for four others where the cache is not stated.
-    """
-    n_layers = max(2, round(24.3 * (params / 1e9) ** 0.233))
-    head_params = UNTIED_EMBEDDING_FRAC * params
-    body = params - head_params
-    n_heads = max(1, round(float(np.sqrt(body / (12.0 * n_layers))) / 128.0))
-    kv_width = 32.0 * n_heads if kv_byte_per_token is None else kv_byte_per_token / (2 * FP16_BYTE * n_layers)
-    n_kv_heads = max(1, round(kv_width / 128.0))
-    head_dim = max(1, round(kv_width / n_kv_heads))
-    hidden = 128 * n_heads
-    return ModelShape(
-        key=key,
-        name=name,
-        n_layers=n_layers,
-        hidden_size=hidden,
-        n_heads=max(1, round(hidden / head_dim)),
-        n_kv_heads=n_kv_heads,
-        head_dim=head_dim,
-        intermediate_size=4 * hidden,
-        vocab_size=max(1, round(head_params / hidden)),
-        tied_embeddings=True,
-        body_params=body,
-        head_params=head_params,
-        total_params=params,
-        max_context_tokens=ANY_CONTEXT,
-    )

@@ -17,7 +17,7 @@ from core.held_out import scores
 from core.load import load_catalogue
 from core.population import LEARNED, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
 from core.published_fit import PublishedFit, fit_all
-from core.spec import Catalogue, HeldOut, Runtime
+from core.spec import Catalogue, HeldOut, Prior, Runtime
 from core.validation import validate
 
 OWN = "builtin"
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     _, compared = compared_table(args.table, catalogue)
     learner = Learner(compared.rows, compared.catalogue)
     population = learner.learn()
-    runtimes = learned(compared.catalogue, population)
+    runtimes = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
     held_out = scores(validate(compared, without_board(compared, learner)).unguarded, compared)
     known = replace(compared.catalogue, runtimes=runtimes, held_out=held_out)
     fits = fit_all(replace(compared, catalogue=known), catalogue)
@@ -61,6 +61,22 @@ def run(args: argparse.Namespace) -> int:
 def learned(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
     """Return the runtimes with the priors that were learned."""
     return {key: one if key == OWN else population.applied(one) for key, one in catalogue.runtimes.items()}
+
+
+def _as_written(runtime: Runtime) -> Runtime:
+    """Return the runtime as its file will have it, so that fits of boards rest on what is shipped."""
+
+    def rounded(prior: Prior) -> Prior:
+        return Prior(float(f"{prior.median:.4g}"), float(f"{prior.log_sd:.3g}"))
+
+    scatter = {name: float(f"{getattr(runtime, name):.3g}") for name in ("model_log_sd", "prompt_log_sd")}
+    priors = {name: rounded(getattr(runtime, name)) for name in PRIORS}
+    factors = {
+        name: {key: rounded(prior) for key, prior in getattr(runtime, name).items()}
+        for name in ("model_factor", "prompt_factor", "format_eta", "format_kappa")
+    }
+    changes: dict[str, Any] = {**scatter, **priors, **factors}
+    return replace(runtime, **changes)
 
 
 def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Catalogue]:

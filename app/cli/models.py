@@ -9,6 +9,7 @@ from pathlib import Path
 from app.cli.output import UserError, print_json, print_table
 from app.views.format import quantity_text
 from core.load import load_catalogue, model_from_gguf
+from core.model_names import KnownNames
 from core.names import instead
 from core.spec import ModelShape
 
@@ -22,7 +23,8 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the one optional key or file."""
-    parser.add_argument("key", nargs="?", help="show this model, or this GGUF file, with the source of each number")
+    words = "show this model, by key or name, or this GGUF file, with the source of each number"
+    parser.add_argument("key", nargs="?", help=words)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _find(key: str) -> ModelShape:
     models = load_catalogue().models
+    if key not in models and not key.endswith(".gguf"):
+        key = KnownNames(models).key(key) or key
     if key in models:
         return models[key]
     if not key.endswith(".gguf"):

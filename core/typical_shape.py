@@ -1,0 +1,200 @@
+"""The shape that a decoder typically has, for models that the catalogue does not know.
+
+Learned from the models that it does know, whatever their family. What a guess may be off by is part of the shape
+(`ModelShape.depth_log_sd` and the others), so that predictions are as wide as that makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.spec import ModelShape
+
+Floats = NDArray[np.float64]
+
+ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
+KV_16_BIT_BYTE = 4  # of a key and its value
+HEAD_WIDTH = 128  # of an attention head
+DEPTHS = np.arange(4, 161)
+KV_WIDTH_STEP = 64  # the keys of a layer are a multiple as wide,
+POWER_OF_TWO_ODDS = 5.0  # [prior] and far more often than not a power of two
+SPARSE = 1.5  # times the parameters read, of those held: such a model is a mixture of experts
+NAMED_LOG_SD = 0.05  # of the parameters of a model given those in its name, beyond their rounding: "7B" has 6.7 to 8.2
+HUBER = 1.5  # scales within which residuals count in full
+N_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatedModel:
+    """What is stated of a model; None where nothing is. At least one of the first two."""
+
+    total_params: float | None = None
+    read_params: float | None = None  # per token, without the input embedding
+    kv_byte_per_token: float | None = None  # in 16 bit
+    weighed: bool = False  # the bytes of its weights are known
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A linear law between logarithms, and the log-sd about it."""
+
+    slope: Floats  # (n,), the first one of a constant 1
+    log_sd: float
+
+    @classmethod
+    def through(cls, x: Floats, y: Floats) -> Line:
+        """Fit y, shape (n,), by the columns of x, shape (n, p); outliers count less, but the log-sd has them."""
+        weight = np.ones(len(y))
+        for _ in range(N_ROUNDS):
+            root = np.sqrt(weight)
+            slope = np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0], dtype=np.float64)
+            residual = np.abs(y - x @ slope)
+            weight = 1.0 / np.maximum(1.0, residual / max(HUBER * 1.4826 * float(np.median(residual)), 1e-9))
+        return cls(slope, float(np.sqrt(np.mean(np.square(y - x @ slope)))))
+
+    def at(self, *x: float) -> float:
+        """Return the law's value."""
+        return float(self.slope @ np.array([1.0, *x]))
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalShapes:
+    """Laws of the known models, natural logarithms of P, the parameters read per token.
+
+    Attributes
+    ----------
+    depth : layers, by ln P and ln(held / P), held being all parameters but an input embedding of its own
+    head : parameters of the output head, by ln P; dense models only
+    kv_width : keys of a layer, by ln P
+    read : P over all parameters; dense models only
+    width : ln(body / (layers hidden**2))
+    """
+
+    depth: Line
+    head: Line
+    kv_width: Line
+    read: Line
+    width: Line
+
+    @classmethod
+    def of(cls, models: Iterable[ModelShape]) -> TypicalShapes:
+        """Learn from models; those of equal shape count once."""
+        distinct = {(m.n_layers, m.hidden_size, m.intermediate_size, m.vocab_size): m for m in models}
+        known = list(distinct.values())
+        read, held, body, head, total, layers, hidden, kv = np.log(
+            [
+                (
+                    m.body_params + m.head_params,
+                    max(_held(m), m.body_params + m.head_params),
+                    m.body_params,
+                    m.head_params,
+                    m.total_params,
+                    m.n_layers,
+                    m.hidden_size,
+                    m.n_kv_heads * m.head_dim,
+                )
+                for m in known
+            ]
+        ).T
+        one = np.ones(len(known))
+        dense = held - read < np.log(SPARSE)
+        return cls(
+            depth=Line.through(np.column_stack([one, read, np.where(dense, 0.0, held - read)]), layers),
+            head=Line.through(np.column_stack([one, read])[dense], head[dense]),
+            kv_width=Line.through(np.column_stack([one, read]), kv),
+            read=Line.through(one[dense, None], (read - total)[dense]),
+            width=Line.through(one[:, None], body - layers - 2.0 * hidden),
+        )
+
+    def shape(self, key: str, name: str, stated: StatedModel) -> ModelShape:
+        """Return the shape to expect of a model.
+
+        Parameters
+        ----------
+        key, name : str
+        stated : StatedModel
+
+        Returns
+        -------
+        ModelShape
+            Heads of about 128.
+
+        Raises
+        ------
+        ValueError
+            Nothing is stated of its parameters.
+        """
+        if stated.read_params is None and stated.total_params is None:
+            raise ValueError("stated.read_params, stated.total_params = None, None; expected at least one of them")
+        total = stated.total_params
+        read = stated.read_params or (total or 0.0) * np.exp(self.read.at())
+        held = max(total or read, read)
+        sparse = held > SPARSE * read
+        head, head_log_sd = self._head(read, held, sparse=sparse, exact=None not in (total, stated.read_params))
+        body = read - head
+        n_layers, depth_log_sd = self._depth(read, held if sparse else read, stated.kv_byte_per_token)
+        n_heads = max(1, round(float(np.sqrt(body / n_layers / np.exp(self.width.at()))) / HEAD_WIDTH))
+        kv_width = float(np.exp(self.kv_width.at(np.log(read))))
+        if stated.kv_byte_per_token is not None:
+            kv_width = stated.kv_byte_per_token / (KV_16_BIT_BYTE * n_layers)
+        n_kv_heads = max(1, round(kv_width / HEAD_WIDTH))
+        head_dim = max(1, round(kv_width / n_kv_heads))
+        hidden = HEAD_WIDTH * n_heads
+        return ModelShape(
+            key=key,
+            name=name,
+            n_layers=n_layers,
+            hidden_size=hidden,
+            n_heads=max(n_kv_heads, round(hidden / head_dim)),
+            n_kv_heads=n_kv_heads,
+            head_dim=head_dim,
+            intermediate_size=4 * hidden,
+            vocab_size=max(1, round(head / hidden)),
+            tied_embeddings=sparse or held <= read,
+            body_params=body,
+            head_params=head,
+            total_params=held,
+            max_context_tokens=ANY_CONTEXT,
+            depth_log_sd=depth_log_sd,
+            cache_log_sd=self.kv_width.log_sd if stated.kv_byte_per_token is None else 0.0,
+            body_log_sd=head_log_sd * head / body,
+            read_log_sd=0.0 if stated.weighed else self._read_log_sd(stated),
+        )
+
+    def _head(self, read: float, held: float, *, sparse: bool, exact: bool) -> tuple[float, float]:
+        """Return the parameters of the output head and their log-sd: those of an input embedding, where it has one."""
+        embedding = held - read
+        if exact and not sparse and embedding > 0.01 * held:
+            return min(embedding, 0.5 * read), 0.0
+        expected = float(np.exp(self.head.at(np.log(held if sparse else read))))
+        return min(expected, 0.4 * read), self.head.log_sd
+
+    def _depth(self, read: float, held: float, kv_byte: float | None) -> tuple[int, float]:
+        """Return the number of layers and its log-sd: one that makes the keys of a layer as wide as they can be."""
+        log_layers = self.depth.at(np.log(read), np.log(held / read))
+        if kv_byte is None:
+            return max(2, round(float(np.exp(log_layers)))), self.depth.log_sd
+        width = kv_byte / (KV_16_BIT_BYTE * DEPTHS)
+        power = np.log2(np.maximum(width, 1.0)) % 1.0 == 0.0
+        can_be = (width % KV_WIDTH_STEP == 0.0) * np.where(power, POWER_OF_TWO_ODDS, 1.0)
+        weight = np.exp(-0.5 * np.square((np.log(DEPTHS) - log_layers) / self.depth.log_sd))
+        weight *= can_be if can_be.any() else 1.0
+        best = int(DEPTHS[np.argmax(weight)])
+        off = np.square(np.log(DEPTHS / best))
+        return best, float(np.sqrt(np.average(off, weights=weight)))
+
+    def _read_log_sd(self, stated: StatedModel) -> float:
+        """Return how uncertain the parameters read are: where only a total is stated, and where it is a name's."""
+        told = stated.read_params or stated.total_params or 0.0
+        unit = next((unit for unit in (1e9, 1e8) if abs(told / unit - round(told / unit)) < 1e-6), 0.0)
+        rounded = float(np.hypot(NAMED_LOG_SD, unit / (np.sqrt(12.0) * told))) if unit else 0.0
+        return float(np.hypot(rounded, 0.0 if stated.read_params else self.read.log_sd))
+
+
+def _held(model: ModelShape) -> float:
+    """Return the parameters that a token could read: all but an input embedding of its own."""
+    return model.total_params - (0.0 if model.tied_embeddings else model.head_params)
