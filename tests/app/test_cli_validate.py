@@ -49,7 +49,7 @@ def test_groups_and_summary_by_quantity_and_method(tmp_path, rows, capsys):
         assert decode[method]["n_rows"] <= decode["n_rows"]
     assert decode["data_sheet"]["coverage_frac"] == {"absent": "this way to predict gives no interval"}
     assert 0.5 <= decode["shipped"]["coverage_frac"] <= 1.0
-    assert group["ttft_s"]["leave_one_model_out"]["n_rows"] == 50
+    assert group["ttft_s"]["leave_one_model_out"]["n_rows"] == 51
     energy = [g["energy_j_per_token"] for g in found["groups"] if "energy_j_per_token" in g]
     assert any("k1" in scores for scores in energy)
     summary = found["summary"]["decode_s"]["groups_of_4_models"]
