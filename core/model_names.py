@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from core.spec import ModelShape
@@ -20,6 +21,7 @@ SAME_SHAPE_WORDS = frozenset(
         unsloth bartowski thebloke lmstudio ggml mlx mlc hf huggingface huggingfacetb ollama optimum onnx openvino qnn
         instruct instruction chat it base pt sft dpo rlhf orpo simpo kto thinking reasoning reasoner preview final
         latest main release default dense tuned finetune finetuned lora merged aligned rc dev exp uncensored world
+        allenai tiiuae
         coder math abliterated crack hermes openhermes dolphin zephyr tulu nous research capybara beta ternary
         qat aqlm spinquant quant quantized gguf safetensors rkllm litertlm genie awq gptq dq jangtq
         intermediate ud imat imatrix fixed
@@ -95,8 +97,9 @@ def _read(text: str) -> ModelName:
     found: dict[str, list[str]] = {"part": [], "size": [], "number": [], "word": []}
     for token in _TOKEN.finditer(text):
         found[str(token.lastgroup)].append(token.group())
+    words = (word for word in found["word"] if word not in SAME_SHAPE_WORDS)
     return ModelName(
-        "".join(word for word in found["word"] if word not in SAME_SHAPE_WORDS),
+        "".join(word for word, _ in groupby(words)),  # Qwen_Qwen2.5: the maker is called like its models
         tuple(sorted(re.sub(r"\.0$", "", number) for number in found["number"])),
         tuple(sorted(map(_size, {*found["size"], *found["part"]}))),
     )

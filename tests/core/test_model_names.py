@@ -13,6 +13,7 @@ NAMES = KnownNames(MODELS)
         ("qwen2.5-1.5b", ["Qwen2.5 1.5B Instruct", "qwen2.5:1.5b", "Qwen2_5-1_5B", "Qwen2.5-1.5B (chat)"]),
         ("qwen2.5-1.5b", ["Qwen/Qwen2.5-Coder-1.5B-Instruct-GPTQ-Int4", "Qwen2.5-1.5B_W8A8_RK3588.rkllm"]),
         ("qwen2.5-1.5b", ["qwen2.5-1.5b-instruct-q4f16_1-MLC", "Qwen2.5 (1.5B)"]),
+        ("qwen2.5-1.5b", ["Qwen_Qwen2.5-1.5B-Instruct-Q4_K_M.gguf", "Qwen__Qwen2.5-1.5B-Instruct"]),
         ("qwen2.5-7b", ["Qwen2.5-7B-Instruct-1M"]),
         ("qwen2.5-vl-7b", ["Qwen2.5-VL-7B-Instruct-AWQ"]),
         ("qwen3-4b", ["hf.co/unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M", "qwen3:4b"]),
@@ -41,7 +42,8 @@ NAMES = KnownNames(MODELS)
         ("mixtral-8x7b", ["Mixtral-8x7B-Instruct-v0.1"]),
         ("gpt-oss-20b", ["gpt-oss:20b", "ggml-org/gpt-oss-20b-GGUF"]),
         ("granite-3.1-8b", ["IBM-Granite-v3.1-8B-Instruct", "granite3.1-dense:8b"]),
-        ("olmo-2-7b", ["OLMo-2-1124-7B-Instruct"]),
+        ("olmo-2-7b", ["OLMo-2-1124-7B-Instruct", "allenai_OLMo-2-1124-7B-Instruct-Q4_K_M.gguf"]),
+        ("falcon3-7b", ["tiiuae_Falcon3-7B-Instruct"]),
         (
             "tinyllama-1.1b",
             ["TinyLlama-1.1B-Chat-v1.0", "tiny_llama_1.1b", "TinyLlama-1.1B-intermediate-step-1431k-3T"],
