@@ -330,3 +330,16 @@ def test_checks_of_separate_fits_are_put_together_point_by_point():
     assert both.r2 > max(fast.r2, slow.r2)  # a wider range of times
     assert merged([fast]) is fast
     assert merged([]) is None
+
+
+def test_what_published_rows_taught_together_stays_a_covariance():
+    catalogue = load_catalogue()
+    known = catalogue.published["rk3588", "rkllm_npu", "default"]
+    at = OperatingPoint(
+        board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8", kv="bf16", context_tokens=96
+    )
+    slower = 1.5 * predict(at, catalogue, known).decode_s.median  # the factor of this model has to give
+    posterior = calibrate([MeasuredPoint(at, decode_s=slower)], catalogue, known=known, check=False).posterior
+    n = len(known.names)
+    assert np.linalg.eigvalsh(posterior.log_cov)[0] > 0
+    assert np.all(np.diag(posterior.log_cov)[:n] <= np.diag(known.log_cov) * (1 + 1e-9))
