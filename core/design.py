@@ -1,7 +1,7 @@
 """Which measurement to make next: the one that narrows the predictions of the points that matter most.
 
-A measurement's worth is how much it lowers the mean log-variance of predicted decode times over a set of points; with
-Gaussian parameters that follows from the gradients alone, before anything is measured.
+A measurement's worth is how much it lowers the mean variance of the logarithms of predicted decode times over a set of
+points; with Gaussian parameters that follows from the gradients alone, before anything is measured.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
     T_weights = W / (eta BW)               T_kv   = kappa (1 - alpha_eff) n K / (eta BW)
     T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P)
-    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + t_token + T_choice / m
+    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + (V / 49152) t_token + T_choice / m
 
 Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on computing and unpacking only. Everything
 here is a pure function that broadcasts over arrays; `DecodeCosts` says what a token moves, `LatencyParameters` what the
@@ -40,7 +40,7 @@ class LatencyParameters:
     kappa : how much dearer a KV byte is than a weight byte, >= 0
     rho : time to unpack weights, in units of reading 4-bit weights at peak, >= 0
     t_layer_s : launch and synchronisation per layer, >= 0 [s]
-    t_token_s : constant per token, >= 0 [s]
+    t_token_s : choosing a token from the logits of `USUAL_VOCABULARY` entries, and the rest of its constant, >= 0 [s]
     eta_compute : share of the peak compute rate reached in prefill, > 0 [frac]
     t_layer_prefill_s : launch and synchronisation per layer in prefill, >= 0 [s]
     """
@@ -58,6 +58,11 @@ PARAMETERS = tuple(f.name for f in fields(LatencyParameters))
 """Names of the parameters in the order of every gradient here."""
 
 
+USUAL_VOCABULARY = 49152.0
+"""Entries that `LatencyParameters.t_token_s` is of: those of SmolLM2. Runtimes sort, mask or at least compare logits on
+the CPU, mostly on one core, so the time goes with their number."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeCosts:
     """What one token costs, before any board (arrays allowed).
@@ -73,6 +78,7 @@ class DecodeCosts:
     compute_op_s : peak compute rate at beta = 1, > 0; infinite when unknown [op/s]
     beta : speed-up of computing and unpacking, > 0
     choice_s : time of choosing anew which cached tokens are read, spread over the tokens between two choices [s]
+    n_vocabularies : entries of the vocabulary, in `USUAL_VOCABULARY`
     """
 
     weight_byte: Array
@@ -84,6 +90,7 @@ class DecodeCosts:
     compute_op_s: Array = np.inf
     beta: Array = 1.0
     choice_s: Array = 0.0
+    n_vocabularies: Array = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,7 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     unpack = 0.5 * parameters.rho * costs.n_unpacked / (costs.bandwidth_byte_s * costs.beta)
     compute = costs.flop / (costs.beta * costs.compute_op_s)
     layers = costs.n_layers * parameters.t_layer_s
-    token = parameters.t_token_s
+    token = costs.n_vocabularies * parameters.t_token_s
     memory = weights + kv + unpack
     total = overlap(memory, compute, how) + (layers + token + costs.choice_s)
     return DecodeParts(weights, kv, unpack, compute, layers, token, costs.choice_s, memory, total)
@@ -232,6 +239,7 @@ class PrefillCosts:
     bandwidth_byte_s, compute_op_s, beta : as in `DecodeCosts`
     width_cost : how much longer an operation takes than in a model of the reference width, see `width_cost`
     n_launched : layers that cost `t_layer_s` each, as those of a decoded token do
+    n_vocabularies : as in `DecodeCosts`
     """
 
     flop: Array
@@ -242,6 +250,7 @@ class PrefillCosts:
     beta: Array = 1.0
     width_cost: Array = 1.0
     n_launched: Array = 0.0
+    n_vocabularies: Array = 1.0
 
 
 REFERENCE_WIDTH = 1024.0  # hidden size whose share of the compute rate is eta_compute
@@ -277,8 +286,8 @@ class PrefillParts:
 def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> PrefillParts:
     """Return the time to the first token and its terms [s].
 
-    ``TTFT = max(w F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + L' t_layer + t_token``, w being `width_cost`
-    and L' `n_launched`; the model is loaded already.
+    ``TTFT = max(w F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + L' t_layer + v t_token``, w being
+    `width_cost`, L' `n_launched` and v `n_vocabularies`; the model is loaded already.
 
     References
     ----------
@@ -288,8 +297,9 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
     layers = costs.n_layers * parameters.t_layer_prefill_s
     launches = costs.n_launched * parameters.t_layer_s
-    total = np.maximum(compute, weights) + layers + launches + parameters.t_token_s
-    return PrefillParts(compute, weights, layers, launches, parameters.t_token_s, total)
+    token = costs.n_vocabularies * parameters.t_token_s
+    total = np.maximum(compute, weights) + layers + launches + token
+    return PrefillParts(compute, weights, layers, launches, token, total)
 
 
 def prefill_gradient_s(parts: PrefillParts) -> tuple[Array, ...]:

@@ -210,7 +210,7 @@ class Rows:
     def fit(self, before: Posterior, start: Floats | None = None) -> robust.Fit:
         """Return the posterior of the parameters, `before` being their prior."""
         scale = np.array([before.decode_log_sd, before.ttft_log_sd]) / robust.NORMAL_SD_PER_SCALE
-        heavy = np.array([name.startswith(HEAVY_TAILED) for name in before.names])
+        heavy = np.array([name == "eta" or name.startswith(HEAVY_TAILED) for name in before.names])
         heavy &= np.count_nonzero(before.log_cov, axis=1) == 1  # once fitted they hang together, as a Gaussian
         known = robust.Prior(before.log_mean, before.log_cov, scale, heavy, N_SCALE)
         return robust.fit(self.model, self.observed, known, start)

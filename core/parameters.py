@@ -35,7 +35,9 @@ UNKNOWN_OP_LOG_SD = 1.0
 USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
 MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
 
-HEAVY_TAILED = (*FACTORS, "recurrent_prompt")  # a few models fit no board's parameters, and must not bend them
+HEAVY_TAILED = (*FACTORS, "recurrent_prompt", "eta.")
+"""How the names begin of what is ordinary but for a few: models that fit no board's parameters and must not bend them,
+weight formats that a runtime has a slow kernel for, and boards that reach far less of their bandwidth (eta itself)."""
 
 N_LOADINGS = len(PARAMETERS) + 2  # rows of `loadings`
 
@@ -228,7 +230,7 @@ def physical_parameters(
     found += [
         Physical("rho", ("rho",), "unpacking cost of 4- to 6-bit weights"),
         Physical("t_layer_s", ("t_layer_s",), "cost per layer", "s"),
-        Physical("t_token_s", ("t_token_s",), "constant per token", "s"),
+        Physical("t_token_s", ("t_token_s",), "choosing a token of 49152", "s"),
     ]
     if with_ttft:
         rate = "the compute rate" if rate_stated else "a compute rate that was assumed, since no source states it"

@@ -1,6 +1,7 @@
 """The priors of runtimes, learned from published measurements of many boards: empirical Bayes.
 
-Each group of rows (a board, runtime and power mode) has its own logarithms of eta, kappa, rho and the costs per layer::
+Each group of rows (a board, runtime of the catalogue and power mode) has its own logarithms of eta, kappa, rho and the
+costs per layer and per token::
 
     group ~ N(runtime, S)    runtime ~ N(class, F)    class ~ N(prior, C)
 
@@ -42,16 +43,17 @@ from core.spec import Catalogue, Posterior, Prior, Runtime
 
 Floats = NDArray[np.float64]
 
-LEARNED = ("eta", "kappa", "rho", "t_layer_s", "eta_compute", "t_layer_prefill_s")
+LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
 """The parameters that are learned; the others keep the priors that the runtimes' files give."""
 
-PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 0.25, 1.2e-3])  # [prior] of every class but for the share of the compute rate
+PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 0.4e-3, 0.25, 1.2e-3])
+"""[prior] of every class, but for the share of the compute rate; choosing a token takes 8 ns an entry of logits."""
 COMPUTE_SHARE: Mapping[str, float] = {"npu": 0.15, "cpu": 0.3, "gpu": 0.25, "compiled_gpu": 0.4}
 """[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (Trilemma models, M2)."""
-CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 0.6, 2.0])  # [prior] between classes
-RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 0.6, 1.8])  # [prior] between runtimes of a class
-FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.5, 0.9])  # where the iteration starts
-LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.3, 0.6])  # boards are few: never surer than that of a new one
+CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 0.8, 0.6, 2.0])  # [prior] between classes
+RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 0.9, 0.6, 1.8])  # [prior] between runtimes of a class
+FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.6, 0.5, 0.9])  # where the iteration starts
+LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.4, 0.3, 0.6])  # boards are few: never surer than that of a new one
 NOTHING_LOG_SD = 10.0  # of a share of a rate that no source states: it says nothing of other boards
 N_ROUNDS = 8
 MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
@@ -134,6 +136,15 @@ def groups_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], li
     return groups
 
 
+def boards_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], list[ComparedRow]]:
+    """Return rows by board, unit, runtime of the catalogue and power mode: its programs are one sample of a board."""
+    boards = dict[tuple[str, str, str, str], list[ComparedRow]]()
+    for row in rows:
+        board, unit, _, mode = row.group
+        boards.setdefault((board, unit, row.decode.runtime, mode), []).append(row)
+    return boards
+
+
 @dataclass(slots=True)
 class _Group:
     """One group's rows laid out, and the posterior of its own parameters under the current priors."""
@@ -204,7 +215,7 @@ class Learner:
             for key, one in catalogue.runtimes.items()
         }
         catalogue = replace(catalogue, runtimes=runtimes)
-        self._groups = [_laid_out(of_group, catalogue) for of_group in groups_of(usable).values()]
+        self._groups = [_laid_out(of_group, catalogue) for of_group in boards_of(usable).values()]
 
     @property
     def boards(self) -> set[str]:

@@ -36,6 +36,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
         bandwidth_byte_s=bandwidth_byte_s,
         compute_op_s=prompt_op_s(at),
         beta=point.beta,
+        n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
     )
 
 

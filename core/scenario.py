@@ -56,6 +56,7 @@ def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) ->
         compute_op_s=at.mode.compute_op_s or np.inf,
         beta=point.beta,
         choice_s=_choice_s(point, at, bandwidth_byte_s),
+        n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
     )
 
 

@@ -182,7 +182,7 @@ class Runtime:
     kappa: Prior  # how much dearer a KV byte is than a weight byte
     rho: Prior  # unpacking time in units of reading 4-bit weights at peak
     t_layer_s: Prior  # launch and synchronisation per layer
-    t_token_s: Prior  # constant per token
+    t_token_s: Prior  # of choosing a token from a vocabulary of `core.latency.USUAL_VOCABULARY` entries
     eta_compute: Prior  # share of the peak compute rate reached in prefill
     t_layer_prefill_s: Prior  # launch and synchronisation per layer in prefill
     format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them

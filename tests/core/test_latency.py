@@ -167,3 +167,13 @@ def test_narrow_models_reach_less_of_the_compute_rate():
     assert width_cost(1e12, 600.0) == pytest.approx(1.0 / (1.0 + 600.0 / REFERENCE_WIDTH))
     costs = PrefillCosts(1e12, 1e6, 0.0, 1e11, 1e12, width_cost=1.7)
     assert float(prefill_parts(costs, LatencyParameters(eta=1.0)).total) == pytest.approx(1.7)
+
+
+def test_choosing_a_token_goes_with_the_vocabulary():
+    costs = replace(BASE, n_vocabularies=np.array([0.0, 1.0, 5.0]))
+    parts = decode_parts(costs, replace(FOUR, t_token_s=4e-4))
+    np.testing.assert_allclose(parts.token, [0.0, 4e-4, 2e-3])
+    np.testing.assert_allclose(np.diff(parts.total), [4e-4, 1.6e-3])
+    prompt = PrefillCosts(1e12, 1e9, 32, 1e11, 1e12, n_vocabularies=3.0)
+    first, none = (prefill_parts(prompt, LatencyParameters(eta=1.0, t_token_s=t)).total for t in (4e-4, 0.0))
+    assert first - none == pytest.approx(1.2e-3)

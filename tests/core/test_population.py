@@ -14,16 +14,17 @@ TABLE = files("resources").joinpath("measurements", "llm_decode.csv")
 
 
 def synthetic(n_boards, truth, seed=0):
-    """Rows of boards whose parameters scatter about `truth` = (eta, t_layer), of five models without unpacking."""
+    """Rows of boards whose parameters scatter about `truth` = (eta, t_layer, t_token), of models without unpacking."""
     rng = np.random.default_rng(seed)
     rows = []
     for b in range(n_boards):
         bandwidth = float(rng.uniform(20e9, 200e9))
         eta, t_layer = truth[0] * np.exp(rng.normal(0, 0.05)), truth[1] * np.exp(rng.normal(0, 0.1))
-        for key in ("qwen2.5-0.5b", "qwen2.5-1.5b", "llama-3.2-3b", "qwen2.5-7b", "llama-3-8b"):
+        for key in ("qwen2.5-0.5b", "tinyllama-1.1b", "gemma-2b", "llama-3.2-3b", "llama-2-7b", "llama-3-8b"):
             shape = CATALOGUE.models[key]
             byte = shape.body_params + shape.head_params
-            decode_s = (byte / (eta * bandwidth) + shape.n_layers * t_layer) * float(np.exp(rng.normal(0, 0.02)))
+            decode_s = byte / (eta * bandwidth) + shape.n_layers * t_layer + shape.vocab_size / 49152 * truth[2]
+            decode_s *= float(np.exp(rng.normal(0, 0.02)))
             text = dict.fromkeys(("power_rail", "power_mode", "moe_or_sparse", "kv_quant", "trust", "board"), "")
             text |= {"board_key": f"board{b}", "compute": "npu", "runtime": "rkllm", "model": key, "model_key": key}
             number = {
@@ -38,11 +39,12 @@ def synthetic(n_boards, truth, seed=0):
 
 
 def test_what_the_boards_have_in_common_is_recovered():
-    compared = synthetic(12, (0.70, 4e-4))
+    compared = synthetic(12, (0.70, 4e-4, 8e-4))
     learned = Learner(compared.rows, compared.catalogue).learn()
     found = dict(zip(LEARNED, np.exp(learned.runtimes["rkllm_npu"]), strict=True))
     assert found["eta"] == pytest.approx(0.70, rel=0.06)
     assert found["t_layer_s"] == pytest.approx(4e-4, rel=0.15)
+    assert found["t_token_s"] == pytest.approx(8e-4, rel=0.25)
     assert found["kappa"] == pytest.approx(np.exp(PRIOR[1]), rel=0.05)  # a cache of one token teaches nothing
     runtime = learned.applied(CATALOGUE.runtimes["rkllm_npu"])
     assert runtime.eta.median == pytest.approx(found["eta"])
@@ -53,7 +55,7 @@ def test_what_the_boards_have_in_common_is_recovered():
 
 
 def test_board_left_out_teaches_nothing():
-    compared = synthetic(3, (0.8, 2e-4))
+    compared = synthetic(3, (0.8, 2e-4, 4e-4))
     slow = [
         replace(row, row=replace(row.row, number={**row.row.number, "decode_ms_per_tok": 3 * row.row.decode_s}))
         if row.group[0] == "board1"
@@ -89,7 +91,7 @@ def test_shipped_priors_are_those_of_the_shipped_table():
 
 
 def test_share_of_a_rate_that_no_source_states_teaches_nothing_of_other_boards():
-    compared = synthetic(4, (0.7, 4e-4))
+    compared = synthetic(4, (0.7, 4e-4, 4e-4))
     rows = [
         replace(row, row=replace(row.row, number={**row.row.number, "ttft_ms": 0.01, "prompt_tokens": 128.0}))
         for row in compared.rows
@@ -103,14 +105,14 @@ def test_classes_and_thinning():
     assert class_of("mlc_gpu") == class_of("vllm_gpu") == "compiled_gpu"
     assert class_of("llamacpp_gpu") == class_of("other_gpu") == "gpu"
     assert class_of("rkllm_npu") == "npu"
-    compared = synthetic(2, (0.8, 2e-4))
-    assert [len(rows) for rows in groups_of(compared.rows).values()] == [5, 5]
-    assert len(thinned(compared.rows, 5)) == 5
+    compared = synthetic(2, (0.8, 2e-4, 4e-4))
+    assert [len(rows) for rows in groups_of(compared.rows).values()] == [6, 6]
+    assert len(thinned(compared.rows, 6)) == 6
     assert len(measured(compared.rows)) == len(compared.rows)
 
 
 def test_table_without_usable_rows_leaves_the_prior():
-    compared = synthetic(1, (0.8, 2e-4))
+    compared = synthetic(1, (0.8, 2e-4, 4e-4))
     learned = Learner(compared.rows, compared.catalogue).learn("board0")
     assert learned.n_groups == 0
     assert learned.applied(CATALOGUE.runtimes["rkllm_npu"]).eta.median == pytest.approx(np.exp(PRIOR[0]))
