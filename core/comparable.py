@@ -62,6 +62,9 @@ FORMAT_WORDS = {
 """Word for a format -> key of the catalogue, where they differ."""
 
 UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
+MIXTURE = 1.5
+"""Times what a token reads: a model of so many parameters is a mixture of experts. Files store those in fewer bits than
+what every token reads, so an even share of the file is too little."""
 TOO_FAST = 2.0  # times what the peak bandwidth allows: no cache explains it (published rows reach 1.03)
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
 COMPILED_CONTEXT = frozenset({"qnn_npu"})
@@ -320,6 +323,8 @@ class _Entries:
         if weights is None:
             bits = f"the bits (bits_per_weight) of {row.text['quant']}"
             return f"neither the bytes read per token (weight_stream_bytes) nor {bits} are known"
+        if shape.total_params > MIXTURE * (shape.body_params + shape.head_params):
+            byte = shape.weight_byte_by_format.get(weights.key, byte)
         return self._file_of(shape, weights, byte), weights.key, weights.bits_per_weight
 
     def _format_of(self, row: PublishedRow, byte: float | None, params: float) -> WeightFormat | None:

@@ -270,3 +270,15 @@ def test_what_does_not_fit_in_memory_is_outside():
     for said in (long, large):
         assert "do not fit in the" in said
         assert "Orin Nano" in said
+
+
+def test_a_mixture_s_file_is_no_even_share_of_its_experts():
+    """Attention and head of gpt-oss are of 8 bits, its experts of 4: an even share of the file says 2.09 GB."""
+    stated = {"weight_stream_bytes": 2087726632.0, "params_streamed_b": 3.6071e9, "weight_basis": "source (GiB)"}
+    found, catalogue = one(board_key="dgx_spark", compute="gpu", runtime="ollama", model="gpt-oss-20b", quant="MXFP4",
+                           model_key="gpt-oss-20b", **stated)  # fmt: skip
+    byte = weight_byte(catalogue.models[found.decode.model], catalogue.weight_formats[found.decode.weights])
+    experts, others = 2.391e9, 0.637e9 + 201088 * 2880
+    assert byte == pytest.approx(experts * 4.25 / 8 + others * 8.5 / 8, rel=1e-3)
+    dense, catalogue = one(model_key="qwen2.5-1.5b", weight_stream_bytes=1.4e9, params_streamed_b=1.54e9)
+    assert weight_byte(catalogue.models[dense.decode.model], catalogue.weight_formats["w8a8"]) == 1.4e9
