@@ -66,6 +66,7 @@ class GroupReport:
     n_rows: Mapping[str, int]  # by quantity
     n_models: int
     scores: Mapping[str, Mapping[str, Score]]
+    shipped: Mapping[str, Mapping[str, Score]]  # what `shipped` makes of the very rows that each method predicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,13 @@ class Report:
     judged: Mapping[tuple[str, str], Judged]
     unguarded: held_out.Parts  # the same predictions with the model's own intervals, one record a fit
 
-    def summary(self, quantity: str, method: str, fewest_models: int = 1) -> Summary | None:
+    def summary(
+        self, quantity: str, method: str, fewest_models: int = 1, *, by_shipped: bool = False
+    ) -> Summary | None:
         """Sum up one way to predict one quantity over the groups inside the model's range.
 
-        Of times, only those whose bandwidth a source states, so that all ways are compared on the same boards.
+        Of times, only those whose bandwidth a source states, so that all ways are compared on the same boards. With
+        `by_shipped`, how the way "shipped" predicts the rows that this one does: the others' test sets are smaller.
         """
         groups = [
             group
@@ -88,8 +92,8 @@ class Report:
             and group.n_models >= fewest_models
             and (group.bandwidth_stated or quantity == "energy_j_per_token")
         ]
-        scores = [group.scores[quantity][method] for group in groups if method in group.scores[quantity]]
-        return Summary.of(scores)
+        found = [(group.shipped if by_shipped else group.scores)[quantity] for group in groups]
+        return Summary.of([scores[method] for scores in found if method in scores])
 
 
 def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | None = None) -> Report:
@@ -129,18 +133,25 @@ def _reports(compared: Comparison, judged: Mapping[tuple[str, str], Judged]) -> 
             bandwidth_stated=all(compared.rows[i].bandwidth_stated for i in mine),
             n_rows={q: sum(_has(compared.rows[i], q) for i in mine) for q in QUANTITIES},
             n_models=len({models[i] for i in mine}),
-            scores={
-                quantity: {
-                    method: score
-                    for method in METHODS
-                    if (quantity, method) in judged
-                    and (score := Score.of(judged[quantity, method].only(mine), models)) is not None
-                }
-                for quantity in QUANTITIES
-            },
+            scores={quantity: _scores(judged, quantity, mine, models) for quantity in QUANTITIES},
+            shipped={quantity: _scores(judged, quantity, mine, models, by="shipped") for quantity in QUANTITIES},
         )
         for key, mine in rows.items()
     )
+
+
+def _scores(
+    judged: Mapping[tuple[str, str], Judged], quantity: str, rows: Sequence[int], models: Sequence[str], by: str = ""
+) -> dict[str, Score]:
+    """Return the score of each method over some rows, or what another one makes of the rows that it predicts."""
+    found = dict[str, Score]()
+    for method in METHODS:
+        of_method = judged.get((quantity, method))
+        judge = judged.get((quantity, by or method))
+        if of_method is not None and judge is not None:
+            score = Score.of(judge.only(set(of_method.only(rows).row.tolist())), models)
+            found |= {} if score is None else {method: score}
+    return found
 
 
 def _has(row: ComparedRow, quantity: str) -> bool:

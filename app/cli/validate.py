@@ -92,7 +92,17 @@ def document(
 
 def _summaries(report: Report, quantity: str, fewest: int) -> dict[str, Any]:
     found = {method: report.summary(quantity, method, fewest) for method in METHODS}
-    return {method: _without_none(asdict(summary)) for method, summary in found.items() if summary is not None}
+    same = {method: report.summary(quantity, method, fewest, by_shipped=True) for method in METHODS}
+    return {
+        method: {
+            **_without_none(asdict(summary)),
+            "shipped_on_the_same_rows": {"absent": "predicts none of them"}
+            if (by_shipped := same[method]) is None
+            else _without_none(asdict(by_shipped)),
+        }
+        for method, summary in found.items()
+        if summary is not None
+    }
 
 
 def _group(group: GroupReport) -> dict[str, Any]:
@@ -126,6 +136,9 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
+_SUMMARY = ("", "GROUPS", "ROWS", "MEDIAN", "MEAN", "90 % UNDER", "IN 90 %", "q95/q05", "SHIPPED, SAME ROWS", "MEAN")
+
+
 def _print(table: PublishedTable, compared: Comparison, report: Report, *, every_group: bool) -> None:
     _print_rows(table, compared)
     if not any(report.summary(quantity, method) for quantity in QUANTITIES for method in METHODS):
@@ -135,7 +148,7 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
             rows = [row for method in METHODS if (row := _summary_row(report, quantity, method, fewest))]
             if rows:
                 print(f"\n{quantity}, {of}: errors of a group, their median over groups (of means the mean)")
-                print_table([("", "GROUPS", "ROWS", "MEDIAN", "MEAN", "90 % UNDER", "IN 90 %", "q95/q05"), *rows])
+                print_table([_SUMMARY, *rows])
     if every_group:
         _print_groups(report)
 
@@ -170,7 +183,10 @@ def _summary_row(report: Report, quantity: str, method: str, fewest: int) -> tup
     coverage = "–" if found.coverage_frac is None else f"{100 * found.coverage_frac:.0f} %"
     ratio = "–" if found.interval_ratio is None else f"{found.interval_ratio:.2f}"
     percents = (f"{100 * share:.1f} %" for share in shares)
-    return (method, str(found.n_groups), str(found.n_rows), *percents, coverage, ratio)
+    same = report.summary(quantity, method, fewest, by_shipped=True)
+    by_shipped = (same.median_of_medians_frac, same.mean_of_means_frac) if same else ()
+    same_percents = [f"{100 * share:.1f} %" for share in by_shipped] or ["–", "–"]
+    return (method, str(found.n_groups), str(found.n_rows), *percents, coverage, ratio, *same_percents)
 
 
 def _print_groups(report: Report) -> None:
