@@ -162,8 +162,14 @@ def estimate_text(median: float, q05: float, q95: float, unit: str, like: float 
     if width <= abs(value) * 1e-6:
         return EstimateText(number_text(value, min(max(significant_decimals(value, 3), 0), 6)), shown.text, "")
     decimals, bound_decimals = interval_decimals(width)
-    interval = f"{number_text(low, bound_decimals)} {DASH} {number_text(high, bound_decimals)}"
-    return EstimateText(number_text(value, decimals), shown.text, interval)
+    interval = f"{_not_nothing(low, bound_decimals)} {DASH} {_not_nothing(high, bound_decimals)}"
+    return EstimateText(_not_nothing(value, decimals), shown.text, interval)
+
+
+def _not_nothing(value: float, decimals: int) -> str:
+    """Return a number with these decimals, or up to two more where it would read as nothing and is something."""
+    needed = significant_decimals(value, 1)
+    return number_text(value, needed if decimals < needed <= decimals + 2 else decimals)
 
 
 def output_text(output: Output, unit: str) -> str:

@@ -108,6 +108,13 @@ def test_the_interval_decides_the_digits():
     assert str(estimate_text(0.009, 0.009, 0.009, "s")) == "9.00 ms"
 
 
+def test_a_bound_above_zero_is_not_shown_as_zero():
+    assert str(estimate_text(1.08, 0.342, 3.42, "J")) == "1.1 J [0.3 – 3]"
+    assert str(estimate_text(1.2, 0.04, 4.2, "1")) == "1.2 [0.04 – 4]"
+    assert str(estimate_text(1.2, 0.00004, 4.2, "1")) == "1.2 [0 – 4]"
+    assert str(estimate_text(5.0, 0.0, 9.0, "1")) == "5.0 [0 – 9]"
+
+
 def test_the_parts_of_an_estimate_share_the_unit_of_its_median():
     text = estimate_text(1.1e-3, 0.8e-3, 1.5e-3, "s")
     assert (text.value, text.unit, text.interval) == ("1.10", "ms", "0.8 – 1.5")
