@@ -38,12 +38,6 @@ INLINE int64_t block_of(const kv_layer *c, int head, int64_t token) { return (in
 COPY_LANES(copy_words, uint32_t)
 COPY_LANES(copy_halves, uint16_t)
 
-/* Where in its word a row lies, in bits. */
-INLINE int shift_of(int format, int row) {
-    const int slot = row / 8 % rows_of_word(format);
-    return format == INT4 ? slot % 4 * 8 + slot / 4 * 4 : format == INT8 ? slot * 8 : format == BF16 ? slot * 16 : 0;
-}
-
 /* Values: each word is put together from the rows of as many tokens. */
 INLINE void copy_values(const copying *c, const filling *f, const int format) {
     const int n = rows_of_word(format), line = format == FP16 ? 32 : 64, n_strips = c->to->head_dim / STRIP;
@@ -69,18 +63,19 @@ INLINE void copy_values(const copying *c, const filling *f, const int format) {
 static void requantise(const copying *c, const filling *f, int is_open) {
     const int dim = c->to->head_dim;
     uint16_t *open = c->to->open + (int64_t)f->head * dim * PAGE, *scale = (uint16_t *)c->to->k_scale + f->at * 2 * dim;
-    uint8_t *block = c->to->k + f->at * block_byte(INT4, dim);
-    for (int d = 0; d < dim; d++, scale++) {
-        float x[PAGE];
-        for (int i = 0; i < f->m; i++) {
-            const int64_t t = f->token[i];
-            const uint16_t half = to_bf16(
-                key_at(c->from, INT4, block_of(c->from, f->head, t), f->head, (int)(t / PAGE), (int)(t % PAGE), d));
-            if (is_open) open[key_place(BF16, dim, i, d)] = half;
-            x[i] = bf16_value(half);
-        }
-        if (!is_open) put_keys_int4(x, block, dim, d, scale);
+    float x[MAX_DIM / 64][PAGE][64];
+    for (int i = 0; i < f->m; i++) {
+        const int64_t t = f->token[i];
+        float key[MAX_DIM];
+        read_key(c->from, INT4, block_of(c->from, f->head, t), f->head, (int)(t / PAGE), (int)(t % PAGE), key);
+#pragma omp simd
+        for (int d = 0; d < dim; d++) key[d] = bf16_value(to_bf16(key[d]));
+        if (is_open)
+            for (int d = 0; d < dim; d++) open[key_place(BF16, dim, i, d)] = to_bf16(key[d]);
+        for (int d = 0; d < dim; d += 64) memcpy(x[d / 64][i], key + d, sizeof x[0][0]);
     }
+    if (is_open) return;
+    for (int d = 0; d < dim; d += 64) put_keys_int4(x[d / 64][0], c->to->k + f->at * block_byte(INT4, dim), dim, d, scale);
 }
 
 INLINE void copy_scales(const copying *c, const filling *f) {

@@ -18,17 +18,19 @@ static void open_page(kv_layer *c, int h, int page, int slot) {
     const int64_t at = (int64_t)h * c->capacity + (full ? page - 1 : page);
     uint16_t *open = c->open + (int64_t)h * dim * PAGE, *scale = (uint16_t *)c->k_scale + at * 2 * dim;
     uint8_t *block = c->k + at * block_byte(INT4, dim);
-    for (int d = 0; d < dim; d++, scale++) {
-        float x[PAGE];
-        if (full) { /* quantise the page before */
-            for (int t = 0; t < PAGE; t++) x[t] = bf16_value(open[key_place(BF16, dim, t, d)]);
-            put_keys_int4(x, block, dim, d, scale);
-        } else if (slot) { /* the cache was cut back into an earlier page: open that again */
+    if (full) /* quantise the page before */
+        for (int d = 0; d < dim; d += 64) {
+            float x[PAGE][64];
             for (int t = 0; t < PAGE; t++)
-                open[key_place(BF16, dim, t, d)] =
-                    to_bf16(nibble(block, key_place(INT4, dim, t, d)) * fp16_value(scale[0]) + fp16_value(scale[dim]));
+                for (int i = 0; i < 64; i++) x[t][i] = bf16_value(open[key_place(BF16, dim, t, d + i)]);
+            put_keys_int4(x[0], block, dim, d, scale);
         }
-    }
+    else if (slot) /* the cache was cut back into an earlier page: open that again */
+        for (int t = 0; t < PAGE; t++) {
+            float x[MAX_DIM];
+            read_key(c, INT4, at, h, page, t, x);
+            for (int d = 0; d < dim; d++) open[key_place(BF16, dim, t, d)] = to_bf16(x[d]);
+        }
     c->open_page[h] = page;
 }
 
@@ -114,7 +116,7 @@ INLINE void read_rows(const kv_layer *c, int format, const int64_t *index, int n
         const int h = row / n, i = row % n, dim = c->head_dim;
         const int64_t token = index ? index[row] : i, at = (int64_t)h * c->capacity + token / PAGE;
         float *k = out + (int64_t)row * dim, *v = k + (int64_t)c->n_heads * n * dim;
-        for (int d = 0; d < dim; d++) k[d] = key_at(c, format, at, h, (int)(token / PAGE), (int)(token % PAGE), d);
+        read_key(c, format, at, h, (int)(token / PAGE), (int)(token % PAGE), k);
         for (int d = 0; d < dim; d++) v[d] = value_at(c, format, at, (int)(token % PAGE), d);
     }
 }

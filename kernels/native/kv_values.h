@@ -76,12 +76,41 @@ INLINE void limits(const float *x, int n, float *low, float *high) {
     }
 }
 
-/* Quantise channel d of a page's keys. */
+/* Where in its word a row lies, in bits. */
+INLINE int shift_of(int format, int row) {
+    const int slot = row / 8 % rows_of_word(format);
+    return format == INT4 ? slot % 4 * 8 + slot / 4 * 4 : format == INT8 ? slot * 8 : format == BF16 ? slot * 16 : 0;
+}
+
+/* The first of the 8 words, STRIP apart, that hold 64 channels of a token's key in int4, from channel d on. */
+INLINE uint32_t *key_words(uint8_t *block, int dim, int t, int d) {
+    return (uint32_t *)block + (t / STRIP * (dim / 8) + d / 8) * STRIP + t % STRIP;
+}
+
+/* Quantise 64 channels of a page's keys x [PAGE, 64], the first being channel d. */
 INLINE void put_keys_int4(const float *x, uint8_t *block, int dim, int d, uint16_t *scale) {
-    float low, high;
-    limits(x, PAGE, &low, &high);
-    const grid g = grid_of(low, high, scale, scale + dim);
-    for (int t = 0; t < PAGE; t++) put_nibble(block, key_place(INT4, dim, t, d), code(x[t], g));
+    float low[64], high[64], width[64], start[64];
+    memcpy(low, x, sizeof low);
+    memcpy(high, x, sizeof high);
+    for (int t = 1; t < PAGE; t++)
+#pragma omp simd
+        for (int c = 0; c < 64; c++) {
+            const float value = x[t * 64 + c];
+            low[c] = value < low[c] ? value : low[c];
+            high[c] = value > high[c] ? value : high[c];
+        }
+    for (int c = 0; c < 64; c++) {
+        const grid g = grid_of(low[c], high[c], scale + d + c, scale + dim + d + c);
+        width[c] = g.width, start[c] = g.start;
+    }
+    for (int t = 0; t < PAGE; t++) {
+        uint32_t word[8] = {0}, *to = key_words(block, dim, t, d);
+        for (int c = 0; c < 64; c += 8)
+#pragma omp simd
+            for (int i = 0; i < 8; i++)
+                word[i] |= (uint32_t)code(x[t * 64 + c + i], (grid){width[c + i], start[c + i]}) << shift_of(INT4, c);
+        for (int i = 0; i < 8; i++) to[i * STRIP] = word[i];
+    }
 }
 
 INLINE float element(const uint8_t *block, int format, int at) { /* before its scale */
@@ -101,6 +130,25 @@ INLINE float key_at(const kv_layer *c, int format, int64_t at, int h, int page, 
     if (format == INT8) return x * ((const float *)c->k_scale)[at * PAGE + t];
     const uint16_t *scale = (const uint16_t *)c->k_scale + at * 2 * dim + d;
     return format == INT4 ? x * fp16_value(scale[0]) + fp16_value(scale[dim]) : x;
+}
+
+/* The key of token t of a page, the at-th, of head h. */
+INLINE void read_key(const kv_layer *c, int format, int64_t at, int h, int page, int t, float *x) {
+    const int dim = c->head_dim;
+    if (format != INT4 || page == c->open_page[h]) {
+        for (int d = 0; d < dim; d++) x[d] = key_at(c, format, at, h, page, t, d);
+        return;
+    }
+    const uint16_t *scale = (const uint16_t *)c->k_scale + at * 2 * dim;
+    for (int first = 0; first < dim; first += 64) {
+        const uint32_t *from = key_words(c->k + at * block_byte(INT4, dim), dim, t, first);
+        vi word;
+        for (int i = 0; i < 8; i++) word[i] = (int32_t)from[i * STRIP];
+        for (int d = first; d < first + 64; d += 8) {
+            const vf nibbles = __builtin_convertvector(word >> shift_of(INT4, d) & 15, vf);
+            *(vf *)(x + d) = nibbles * from_fp16(scale + d) + from_fp16(scale + dim + d);
+        }
+    }
 }
 
 #endif
