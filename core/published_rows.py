@@ -152,6 +152,12 @@ def read_table(path: Path | str) -> PublishedTable:
     return PublishedTable(rows, problems, tuple(name for name in heading if name not in COLUMNS))
 
 
+def problems_of(cells: Mapping[str, str]) -> list[Problem]:
+    """Return what is wrong with a row that is in no file, a text for each column; [] where `read_table` takes it."""
+    found = _row(Row(0, list(cells.values()), ""), list(cells))
+    return found if isinstance(found, list) else []
+
+
 def _check_heading(heading: list[str]) -> None:
     for column, about in COLUMNS.items():
         if about.needed and column not in heading:

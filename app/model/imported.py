@@ -18,7 +18,7 @@ import numpy as np
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
 from app.model.files import FileError, reason, write_whole
 from core.csv_rows import read_rows
-from core.published_rows import COLUMNS, read_table
+from core.published_rows import COLUMNS, problems_of, read_table
 
 MAX_BYTE = 64 << 20
 ADDED = ("provenance", "source", "more")
@@ -87,7 +87,13 @@ def _llama_bench(path: Path, text: str, board: str, provenance: str) -> tuple[li
                 f"{path.name}: test {i}: a prompt behind a context is no time to first token; it was left out."
             )
             continue
-        rows.append({**_bench_row(test, board), "provenance": provenance, "source": _source(path, test)})
+        row = _bench_row(test, board)
+        wrong = problems_of(row)
+        if wrong:
+            _, column, got, expected = wrong[0]
+            notes.append(f"{path.name}: test {i}: {column}: got {got}, expected {expected}; it was left out.")
+            continue
+        rows.append({**row, "provenance": provenance, "source": _source(path, test)})
     return rows, notes
 
 
@@ -115,7 +121,7 @@ def _bench_row(test: Mapping[str, Any], board: str) -> dict[str, str]:
     on_gpu = not set(str(test.get("backends", "")).replace(" ", "").split(",")) <= _OFF_GPU
     on_gpu = on_gpu and test.get("n_gpu_layers", -1) != 0
     chip = str(test.get("gpu_info" if on_gpu else "cpu_info") or "").strip()
-    name = str(test.get("model_filename", "")).removesuffix(".gguf") or str(test.get("model_type", "model"))
+    name = str(test.get("model_filename") or "").removesuffix(".gguf") or str(test.get("model_type") or "model")
     quant = weights_of(test)
     if quant and name.lower().endswith(quant):
         name = name[: -len(quant)].rstrip(".-_ ")

@@ -240,6 +240,16 @@ def test_a_gpu_build_is_of_the_gpu_and_layers_on_the_cpu_are_not(tmp_path, capsy
     assert [(row["compute"], row["board_key"]) for row in rows] == [("gpu", "Orin"), ("cpu", "Cortex-A76")]
 
 
+def test_a_test_of_llama_bench_with_impossible_numbers_is_left_out(tmp_path, capsys):
+    path = bench(tmp_path, {}, {"n_gen": -5}, {"n_depth": 10**12}, {"model_filename": None})
+    report = json.loads(run(capsys, "import", str(path), "--board", "raspberry_pi_5", "--json")[1])
+    assert [row["model"] for row in report["rows"]] == ["TinyLlama-1.1B-Chat", "llama 1B Q4_K - Medium"]
+    assert [note.partition(": got")[0] for note in report["notes"][:2]] == [
+        "bench.json: test 2: decode_ms_per_tok",
+        "bench.json: test 3: context_tokens",
+    ]
+
+
 def test_jsonl_and_output_that_was_cut_are_read_as_far_as_they_go(tmp_path, capsys):
     lines = tmp_path / "bench.jsonl"
     lines.write_text("\n".join(json.dumps({**TEST, "n_depth": depth}) for depth in (0, 64)))
