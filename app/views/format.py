@@ -120,7 +120,7 @@ def quantity_text(value: float, unit: str, n_digits: int = 3) -> str:
     scaled = value / shown.factor
     whole = unit == "tokens"
     decimals = 0 if whole else max(significant_decimals(scaled, n_digits), 0)
-    return _joined(number_text(scaled, decimals), shown.text)
+    return _joined(number_text(scaled, decimals), "token" if whole and round(scaled) == 1 else shown.text)
 
 
 def exact_text(value: float, unit: str, least_decimals: int = 0) -> str:

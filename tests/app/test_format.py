@@ -123,6 +123,7 @@ def test_the_parts_of_an_estimate_share_the_unit_of_its_median():
 def test_prefix_thousands_and_signs():
     assert quantity_text(38.4e9, "byte/s") == "38.4 GB/s"
     assert quantity_text(2048, "tokens") == "2\u2009048 tokens"
+    assert quantity_text(1.0, "tokens") == "1 token"
     assert quantity_text(0.989, "frac") == "98.9 %"
     assert quantity_text(0.0, "frac") == "0 %"
     assert quantity_text(0.99996, "s") == "1.00 s"
