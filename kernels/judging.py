@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernels import pruning
 from kernels.attention_stats import attention_statistics
+from kernels.cache import KvCache
 from kernels.memo import Memo
 from kernels.point import Point
 from kernels.prompts import Prompts, Step
@@ -137,8 +138,10 @@ class Judge:
         following = text[n_context:]
         logits = [prefilled.logits[None]]
         if point.reselect_tokens and point.alpha:
-            logits += self._scored_choosing(point, decoder, prefilled, following, step)
-            return Scored.from_logits(torch.cat(logits), following)
+            choosing = self._choosing(point, decoder, prefilled)
+            return Scored.from_logits(
+                torch.cat(logits + _decoded(decoder, choosing, n_context, following, step)), following
+            )
         cache = pruning.prune(
             prefilled,
             point.alpha,
@@ -147,6 +150,9 @@ class Judge:
             lambda n: decoder.new_cache(n, point.kv),
             room=N_SCORED,
         )
+        if point.kv == "int4":  # keys of a page stay unrounded until it is full; in a chunk they would be read rounded
+            logits += _decoded(decoder, cache, n_context, following, step)
+            return Scored.from_logits(torch.cat(logits), following)
         for first in range(0, N_SCORED - 1, _SCORED_CHUNK):
             chunk = following[first : min(first + _SCORED_CHUNK, N_SCORED - 1)]
 
@@ -157,11 +163,9 @@ class Judge:
         return Scored.from_logits(torch.cat(logits), following)
 
     @staticmethod
-    def _scored_choosing(
-        point: Point, decoder: Decoder, prefilled: Prefilled, following: Tensor, step: Step
-    ) -> list[Tensor]:
-        """Predict token by token, so that what is read is chosen anew as often as the point says."""
-        cache = ReselectingCache(
+    def _choosing(point: Point, decoder: Decoder, prefilled: Prefilled) -> ReselectingCache:
+        """Choose anew what is read as often as the point says."""
+        return ReselectingCache(
             prefilled,
             point.alpha,
             point.policy,
@@ -170,11 +174,6 @@ class Judge:
             point.reselect_tokens,
             room=N_SCORED,
         )
-        logits = []
-        for index, token in enumerate(following[:-1].tolist()):
-            step(0.7 + 0.3 * index / N_SCORED, "predicting the text behind the context token by token")
-            logits.append(decoder.decode(token, prefilled.cache.length + index, cache)[None].clone())
-        return logits
 
     def _answered(self, point: Point, n_context: int, index: int, step: Step) -> Answered:
         hidden = self._haystacks.get((n_context, index))
@@ -194,6 +193,15 @@ class Judge:
             room=QUESTION_TOKENS,
         )
         return ask(decoder, hidden, cache, lambda done: step(0.7 + 0.3 * done, "asking for what the text hides"))
+
+
+def _decoded(decoder: Decoder, cache: KvCache, position: int, following: Tensor, step: Step) -> list[Tensor]:
+    """Predict token by token, as generating does."""
+    logits = []
+    for index, token in enumerate(following[:-1].tolist()):
+        step(0.7 + 0.3 * index / N_SCORED, "predicting the text behind the context token by token")
+        logits.append(decoder.decode(token, position + index, cache)[None].clone())
+    return logits
 
 
 def _rounded(value: Any) -> Any:

@@ -98,6 +98,25 @@ def test_other_families_in_one_call_equal_operator_by_operator(tmp_path, archite
         assert relative(ours, theirs) < 1e-5
 
 
+@pytest.mark.parametrize(("kv_format", "tolerance"), [("int8", 2e-4), ("int4", 0.02)])
+def test_attention_by_integers_gives_nearly_what_floats_give(decoders, monkeypatch, kv_format, tolerance):
+    decoder, n = decoders["fp32"], 200
+    cache = filled(decoder, kv_format, n)
+    ours = decoder.decode(5, n, cache)
+    cache.length = n
+
+    def attend(layer, q, n_keys):
+        k, v = cache.dequantised(layer, n_keys)
+        return (q.view(len(k), -1, k.shape[2]) @ k.mT).softmax(-1) @ v
+
+    monkeypatch.setattr(cache, "attend", attend)
+    floats = by_operators(decoder, 5, n, cache)
+    exact = decoder.decode(5, n, filled(decoder, "fp32", n))
+    error = relative(ours, floats)
+    assert 0 < error < tolerance
+    assert error < relative(floats, exact) / 10  # of what the format itself costs
+
+
 def test_a_masked_cache_hides_the_same_tokens(decoders):
     decoder = decoders["fp32"]
     cache = filled(decoder, "fp32")

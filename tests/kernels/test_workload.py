@@ -8,6 +8,7 @@ import torch
 from kernels import stream
 from kernels.judging import N_SCORED
 from kernels.policies import n_kept
+from kernels.transformer import Decoder
 from kernels.workload import Cancelled, Workload, measure_bandwidth
 
 POINT = {
@@ -89,6 +90,21 @@ def test_windows_of_text_are_pooled(workload):
     assert three["mean_kl"]["n"] == three["conditions"]["n_scored_tokens"] == 3 * N_SCORED
     assert three["perplexity"]["median"] != one["perplexity"]["median"]  # other text
     assert any("in each of 3 windows" in note for note in three["notes"])
+
+
+@pytest.mark.parametrize(("kv", "n_decoded"), [("bf16", 0), ("int4", N_SCORED - 1)])
+def test_accuracy_of_int4_caches_is_that_of_decoding(workload, monkeypatch, kv, n_decoded):
+    positions = []
+    decode = Decoder.decode
+
+    def counted(self, token, position, *rest):
+        positions.append(position)
+        return decode(self, token, position, *rest)
+
+    monkeypatch.setattr(Decoder, "decode", counted)
+    result = measure(workload, ["quality"], kv=kv)
+    assert positions == list(range(128, 128 + n_decoded))
+    assert 0 < result["mean_kl"]["median"] < 1
 
 
 def test_needles_are_counted_with_their_depths(workload):
