@@ -23,6 +23,7 @@ REPEAT_SD, OUTLIER_SHARE, OUTLIER_FACTOR = (
 DECODE_S, DECODE_TOKENS = 2.0, 16  # as long and at least as many as the workload generates
 PROMPT_S, MAX_PROMPTS = 1.0, 5
 QUALITY_S, BANDWIDTH_S = 2.0, 1.5
+N_SCORED = 256  # tokens that an agreement is a share of, as in a look at accuracy of the decoder
 N_IDLE = 10
 MOST_TIMES = 50  # token times drawn for one step
 WHAT = ("ttft", "decode", "quality")
@@ -165,11 +166,21 @@ def _quality(board: SimulatedBoard, work: Work, dice: np.random.Generator) -> Ge
         yield Step(1.0, i / n, "comparing with the reference (simulated)")
     absent = {"absent": "a simulated board reads no text"}
     return {
-        "top1_agreement": _output(work.prediction.top1_agreement, dice, 0.003, most=1.0),
+        "top1_agreement": _share(work.prediction.top1_agreement, dice),
         "perplexity_ratio": _output(work.prediction.perplexity_ratio, dice, 0.003, least=1.0),
         "perplexity": absent,
         "mean_kl": absent,
     }, {}
+
+
+def _share(output: Output, dice: np.random.Generator) -> dict[str, Any]:
+    """Return the share of the scored tokens that agree, each as likely as the engine says, as a simulated record."""
+    if not isinstance(output, Estimate):
+        return {"absent": output.reason}
+    share = int(dice.binomial(N_SCORED, float(output.median))) / N_SCORED
+    off = 1.645 * math.sqrt(share * (1.0 - share) / N_SCORED)
+    low, high = max(share - off, 0.0), min(share + off, 1.0)
+    return {"median": share, "q05": low, "q95": high, "n": N_SCORED, "provenance": "simulated"}
 
 
 _RUNS = {"ttft": _prompt, "decode": _decode, "quality": _quality}
@@ -184,13 +195,11 @@ def _record(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
     return {"median": middle, "q05": low, "q95": high, "n": len(values), "provenance": "simulated"}
 
 
-def _output(
-    output: Output, dice: np.random.Generator, log_sd: float, *, least: float = 0.0, most: float = math.inf
-) -> dict[str, Any]:
+def _output(output: Output, dice: np.random.Generator, log_sd: float, *, least: float = 0.0) -> dict[str, Any]:
     """Return what the engine says, off by a measurement's own error, as a simulated record."""
     if not isinstance(output, Estimate):
         return {"absent": output.reason}
     value = float(output.median) * math.exp(log_sd * float(dice.standard_normal()))
     factor = math.exp(1.645 * log_sd)
-    low, middle, high = (min(max(v, least), most) for v in (value / factor, value, value * factor))
+    low, middle, high = (max(v, least) for v in (value / factor, value, value * factor))
     return {"median": middle, "q05": low, "q95": high, "n": 1, "provenance": "simulated"}

@@ -159,6 +159,15 @@ def test_every_value_is_marked_simulated_or_absent_with_a_reason():
     assert finish(board, bandwidth(board, np.random.default_rng(0)))["read_byte_s"]["provenance"] == "simulated"
 
 
+def test_agreement_is_a_share_of_as_many_tokens_as_the_calibration_is_told():
+    record = finish(
+        SimulatedBoard(KEY),
+        measure(SimulatedBoard(KEY), {"point": POINT, "what": ["quality"]}, np.random.default_rng(0)),
+    )["top1_agreement"]
+    assert record["n"] >= 256
+    assert (record["median"] * record["n"]).is_integer()
+
+
 def test_a_hot_board_is_slower_and_draws_less():
     def run(ambient_c):
         board = SimulatedBoard(KEY, seed=1, cooling="bare", ambient_temp_c=ambient_c)
