@@ -33,7 +33,8 @@ from core.units import check_range
 
 Floats = NDArray[np.float64]
 _MOST_NODES = 3
-_RUNAWAY_TEMP_C = 1000.0  # no board is there any more
+RUNAWAY_TEMP_C = 1000.0
+"""Die temperature at which no board is there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ def _heat(
     powers = device.levels.core_w + device.levels.dram_w
     control = device.throttle.controller((powers + device.idle_w).tolist(), device.levels.clock_hz.tolist())
     power, idle, exp = powers.tolist(), device.idle_w, math.exp
-    rate, off = device.leakage_rate_per_k, min(device.shutdown_temp_c, _RUNAWAY_TEMP_C)
+    rate, off = device.leakage_rate_per_k, min(device.shutdown_temp_c, RUNAWAY_TEMP_C)
     leakage = device.leakage_w * exp(-rate * device.leakage_temp_c)  # at 0 deg C
     level, temps = list[int](), list[float]()
     add_level, add_temp = level.append, temps.append

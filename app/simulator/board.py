@@ -14,6 +14,7 @@ import numpy as np
 
 from app.simulator.heat import STEP_S, Charge, Heat, Moment
 from core.battery import at_temperature, pack_of_energy
+from core.cosim import RUNAWAY_TEMP_C
 from core.endurance import Speeds, device_of, predicted_speeds
 from core.load import load_catalogue
 from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
@@ -210,6 +211,8 @@ class SimulatedBoard:
         """Why it has switched off, in one sentence; "" while it runs."""
         if self._moment.temp_c >= self._heat.device.shutdown_temp_c:
             return f"the simulated board switched off at {self._moment.temp_c:.0f} deg C"
+        if self._moment.temp_c >= RUNAWAY_TEMP_C:
+            return "the simulated board burnt: it heats faster than it cools, and no source states when it switches off"
         if self.charge is not None and self.charge.end:
             return f"the simulated board switched off: its battery ended by {self.charge.end}"
         return ""

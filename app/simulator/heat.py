@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.battery import Cell
-from core.cosim import Device
+from core.cosim import RUNAWAY_TEMP_C, Device
 from core.discharge import discharge
 from core.thermal import modes
 
@@ -56,7 +56,7 @@ class Heat:
 
     def step(self, load_frac: float) -> Moment:
         """Let `STEP_S` pass, busy for a share of it."""
-        device, before_c = self.device, self.temp_c
+        device, before_c = self.device, min(self.temp_c, RUNAWAY_TEMP_C)
         level = self._allowed(before_c)
         leak_w = device.leakage_w * math.expm1(device.leakage_rate_per_k * (before_c - device.leakage_temp_c))
         power_w = device.idle_w + load_frac * float(self._power_w[level]) + leak_w
