@@ -209,9 +209,10 @@ class Workload:
         if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)
             contains = "contains" if added_s else "does not contain"
+            once_ms, token_ms = 1e3 * choice.per_token_s * choice.every, 1e3 * choice.per_token_s
             notes.append(
-                f"Choosing the tokens anew takes {1e3 * choice.per_token_s * choice.every:.1f} ms: done every "
-                f"{choice.every} tokens, {1e3 * choice.per_token_s:.2f} ms a token, which the time per token {contains}."
+                f"Choosing the tokens anew takes {once_ms:.1f} ms: done every {choice.every} tokens, {token_ms:.2f} ms "
+                f"a token, which the time per token {contains}."
             )
         return values, conditions, notes
 
