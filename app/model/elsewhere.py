@@ -113,11 +113,14 @@ def imported(path: Path, catalogue: Catalogue, boards: Mapping[str, KnownBoard])
 
 
 def _in_catalogue(point: OperatingPoint, any_unit: Collection[str]) -> OperatingPoint:
-    """Return a row's point with the catalogue's keys: `compare` marks other units of a board and other files."""
+    """Return a row's point with the catalogue's keys: `compare` marks other units of a board and other files.
+
+    The catalogue knows what the cores of a board with a GPU or an NPU do.
+    """
     board, _, unit = point.board.rpartition(".")
     return replace(
         point,
-        board=board if board in any_unit and unit in _UNITS else point.board,
+        board=board if unit == "cpu" or (board in any_unit and unit in _UNITS) else point.board,
         model=point.model.partition("~")[0],
         context_tokens=float(max(round(float(point.context_tokens)), 1)),
     )

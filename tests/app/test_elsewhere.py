@@ -192,6 +192,16 @@ def test_imported_rows_are_measurements_at_their_points_with_their_quantiles(her
     assert decode.body["source"] == "bench.json"
 
 
+def test_a_run_on_the_cores_of_a_board_with_an_npu_calibrates_them(here, capsys):
+    file = table(here / "imported.csv", PI.replace("raspberry_pi_5", "rk3588") + ",64,95,,,measured,bench.json,94,97,5")
+    (found,), notes = imported(file, CATALOGUE, {})
+    assert (found.point.board, found.point.runtime, notes) == ("rk3588", "llamacpp_cpu", [])
+    where = ("--board", "rk3588", "--runtime", "llamacpp_cpu", "--model", "llama-3.2-1b", "--weights", "q4_k_m")
+    decode = told(capsys, "predict", *where, "--context", "64")["decode_s"]
+    assert decode["provenance"] == "calibrated"
+    assert decode["q05"] < 0.095 < decode["q95"]
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
