@@ -9,28 +9,6 @@
 
 INLINE vf magnitude(vf x) { return (vf)((vi)x & 0x7fffffff); }
 
-/* The larger of each two, and the largest of eight. */
-#ifdef __AVX2__
-INLINE vf maximum(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
-
-INLINE float largest(vf x) {
-    __m128 m = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
-    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
-}
-#else
-INLINE vf maximum(vf a, vf b) {
-    const vi larger = a > b;
-    return (vf)(((vi)a & larger) | ((vi)b & ~larger));
-}
-
-INLINE float largest(vf x) {
-    float m = x[0];
-    for (int i = 1; i < LANES; i++) m = x[i] > m ? x[i] : m;
-    return m;
-}
-#endif
-
 #define ROUNDING 12582912.0f /* leaves the nearest integer in the lower bits of what it is added to */
 #define LOG2_E 1.44269504f
 #define TINY 1e-30f /* what is below is rounded to nothing, as weights of hidden tokens are */
@@ -54,11 +32,12 @@ INLINE float round_words(const float *x, int n, int32_t *words) {
     vf most = splat(0);
     for (int i = 0; i < n; i += LANES) most = maximum(most, magnitude(*(const vf *)(x + i)));
     const float top = largest(most), inverse = top > TINY ? 32767 / top : 0;
-    for (int i = 0; i < n; i += 32, words += 16) {
-        vi r[4];
-        for (int k = 0; k < 4; k++) r[k] = (vi)(*(const vf *)(x + i + 8 * k) * inverse + ROUNDING);
-        for (int k = 0; k < 2; k++) *(vi *)(words + 8 * k) = (r[k] & 0xffff) | r[k + 2] << 16;
-    }
+    for (int i = 0; i < n; i += 32, words += 16)
+        for (int lane = 0; lane < 8; lane += LANES) {
+            vi r[4];
+            for (int k = 0; k < 4; k++) r[k] = (vi)(*(const vf *)(x + i + 8 * k + lane) * inverse + ROUNDING);
+            for (int k = 0; k < 2; k++) *(vi *)(words + 8 * k + lane) = (r[k] & 0xffff) | r[k + 2] << 16;
+        }
     return top / 32767;
 }
 
@@ -69,11 +48,12 @@ INLINE void round_bytes(const float *x, int G, int n, const uint16_t *fp16, int 
     vf exact[4];
     for (int g = 0; g < G; g++) exact[g] = splat(0);
     for (int i = 0; i < n; i += 32) {
-        vf value[4][4], most[4];
-        for (int k = 0; k < 4; k++) {
-            const vf width = from_fp16(fp16 + i + 8 * k), start = from_fp16(fp16 + n + i + 8 * k) + 7.5f * width;
+        vf value[4][32 / LANES], most[4];
+        for (int k = 0; k < 32 / LANES; k++) {
+            const int at = i + LANES * k;
+            const vf width = from_fp16(fp16 + at), start = from_fp16(fp16 + n + at) + 7.5f * width;
             for (int g = 0; g < G; g++) {
-                const vf given = *(const vf *)(x + g * n + i + 8 * k);
+                const vf given = *(const vf *)(x + g * n + at);
                 value[g][k] = given * width;
                 exact[g] += given * start;
                 most[g] = k ? maximum(most[g], magnitude(value[g][k])) : magnitude(value[g][k]);
@@ -81,19 +61,19 @@ INLINE void round_bytes(const float *x, int G, int n, const uint16_t *fp16, int 
         }
         for (int g = 0; g < G; g++) {
             const float top = largest(most[g]), inverse = top > TINY ? limit / top : 0, unit = top * (1.0f / limit);
-            vi word = {0};
+            vi word[8 / LANES] = {{0}};
             vf sum = splat(0);
-            for (int k = 0; k < 4; k++) {
+            for (int k = 0; k < 32 / LANES; k++) {
                 const vf r = value[g][k] * inverse + ROUNDING;
-                word |= ((vi)r & 255) << 8 * k;
+                word[k % (8 / LANES)] |= ((vi)r & 255) << k / (8 / LANES) * 8;
                 sum += r - ROUNDING;
             }
             exact[g] -= 7.5f * unit * sum;
-            *(vi *)(words + g * n / 4 + i / 4) = word;
+            memcpy(words + g * n / 4 + i / 4, word, sizeof word);
             scale[g * n / 32 + i / 32] = unit;
         }
     }
-    for (int g = 0; g < G; g++) base[g] = sum8((f32x8)exact[g]);
+    for (int g = 0; g < G; g++) base[g] = sum_lanes((f32v)exact[g]);
 }
 
 /* Lines are asked for so far ahead, in whole strips. */
@@ -113,10 +93,10 @@ INLINE void score_page(const rows_t *q, const uint8_t *k, const uint8_t *next, i
     const int64_t byte = block_byte(format, dim), pitch = byte / (PAGE / STRIP);
     for (int t = 0; t < n; t += STRIP) {
         const uint8_t *strip = k + t / STRIP * pitch;
-        vf sum[4][2];
+        vf sum[4][PARTS];
         strip_products(q, strip, ahead(strip, pitch, k, byte, next), format, 1, G, dim, sum);
         for (int g = 0; g < G; g++)
-            for (int half = 0; half < 2; half++) *(vf *)(scores + g * PAGE + t + 8 * half) = sum[g][half];
+            for (int p = 0; p < PARTS; p++) *(vf *)(scores + g * PAGE + t + LANES * p) = sum[g][p];
     }
 }
 
@@ -126,10 +106,10 @@ INLINE void add_values(const rows_t *p, const uint8_t *v, const uint8_t *next, i
     const int64_t byte = block_byte(format, dim), pitch = block_byte(format, STRIP);
     for (int d = 0; d < dim; d += STRIP) {
         const uint8_t *strip = v + d / STRIP * pitch;
-        vf sum[4][2];
+        vf sum[4][PARTS];
         strip_products(p, strip, ahead(strip, pitch, v, byte, next), format, 0, G, PAGE, sum);
         for (int g = 0; g < G; g++)
-            for (int half = 0; half < 2; half++) *(vf *)(acc + g * stride + d + 8 * half) += sum[g][half];
+            for (int i = 0; i < PARTS; i++) *(vf *)(acc + g * stride + d + LANES * i) += sum[g][i];
     }
 }
 
@@ -153,7 +133,7 @@ INLINE void soften(float *scores, int G, int dim, float *state, int stride) {
             *(vf *)(s + t) = p;
             sum += p;
         }
-        acc[dim + 1] += sum8((f32x8)sum);
+        acc[dim + 1] += sum_lanes((f32v)sum);
     }
 }
 
@@ -239,19 +219,24 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
     add_values(&p, v, kv->k + after * byte, format, G, dim, acc, stride);
 }
 
+/* Rows that meet a strip together: as many as their sums find registers for, which are 16 but on ARM. */
+#if LANES == 8 || defined(__aarch64__)
+#define MOST_ROWS 4
+#else
+#define MOST_ROWS 2
+#endif
+
 /* One copy of the loop for each format and number of rows, so that accumulators stay in registers. */
-#define STEP(F)                                                                            \
+#define STEP(F)                                                                                \
     static void step_##F(const attention *a, int h, int i, const queries *q, float *state) {   \
-        const int n = a->n_groups, stride = a->kv->head_dim + 2;                           \
-        int first = 0;                                                                     \
-        for (; n - first >= 4; first += 4)                                                 \
-            page_step(a, F, 4, h, first, i, q, state + first * stride);                    \
-        state += first * stride;                                                           \
-        switch (n - first) {                                                               \
-        case 3: page_step(a, F, 3, h, first, i, q, state); break;                          \
-        case 2: page_step(a, F, 2, h, first, i, q, state); break;                          \
-        case 1: page_step(a, F, 1, h, first, i, q, state); break;                          \
-        }                                                                                  \
+        const int n = a->n_groups, stride = a->kv->head_dim + 2;                               \
+        int first = 0;                                                                         \
+        for (; n - first >= MOST_ROWS; first += MOST_ROWS)                                     \
+            page_step(a, F, MOST_ROWS, h, first, i, q, state + first * stride);                \
+        state += first * stride;                                                               \
+        if (MOST_ROWS > 3 && n - first == 3) page_step(a, F, 3, h, first, i, q, state);        \
+        if (MOST_ROWS > 2 && n - first == 2) page_step(a, F, 2, h, first, i, q, state);        \
+        if (n - first == 1) page_step(a, F, 1, h, first, i, q, state);                         \
     }
 STEP(FP32) STEP(BF16) STEP(FP16) STEP(INT8) STEP(INT4)
 

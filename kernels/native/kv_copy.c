@@ -45,15 +45,15 @@ INLINE void copy_values(const copying *c, const filling *f, const int format) {
     const uint32_t rest = n == 1 ? 0xffffffffu : (1u << 32 / n) - 1;
     for (int s = 0; s < n_strips; s++)
         for (int w = 0; w < PAGE / n; w++) {
-            u32x8 words[2] = {{0}};
+            u32v words[PARTS] = {{0}};
             for (int slot = 0; slot < n; slot++) {
                 const int row = w / 8 * 8 * n + slot * 8 + w % 8;
                 const int64_t t = f->token[row], source = t % PAGE;
                 const uint8_t *at = c->from->v + block_of(c->from, f->head, t) * block + s * strip;
                 at += (source / (8 * n) * 8 + source % 8) * line;
-                for (int half = 0; half < line / 32; half++)
-                    words[half] |= (LOAD(u32x8, at + 32 * half) >> shift_of(format, (int)source) & rest)
-                                   << shift_of(format, row);
+                for (int p = 0; p < line / VECTOR_BYTE; p++)
+                    words[p] |= (LOAD(u32v, at + VECTOR_BYTE * p) >> shift_of(format, (int)source) & rest)
+                                << shift_of(format, row);
             }
             memcpy(c->to->v + f->at * block + s * strip + w * line, words, line);
         }

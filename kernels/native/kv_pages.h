@@ -14,13 +14,12 @@
 #include "native.h"
 
 #define PAGE 64
-#define LANES 8
 #define STRIP 16
 #define MAX_DIM 256
 
-typedef float vf __attribute__((vector_size(32), aligned(4)));
-typedef int32_t vi __attribute__((vector_size(32), aligned(4)));
-typedef uint32_t vu __attribute__((vector_size(32), aligned(4)));
+typedef float vf __attribute__((vector_size(VECTOR_BYTE), aligned(4)));
+typedef int32_t vi __attribute__((vector_size(VECTOR_BYTE), aligned(4)));
+typedef uint32_t vu __attribute__((vector_size(VECTOR_BYTE), aligned(4)));
 
 /* One layer of a cache. Page p of KV head h is the (h * capacity + p)-th. */
 typedef struct {

@@ -70,16 +70,16 @@ void round_row(const linear_t *linear, row_t *row) {
 }
 
 /* Sum neighbouring words. */
-INLINE i32x8 pairs(i16x16 words) {
-    i32x8 w = (i32x8)words;
+INLINE i32v pairs(i16v words) {
+    i32v w = (i32v)words;
     return (w << 16 >> 16) + (w >> 16);
 }
 
 /* Two inputs, for the two words of each of 8 rows. */
-INLINE i16x16 both(const int16_t *x) {
+INLINE i16v both(const int16_t *x) {
     int32_t two;
     memcpy(&two, x, sizeof two);
-    return (i16x16)(two - (i32x8){0});
+    return (i16v)(two - (i32v){0});
 }
 
 /* What comes AHEAD bytes after w, which may be in the next n blocks, or a share of them, beyond this one's end. */
@@ -87,11 +87,11 @@ INLINE const uint8_t *ahead(const uint8_t *w, const uint8_t *end, int n, size_t 
     return w + AHEAD + (end - w > AHEAD ? 0 : (n - 1) * pitch);
 }
 
-#define FOR_HALVES(n)              \
+#define FOR_PARTS(n)               \
     for (int b = 0; b < (n); b++) \
-        for (int half = 0; half < 2; half++)
+        for (int p = 0; p < PARTS; p++)
 
-/* The rows of n blocks. Eight rows lie side by side in a vector, so that nothing is summed across one, and scales are
+/* The rows of n blocks. Rows lie side by side in a vector, so that nothing is summed across one, and scales are
    multiplied as vectors; inputs are read once for all the rows. */
 INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, const int n, const int group, float *y) {
     const int n_groups = (linear->n_in + group - 1) / group;
@@ -99,32 +99,32 @@ INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, con
     const uint8_t *w = (const uint8_t *)linear->weight + block * pitch, *end = w + pitch;
     const int32_t *scales = (const int32_t *)linear->scale + block * scale_pitch;
     const int16_t *x = row->q;
-    f32x8 sum[2][2] = {{{0}}};
+    f32v sum[2][PARTS] = {{{0}}};
     for (int g = 0; g < n_groups; g++, scales += BLOCK) {
-        i32x8 products[2][2] = {{{0}}};
+        i32v products[2][PARTS] = {{{0}}};
         for (int i = 0; i < group; i += 32, w += 256, x += 32) {
-            i16x16 words[2][2] = {{{0}}}; /* each the sum of 16 products */
+            i16v words[2][PARTS] = {{{0}}}; /* each the sum of 16 products */
             const uint8_t *next = ahead(w, end, n, pitch);
             for (int b = 0; b < n; b++)
                 for (int line = 0; line < 256; line += 64) __builtin_prefetch(next + b * pitch + line);
             for (int j = 0; j < 4; j++)
-                FOR_HALVES(n) {
-                    const u16x16 v = LOAD(u16x16, w + b * pitch + 64 * j + 32 * half);
-                    words[b][half] += (i16x16)v * both(x + 8 * j) + (i16x16)(v >> 4) * both(x + 8 * j + 2) +
-                                      (i16x16)(v >> 8) * both(x + 8 * j + 4) + (i16x16)(v >> 12) * both(x + 8 * j + 6);
+                FOR_PARTS(n) {
+                    const u16v v = LOAD(u16v, w + b * pitch + 64 * j + VECTOR_BYTE * p);
+                    words[b][p] += (i16v)v * both(x + 8 * j) + (i16v)(v >> 4) * both(x + 8 * j + 2) +
+                                      (i16v)(v >> 8) * both(x + 8 * j + 4) + (i16v)(v >> 12) * both(x + 8 * j + 6);
                 }
-            FOR_HALVES(n) products[b][half] += pairs(words[b][half]);
+            FOR_PARTS(n) products[b][p] += pairs(words[b][p]);
         }
-        FOR_HALVES(n) {
-            const i32x8 u = LOAD(i32x8, scales + b * scale_pitch + 8 * half);
-            const f32x8 scale = (f32x8)((u << 16 >> 3) & (int32_t)0x8fffe000) * row->scale[g];
-            sum[b][half] += __builtin_convertvector(products[b][half], f32x8) * scale;
-            sum[b][half] += (f32x8)((u >> 3) & (int32_t)0x8fffe000) * row->sum[g];
+        FOR_PARTS(n) {
+            const i32v u = LOAD(i32v, scales + b * scale_pitch + LANES * p);
+            const f32v scale = (f32v)((u << 16 >> 3) & (int32_t)0x8fffe000) * row->scale[g];
+            sum[b][p] += __builtin_convertvector(products[b][p], f32v) * scale;
+            sum[b][p] += (f32v)((u >> 3) & (int32_t)0x8fffe000) * row->sum[g];
         }
     }
-    FOR_HALVES(n) {
-        const f32x8 rows = sum[b][half] * CORRECTION;
-        memcpy(y + b * BLOCK + 8 * half, &rows, sizeof rows);
+    FOR_PARTS(n) {
+        const f32v rows = sum[b][p] * CORRECTION;
+        memcpy(y + b * BLOCK + LANES * p, &rows, sizeof rows);
     }
 }
 
@@ -134,47 +134,50 @@ INLINE void int8_blocks(const linear_t *linear, const row_t *row, int block, con
     const uint8_t *w = (const uint8_t *)linear->weight + block * pitch, *end = w + pitch;
     const uint16_t *fp16 = (const uint16_t *)linear->scale + block * scale_pitch;
     const int16_t *x = row->q;
-    f32x8 sum[2][2] = {{{0}}};
+    f32v sum[2][PARTS] = {{{0}}};
     for (int g = 0; g < n_groups; g++, fp16 += BLOCK) {
-        i32x8 all[2][2] = {{{0}}}, upper[2][2] = {{{0}}}; /* sums of pairs of words, and of their upper ones */
+        i32v all[2][PARTS] = {{{0}}}, upper[2][PARTS] = {{{0}}}; /* sums of pairs of words, and of their upper ones */
         for (int j = 0; j < 8; j++, w += 64, x += 6) {
             const uint8_t *next = ahead(w, end, n, pitch);
             for (int b = 0; b < n; b++) __builtin_prefetch(next + b * pitch);
-            FOR_HALVES(n) {
-                const u16x16 v = LOAD(u16x16, w + b * pitch + 32 * half);
-                const i32x8 words = (i32x8)((i16x16)v * both(x) + (i16x16)(v >> 8) * both(x + 2) + both(x + 4));
-                all[b][half] += words;
-                upper[b][half] += words >> 16;
+            FOR_PARTS(n) {
+                const u16v v = LOAD(u16v, w + b * pitch + VECTOR_BYTE * p);
+                const i32v words = (i32v)((i16v)v * both(x) + (i16v)(v >> 8) * both(x + 2) + both(x + 4));
+                all[b][p] += words;
+                upper[b][p] += words >> 16;
             }
         }
-        FOR_HALVES(n) {
-            const i32x8 products = all[b][half] - (upper[b][half] << 16) + upper[b][half] - (8 << 15);
-            const u32x8 bits = __builtin_convertvector(LOAD(u16x8, fp16 + b * scale_pitch + 8 * half), u32x8);
-            const f32x8 scale = group ? (f32x8)((bits & 0x7fff) << 13) * row->scale[g] : row->scale[g] - (f32x8){0};
-            sum[b][half] += __builtin_convertvector(products, f32x8) * scale;
+        FOR_PARTS(n) {
+            const i32v products = all[b][p] - (upper[b][p] << 16) + upper[b][p] - (8 << 15);
+            const u32v bits = load_wide(fp16 + b * scale_pitch + LANES * p);
+            const f32v scale = group ? (f32v)((bits & 0x7fff) << 13) * row->scale[g] : row->scale[g] - (f32v){0};
+            sum[b][p] += __builtin_convertvector(products, f32v) * scale;
         }
     }
-    FOR_HALVES(n) {
-        const int at = b * BLOCK + 8 * half;
+    FOR_PARTS(n) {
+        const int at = b * BLOCK + LANES * p;
         const float *of_row = (const float *)linear->scale + block * BLOCK + at;
-        const f32x8 rows = sum[b][half] * (group ? CORRECTION - (f32x8){0} : LOAD(f32x8, of_row) * (1 / CORRECTION));
+        const f32v rows = sum[b][p] * (group ? CORRECTION - (f32v){0} : LOAD(f32v, of_row) * (1 / CORRECTION));
         memcpy(y + at, &rows, sizeof rows);
     }
 }
 
 /* Products of 16 inputs with as many weights. */
-INLINE void add_products(const float *x, const uint8_t *w, const int format, f32x8 *sum) {
-    const f32x8 first = LOAD(f32x8, x), second = LOAD(f32x8, x + 8);
-    const u32x8 u = LOAD(u32x8, w);
-    if (format == FP32) {
-        sum[0] += first * (f32x8)u;
-        sum[1] += second * LOAD(f32x8, w + 32);
-    } else if (format == BF16) {
-        sum[0] += first * (f32x8)(u << 16);
-        sum[1] += second * (f32x8)(u & 0xffff0000u);
-    } else {
-        sum[0] += first * load_fp16(w);
-        sum[1] += second * load_fp16(w + 16);
+INLINE void add_products(const float *x, const uint8_t *w, const int format, f32v *sum) {
+    const int step = format == FP16 ? VECTOR_BYTE / 2 : VECTOR_BYTE;
+    for (int lane = 0; lane < 8; lane += LANES, w += step) {
+        const f32v first = LOAD(f32v, x + lane), second = LOAD(f32v, x + 8 + lane);
+        if (format == FP32) {
+            sum[0] += first * LOAD(f32v, w);
+            sum[1] += second * LOAD(f32v, w + 32);
+        } else if (format == BF16) {
+            const u32v u = LOAD(u32v, w);
+            sum[0] += first * (f32v)(u << 16);
+            sum[1] += second * (f32v)(u & 0xffff0000u);
+        } else {
+            sum[0] += first * load_fp16(w);
+            sum[1] += second * load_fp16(w + 16);
+        }
     }
 }
 
@@ -184,7 +187,7 @@ INLINE void float_rows(const linear_t *linear, const row_t *row, int first, cons
     const size_t pitch = (size_t)n_in * byte;
     const uint8_t *w = (const uint8_t *)linear->weight + first * pitch;
     const float *x = format == BF16 ? (const float *)row->q : row->x;
-    f32x8 sum[4][2] = {{{0}}};
+    f32v sum[4][2] = {{{0}}};
     for (int i = 0; i < whole; i += 16) {
         const uint8_t *next = ahead(w + i * byte, w + pitch, n, pitch);
         for (int r = 0; r < n; r++) {
@@ -199,14 +202,14 @@ INLINE void float_rows(const linear_t *linear, const row_t *row, int first, cons
             memcpy(rest_w, w + r * pitch + whole * byte, 8 * byte);
             add_products(rest_x, (const uint8_t *)rest_w, format, sum[r]);
         }
-        y[r] = sum8(sum[r][0] + sum[r][1]);
+        y[r] = sum_lanes(sum[r][0] + sum[r][1]);
     }
 }
 
-INLINE f32x8 load_weights(const uint8_t *w, const int format) {
-    if (format == FP32) return LOAD(f32x8, w);
+INLINE f32v load_weights(const uint8_t *w, const int format) {
+    if (format == FP32) return LOAD(f32v, w);
     if (format == FP16) return load_fp16(w);
-    return (f32x8)(__builtin_convertvector(LOAD(u16x8, w), u32x8) << 16);
+    return (f32v)(load_wide(w) << 16);
 }
 
 /* A short row, inputs in their own order. */
@@ -214,15 +217,15 @@ INLINE float float_row(const linear_t *linear, const row_t *row, int r, const in
     const int n_in = linear->n_in, byte = format == FP32 ? 4 : 2;
     const uint8_t *w = (const uint8_t *)linear->weight + (size_t)r * n_in * byte;
     const float *x = row->x;
-    f32x8 sum[4] = {{0}}; /* enough independent sums to hide the latency of a product */
+    f32v sum[4] = {{0}}; /* enough independent sums to hide the latency of a product */
     int i = 0;
     for (; i + 32 <= n_in; i += 32) {
         for (int line = 0; line < 32 * byte; line += 64) __builtin_prefetch(w + i * byte + line + AHEAD);
-        for (int k = 0; k < 4; k++)
-            sum[k] += LOAD(f32x8, x + i + 8 * k) * load_weights(w + (i + 8 * k) * byte, format);
+        for (int k = 0; k < 32 / LANES; k++)
+            sum[k % 4] += LOAD(f32v, x + i + LANES * k) * load_weights(w + (i + LANES * k) * byte, format);
     }
-    for (; i < n_in; i += 8) sum[0] += LOAD(f32x8, x + i) * load_weights(w + i * byte, format);
-    return sum8((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; i < n_in; i += LANES) sum[0] += LOAD(f32v, x + i) * load_weights(w + i * byte, format);
+    return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 #define FOR_ROWS(format)                                                                       \

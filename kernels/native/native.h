@@ -8,26 +8,12 @@
 #define TRILEMMA_NATIVE_H
 
 #include <omp.h>
-#include <stdint.h>
-#include <string.h>
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
+
+#include "vectors.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the packed formats are little-endian"
 #endif
-
-typedef float f32x8 __attribute__((vector_size(32)));
-typedef int32_t i32x8 __attribute__((vector_size(32)));
-typedef uint32_t u32x8 __attribute__((vector_size(32)));
-typedef int16_t i16x16 __attribute__((vector_size(32)));
-typedef uint16_t u16x16 __attribute__((vector_size(32)));
-typedef uint16_t u16x8 __attribute__((vector_size(16)));
-typedef int8_t i8x8 __attribute__((vector_size(8)));
-
-#define INLINE static inline __attribute__((always_inline))
-#define LOAD(type, address) (__extension__({ type v_; memcpy(&v_, (address), sizeof v_); v_; }))
 
 enum { FP32, BF16, FP16, INT8, INT4 }; /* formats of weights and of caches, as in kernels/native/library.py */
 
@@ -61,25 +47,6 @@ void linear_rows(const linear_t *linear, const row_t *row, int first, int last, 
 /* The part of n items at which a thread's share begins; shares are whole blocks of rows, but for the last. */
 INLINE int share_of(int n, int thread, int n_threads) {
     return thread == n_threads ? n : (int)((int64_t)(n / BLOCK) * thread / n_threads * BLOCK);
-}
-
-INLINE float sum8(f32x8 v) {
-    typedef float f32x4 __attribute__((vector_size(16)));
-    f32x4 half[2];
-    memcpy(half, &v, sizeof v);
-    half[0] += half[1];
-    return (half[0][0] + half[0][2]) + (half[0][1] + half[0][3]);
-}
-
-/* fp16 without its infinities and NaNs: the exponent moves into place, then 2^112 corrects its bias, which is exact.
-   Where the processor converts by itself, that takes a built-in function: GCC 12 does so one by one. */
-INLINE f32x8 load_fp16(const void *p) {
-#ifdef __F16C__
-    return (f32x8)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-#else
-    u32x8 u = __builtin_convertvector(LOAD(u16x8, p), u32x8);
-    return (f32x8)((u32x8)((f32x8)((u & 0x7fff) << 13) * 0x1p112f) | (u & 0x8000) << 16);
-#endif
 }
 
 INLINE float fp16_as_float(uint16_t half) {

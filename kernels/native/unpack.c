@@ -11,9 +11,12 @@ INLINE void unpack_int8(const linear_t *linear, int64_t r, float *out) {
     for (int i = 0; i < n_in; i += 8) {
         if (linear->group && i % GROUP_INT8 == 0) scale = fp16_as_float(fp16[(int64_t)i / GROUP_INT8 * BLOCK]);
         const uint32_t low = LOAD(uint32_t, w + (int64_t)i / 4 * 64), high = LOAD(uint32_t, w + (int64_t)i / 4 * 64 + 64);
-        const u32x8 u = {low, low, low, low, high, high, high, high}, shift = {0, 16, 8, 24, 0, 16, 8, 24};
-        const f32x8 x = scale * __builtin_convertvector((i32x8)(u >> shift & 255) - 128, f32x8);
-        memcpy(out + i, &x, sizeof x);
+        for (int lane = 0; lane < 8; lane += LANES) {
+            const uint32_t words[8] = {low, low, low, low, high, high, high, high}, shift[8] = {0, 16, 8, 24, 0, 16, 8, 24};
+            const u32v u = (LANES == 8 ? LOAD(u32v, words) : words[lane] - (u32v){0}) >> LOAD(u32v, shift + lane);
+            const f32v x = scale * __builtin_convertvector((i32v)(u & 255) - 128, f32v);
+            memcpy(out + i + lane, &x, sizeof x);
+        }
     }
 }
 
@@ -27,19 +30,22 @@ INLINE void unpack_int4(const linear_t *linear, int64_t r, float *out) {
             scale = fp16_as_float(fp16[(int64_t)i / group * 2 * BLOCK]);
             minimum = fp16_as_float(fp16[(int64_t)i / group * 2 * BLOCK + 1]);
         }
-        const u32x8 shift = {0, 16, 4, 20, 8, 24, 12, 28};
-        const u32x8 u = LOAD(uint32_t, w + (int64_t)i / 8 * 64) - (u32x8){0};
-        const f32x8 x = scale * __builtin_convertvector((i32x8)(u >> shift & 15), f32x8) + minimum;
-        memcpy(out + i, &x, sizeof x);
+        const uint32_t shift[8] = {0, 16, 4, 20, 8, 24, 12, 28};
+        const u32v u = LOAD(uint32_t, w + (int64_t)i / 8 * 64) - (u32v){0};
+        for (int lane = 0; lane < 8; lane += LANES) {
+            const i32v q = (i32v)(u >> LOAD(u32v, shift + lane) & 15);
+            const f32v x = scale * __builtin_convertvector(q, f32v) + minimum;
+            memcpy(out + i + lane, &x, sizeof x);
+        }
     }
 }
 
 INLINE void unpack_float(const linear_t *linear, int64_t r, float *out) {
     const int n_in = linear->n_in, format = linear->format, byte = format == FP32 ? 4 : 2;
     const uint8_t *w = (const uint8_t *)linear->weight + r * n_in * byte;
-    for (int i = 0; i < n_in; i += 8) {
-        f32x8 x = format == FP32 ? LOAD(f32x8, w + i * byte) : load_fp16(w + i * byte);
-        if (format == BF16) x = (f32x8)(__builtin_convertvector(LOAD(u16x8, w + i * byte), u32x8) << 16);
+    for (int i = 0; i < n_in; i += LANES) {
+        f32v x = format == FP32 ? LOAD(f32v, w + i * byte) : load_fp16(w + i * byte);
+        if (format == BF16) x = (f32v)(load_wide(w + i * byte) << 16);
         memcpy(out + i, &x, sizeof x);
     }
 }
