@@ -142,11 +142,13 @@ INLINE void read_key(const kv_layer *c, int format, int64_t at, int h, int page,
     const uint16_t *scale = (const uint16_t *)c->k_scale + at * 2 * dim;
     for (int first = 0; first < dim; first += 64) {
         const uint32_t *from = key_words(c->k + at * block_byte(INT4, dim), dim, t, first);
-        vi word;
-        for (int i = 0; i < 8; i++) word[i] = (int32_t)from[i * STRIP];
-        for (int d = first; d < first + 64; d += 8) {
-            const vf nibbles = __builtin_convertvector(word >> shift_of(INT4, d) & 15, vf);
-            *(vf *)(x + d) = nibbles * from_fp16(scale + d) + from_fp16(scale + dim + d);
+        for (int lane = 0; lane < 8; lane += LANES) {
+            vi word;
+            for (int i = 0; i < LANES; i++) word[i] = (int32_t)from[(lane + i) * STRIP];
+            for (int d = first + lane; d < first + 64; d += 8) {
+                const vf nibbles = __builtin_convertvector(word >> shift_of(INT4, d) & 15, vf);
+                *(vf *)(x + d) = nibbles * from_fp16(scale + d) + from_fp16(scale + dim + d);
+            }
         }
     }
 }
