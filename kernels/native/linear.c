@@ -111,7 +111,7 @@ INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, con
                 FOR_PARTS(n) {
                     const u16v v = LOAD(u16v, w + b * pitch + 64 * j + VECTOR_BYTE * p);
                     words[b][p] += (i16v)v * both(x + 8 * j) + (i16v)(v >> 4) * both(x + 8 * j + 2) +
-                                      (i16v)(v >> 8) * both(x + 8 * j + 4) + (i16v)(v >> 12) * both(x + 8 * j + 6);
+                                   (i16v)(v >> 8) * both(x + 8 * j + 4) + (i16v)(v >> 12) * both(x + 8 * j + 6);
                 }
             FOR_PARTS(n) products[b][p] += pairs(words[b][p]);
         }
