@@ -15,8 +15,9 @@ from app.model.files import FileError, data_dir, put_aside, read_whole, write_wh
 from core.spec import Board, Catalogue
 from core.units import Z90
 
-QUIET_SHARE_WANTED = 0.8
-"""With fewer undisturbed repeats than this share, other programs were measured too."""
+QUIET_SHARE_WANTED, SPREAD_WANTED = 0.8, 1.5
+"""With fewer undisturbed repeats than this share, and quantiles of 95 and 5 % further apart than this ratio, other
+programs were measured too. Interruptions alone are usual where the threads fill all cores."""
 
 
 BUSY = "while other programs ran"
@@ -68,7 +69,8 @@ def read_record(body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def disturbed(record: Mapping[str, Any]) -> bool:
     """Tell whether other programs ran while a bandwidth was measured, so that it is to be measured again."""
-    return bool(record.get("quiet_share", 1.0) < QUIET_SHARE_WANTED)
+    interrupted = record.get("quiet_share", 1.0) < QUIET_SHARE_WANTED
+    return bool(interrupted and record["q95"] > SPREAD_WANTED * record["q05"])
 
 
 def better(found: Mapping[str, Any], known: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -157,7 +157,8 @@ def test_the_measured_bandwidth_is_the_board_s(board):
 
 def test_a_bandwidth_that_others_slowed_is_measured_again_after_the_plan(board):
     board.attach()
-    board.hear(Result(1, {**BANDWIDTH, "conditions": {"quiet_share": 0.3}}))
+    slowed = {"read_byte_s": {**BANDWIDTH["read_byte_s"], "q05": 5e9, "q95": 25e9}}
+    board.hear(Result(1, {**slowed, "conditions": {"quiet_share": 0.3}}))
     assert "it is measured again" in board.store.log[-1].text
     del board.session.asked[1]
     while {op for op, *_ in board.asked()} == {"measure"}:
