@@ -23,8 +23,7 @@ dT/dln         how T follows its parameters                      latency.decode_
 dlnT/dln       the same of its logarithm                         latency.decode_log_gradient        M10
 TTFT           time to the first token and its terms             latency.prefill_parts              M2
 w              what narrow matrices cost in a prompt             latency.width_cost                 M2
-T_choice       time of choosing anew which tokens are read       latency.choice_s                   M4
-               its terms                                         latency.choice_parts               M4
+T_choice       terms of choosing anew which tokens are read      latency.choice_parts               M4
                bytes that one such choice goes through           traffic.choice_byte                M4
 s              elasticity of a time in the bandwidth             steady.elasticity                  M10
                time at the usual bandwidth                       steady.usual_log_time              M10

@@ -37,7 +37,7 @@ class MeasuredChoice:
     Attributes
     ----------
     policy, kv : one that the runtime's cost knows, and the format of the cache
-    moved_byte, n_layers, bandwidth_byte_s : as in `core.latency.choice_s`
+    moved_byte, n_layers, bandwidth_byte_s : as in `core.latency.choice_parts`
     duration_s : measured, > 0 [s]
     """
 

@@ -168,15 +168,18 @@ def own_pace_s(parts: DecodeParts, costs: DecodeCosts, own_byte_s: float) -> Arr
     return overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.choice
 
 
-def choice_s(
+def choice_parts(
     cost: ChoiceCost,
     policy: str,
     kv: str,
     moved: tuple[Array, Array, Array],
     n_layers: int,
     bandwidth_byte_s: Array,
-) -> Array:
-    """Return the time of choosing anew which cached tokens are read [s], the sum of `choice_parts`.
+) -> tuple[Array, Array, Array, Array]:
+    """Return the terms of the time of choosing anew which cached tokens are read [s]; that time is their sum.
+
+    ``L t_layer, copy C / BW, read K / BW, score Q / BW``; the last two are 0 for a policy that scores tokens as they
+    come.
 
     Parameters
     ----------
@@ -189,22 +192,6 @@ def choice_s(
     n_layers : int
     bandwidth_byte_s : float or array
         > 0 [byte/s].
-    """
-    return sum(choice_parts(cost, policy, kv, moved, n_layers, bandwidth_byte_s))
-
-
-def choice_parts(
-    cost: ChoiceCost,
-    policy: str,
-    kv: str,
-    moved: tuple[Array, Array, Array],
-    n_layers: int,
-    bandwidth_byte_s: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """Return the terms of the time of choosing anew which cached tokens are read [s],
-    ``L t_layer, copy C / BW, read K / BW, score Q / BW``; arguments as of `choice_s`.
-
-    The last two are 0 for a policy that scores tokens as they come.
     """
     copied, keys, scored = (byte / bandwidth_byte_s for byte in moved)
     score = cost.score[policy]

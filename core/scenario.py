@@ -67,7 +67,7 @@ def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Ar
         return 0.0
     moved = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
     n_layers = at.model.n_caching_layers
-    one_s = latency.choice_s(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s)
+    one_s = sum(latency.choice_parts(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s))
     return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
 
 

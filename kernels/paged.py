@@ -214,8 +214,7 @@ class PagedKvCache:
         pages : Tensor
             [n_kv_heads, n] int64, full ones: not the one that is being filled.
         """
-        if not self.is_like(source):
-            raise ValueError(f"source: got {source.kv_format} {source._shape}, expected {self.kv_format} {self._shape}")
+        self._check_like(source)
         n_heads, n = pages.shape
         if n > self._shape[1]:
             raise ValueError(f"pages: got {n}, expected at most {self._shape[1]}")
@@ -234,6 +233,10 @@ class PagedKvCache:
         alike = source.kv_format == self.kv_format and source._shape[::2] == self._shape[::2]
         return alike and source._pages is None
 
+    def _check_like(self, source: PagedKvCache) -> None:
+        if not self.is_like(source):
+            raise ValueError(f"source: got {source.kv_format} {source._shape}, expected {self.kv_format} {self._shape}")
+
     def take_tokens(self, source: PagedKvCache, layer: int, index: Tensor | None, n: int) -> None:
         """Copy tokens of a layer of another cache to the beginning of this one, as they are stored there.
 
@@ -250,8 +253,7 @@ class PagedKvCache:
         n : int
             Tokens to be copied, >= 1.
         """
-        if not self.is_like(source):
-            raise ValueError(f"source: got {source.kv_format} {source._shape}, expected {self.kv_format} {self._shape}")
+        self._check_like(source)
         held = source._shape[1] * PAGE_TOKENS
         low, high = (0, n - 1) if index is None else (int(index.min()), int(index.max()))
         if not 0 <= low <= high < held:
