@@ -63,7 +63,7 @@ GRID_HELP = (
 )
 
 EXAMPLES = """examples:
-  trilemma calibrate                                        nine points of this machine, about a minute
+  trilemma calibrate                                        ten points of this machine, about two minutes
   trilemma calibrate --grid --fresh --json                  64 points, three times, nothing of before
   trilemma calibrate --attach user@orin --runtime llamacpp_gpu --model qwen2.5-1.5b --weights q4_k_m
   trilemma calibrate --list                                 which boards have measurements"""
