@@ -19,6 +19,7 @@ from core import accuracy, conformal, latency, power, traffic
 from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
 from core.prompt import prefill_costs
 from core.spec import (
+    NUMERIC,
     Absent,
     Array,
     Catalogue,
@@ -149,8 +150,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
     """Return the numeric fields that are arrays, as arrays of floats."""
-    names = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
-    given = {name: getattr(point, name) for name in names}
+    given = {name: getattr(point, name) for name in NUMERIC}
     return {name: np.asarray(value, dtype=float) for name, value in given.items() if np.ndim(value)}
 
 

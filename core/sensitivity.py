@@ -9,26 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.scenario import knowledge, predict
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior
+from core.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE, knowledge, predict
+from core.spec import NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
+from core.units import check_range
 
 Floats = NDArray[np.float64]
 
 STEP = 1e-3  # of the logarithm of an input
+STEPWISE = ("perplexity_ratio", "top1_agreement")
 KEPT = "kept_frac"  # 1 - alpha, what pruning keeps
 
 
 def elasticities(
     point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None, output: str = "decode_s"
 ) -> dict[str, float] | Absent:
-    """Return ``d ln(output) / d ln(input)`` by central differences, in one pass.
+    """Return ``d ln(output) / d ln(input)`` by central differences, one-sided at the end of a range, in one pass.
 
     Parameters
     ----------
     point : OperatingPoint
         Scalars only.
     output : str
-        Field of `Prediction`.
+        Field of `Prediction`, but for those of accuracy: they follow whole tokens and have no slope; see `sobol_of`.
 
     Returns
     -------
@@ -36,6 +38,8 @@ def elasticities(
         By input: bandwidth_byte_s, context_tokens, beta and kept_frac (the share of the cache that pruning keeps, where
         it prunes at all): -1 means that 1 % more of the input lowers the output by 1 %.
     """
+    if output in STEPWISE:
+        raise ValueError(f"output = {output!r} follows whole tokens and has no slope, expected another than {STEPWISE}")
     at = catalogue.setting(point)
     bandwidth = point.bandwidth_byte_s or (posterior or knowledge(at, catalogue)).bandwidth_byte_s
     here = {
@@ -48,7 +52,9 @@ def elasticities(
     for i in range(len(here)):
         factors[i, 2 * i : 2 * i + 2] = np.exp([-STEP, STEP])
     moved = {name: value * factors[i] for i, (name, value) in enumerate(here.items())}
-    moved["context_tokens"] = np.minimum(moved["context_tokens"], at.model.max_context_tokens)
+    ranges = ("context_tokens", (1.0, at.model.max_context_tokens)), ("beta", BETA_RANGE)
+    for name, (lowest, highest) in (*ranges, ("bandwidth_byte_s", BANDWIDTH_RANGE_BYTE_S)):
+        moved[name] = np.clip(moved[name], lowest, highest)
     alpha = np.maximum(1.0 - moved.pop(KEPT), 0.0)
     found = getattr(predict(replace(point, **moved, alpha=alpha), catalogue, posterior), output)
     if isinstance(found, Absent):
@@ -109,9 +115,21 @@ def sobol_of(
     output: str = "decode_s",
     n: int = 1024,
 ) -> Sobol | Absent:
-    """Return Sobol indices of the logarithm of an output over ranges of numeric inputs, each uniform in its range."""
+    """Return Sobol indices of the logarithm of an output over ranges of numeric inputs, each uniform in its range.
+
+    Raises
+    ------
+    ValueError
+        An input that is not numeric, a range whose end is not above its start, or an `n` that is no power of 2.
+    """
     from scipy.stats import uniform
 
+    for name, (low, high) in ranges.items():
+        if name not in NUMERIC:
+            raise ValueError(f"range of {name!r}: expected one of {', '.join(NUMERIC)}")
+        check_range(f"width of the range of {name}", high - low, 0.0, open_low=True)
+    if n < 1 or n & (n - 1):
+        raise ValueError(f"n = {n} is no power of 2")
     missing = getattr(predict(point, catalogue, posterior), output)
     if isinstance(missing, Absent):
         return missing

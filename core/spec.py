@@ -252,6 +252,10 @@ class OperatingPoint:
     graph_tokens: float = 0.0  # context that the prompt's graphs were compiled for; 0 is what its runtime's usually are
 
 
+NUMERIC = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
+"""The fields of `OperatingPoint` that may be arrays."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """All outputs of one operating point (or a broadcast array of them)."""

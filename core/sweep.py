@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from core import dvfs, objectives
 from core.scenario import predict
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.spec import NUMERIC, Absent, Catalogue, OperatingPoint, Posterior, Prediction
 
 Floats = NDArray[np.float64]
 
-NUMERIC = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
 NAMED = tuple(f.name for f in fields(OperatingPoint) if f.name not in NUMERIC)
 OUTPUTS = (
     "decode_s",

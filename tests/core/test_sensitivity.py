@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, uniform
 
 from core.load import load_catalogue
 from core.scenario import predict
@@ -40,6 +40,42 @@ def test_additive_function_has_the_golden_indices():
     assert found.names == ("eta", "rho", "t_layer")
     np.testing.assert_allclose(found.first_order, [0.81797, 0.14563, 0.03641], atol=0.01)
     np.testing.assert_allclose(found.total_order, found.first_order, atol=0.01)
+
+
+def test_ishigami_has_its_analytic_indices():
+    """sin x1 + 7 sin^2 x2 + 0.1 x3^4 sin x1 on (-pi, pi): Ishigami and Homma, 1990."""
+    a, b = 7.0, 0.1
+    one, two = 0.5 * (1 + b * np.pi**4 / 5) ** 2, a**2 / 8
+    both = 8 * b**2 * np.pi**8 / 225  # of x1 and x3 together
+    ranges = {f"x{i}": uniform(-np.pi, 2 * np.pi) for i in (1, 2, 3)}
+    found = sobol(lambda x: np.sin(x[0]) + a * np.sin(x[1]) ** 2 + b * x[2] ** 4 * np.sin(x[0]), ranges, n=8192)
+    whole = one + two + both
+    np.testing.assert_allclose(found.first_order, np.array([one, two, 0.0]) / whole, atol=0.01)
+    np.testing.assert_allclose(found.total_order, np.array([one + both, two, both]) / whole, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "ends", [{"context_tokens": 1.0}, {"context_tokens": 8192.0}, {"beta": 1e3}, {"beta": 1e-3}, {"alpha": 0.0}]
+)
+def test_slopes_at_the_end_of_a_range_are_those_beside_it(ends):
+    point = OperatingPoint(**{"context_tokens": 2048.0, "alpha": 0.3} | ends)
+    (name, value), inside = next(iter(ends.items())), 1.0 + 5e-3
+    nudged = replace(point, **{name: value / inside if value > 500 else value * inside + 5e-3 * (name == "alpha")})
+    here, beside = elasticities(point, CATALOGUE), elasticities(nudged, CATALOGUE)
+    for key, slope in here.items():
+        assert slope == pytest.approx(beside[key], abs=5e-3)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="output = 'top1_agreement' follows whole tokens"):
+        elasticities(POINT, CATALOGUE, output="top1_agreement")
+    for ranges, n, message in (
+        ({"weights": (0.0, 1.0)}, 64, "range of 'weights': expected one of context_tokens"),
+        ({"alpha": (0.5, 0.1)}, 64, r"width of the range of alpha = -0\.4"),
+        ({"alpha": (0.1, 0.5)}, 100, "n = 100 is no power of 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sobol_of(POINT, ranges, CATALOGUE, n=n)
 
 
 def test_bandwidth_explains_more_than_context_on_a_short_one():
