@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from core.calibrate import Calibration
 from core.design import choose
 from core.parameters import physical_parameters
-from core.scenario import knowledge, predict
+from core.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE, knowledge, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Posterior, Prediction
+from core.stages import MEMORY_PARTS, binding_parts_s
+from core.units import check_range
 
 PART_NAMES = {
     "weights": "reading the weights",
@@ -45,12 +47,13 @@ FEWER_BITS = {
 def explain(prediction: Prediction, tried: Sequence[Change] = ()) -> str:
     """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it.
 
-    `tried` are its `changes`: what the best two of them would save is told then, in place of what helps in general.
+    Where arithmetic binds it is charged all of the time that reading and unpacking overlap, see `core.stages`. `tried`
+    are its `changes`: what the best two of them would save is told then, in place of what helps in general.
     """
     if isinstance(prediction.decode_s, Absent):
         return f"No decode time: {prediction.decode_s.reason}."
     total = float(prediction.decode_s.median)
-    parts = {name: float(part) for name, part in prediction.parts_s.items()}
+    parts = binding_parts_s(prediction)
     first, second = sorted(parts, key=lambda name: -parts[name])[:2]
     name = PART_NAMES[first]
     remedy = f"{REMEDIES[first]} would help most"
@@ -104,12 +107,14 @@ def _alternatives(
         tried.append(("a KV cache in 8 bits", replace(point, kv="int8")))
     if "alpha" in at.runtime.knobs and float(point.alpha) < 0.5:
         tried.append(("half of the cache pruned", replace(point, alpha=0.5)))
-    if float(point.context_tokens) >= 2.0:
+    if float(point.context_tokens) >= 4.0:
         half = float(point.context_tokens) // 2.0
         tried.append((f"a context of {half:g} tokens", replace(point, context_tokens=half)))
     bandwidth = point.bandwidth_byte_s or (posterior or knowledge(at, catalogue)).bandwidth_byte_s
-    tried.append(("10 % more bandwidth", replace(point, bandwidth_byte_s=1.1 * float(bandwidth))))
-    tried.append(("instructions twice as fast (beta)", replace(point, beta=2.0 * float(point.beta))))
+    if 1.1 * bandwidth <= BANDWIDTH_RANGE_BYTE_S[1]:
+        tried.append(("10 % more bandwidth", replace(point, bandwidth_byte_s=1.1 * float(bandwidth))))
+    if 2.0 * point.beta <= BETA_RANGE[1]:
+        tried.append(("instructions twice as fast (beta)", replace(point, beta=2.0 * float(point.beta))))
     return tried
 
 
@@ -141,6 +146,29 @@ class Margin:
     high: float
 
 
+def roofline_s(
+    point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None
+) -> tuple[float, float] | Absent:
+    """Return what the memory side of a token takes alone, reading and unpacking, and what its arithmetic does [s].
+
+    Their ratio says which binds and by how much. Scalars only; the arithmetic is that of the point on a memory without
+    end.
+
+    Returns
+    -------
+    (memory_s, compute_s) or Absent
+        Absent where the decode time is, or where no source states the compute rate.
+    """
+    here = predict(point, catalogue, posterior)
+    if isinstance(here.decode_s, Absent):
+        return here.decode_s
+    at = catalogue.setting(point)
+    if at.mode.compute_op_s is None:
+        return Absent(f"no source states the compute rate of {at.board.name}")
+    endless = predict(replace(point, bandwidth_byte_s=BANDWIDTH_RANGE_BYTE_S[1]), catalogue, posterior)
+    return sum(float(here.parts_s[name]) for name in MEMORY_PARTS), binding_parts_s(endless)["compute"]
+
+
 def margins(
     prediction: Prediction,
     *,
@@ -159,7 +187,17 @@ def margins(
         Most power, > 0.
     accuracy_frac : float, optional
         Least agreement of the most likely token with the reference, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        A limit outside its range.
     """
+    for name, limit in (("latency_s", latency_s), ("power_w", power_w)):
+        if limit is not None:
+            check_range(name, limit, 0.0, open_low=True)
+    if accuracy_frac is not None:
+        check_range("accuracy_frac", accuracy_frac, 0.0, 1.0, open_high=True)
     found = dict[str, Margin | Absent]()
     for name, limit, output in (
         ("latency", latency_s, prediction.decode_s),

@@ -9,11 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.spec import Array, ModelShape, WeightFormat
+from core.spec import Array, ModelShape, Prediction, WeightFormat
 
 LAYER_STAGES = ("qkv", "rope_and_write", "attention", "out", "mlp")
 STAGES = ("embedding", *LAYER_STAGES, "head", "rest")
 """The seven stages of a decoded token in their order, and the rest: choosing the token, and the program around it."""
+
+
+MEMORY_PARTS = ("weights", "kv", "unpack")  # what memory and arithmetic overlap: the longer of the two counts
+
+
+def binding_parts_s(prediction: Prediction) -> dict[str, float]:
+    """Return the seconds of each cost of a token, all of them charged to the side that binds (scalars only).
+
+    `Prediction.parts_s` counts arithmetic by its excess over the memory side. Where arithmetic binds, though, reading
+    less would save nothing: it takes all of that time, and the memory side none. The sum is the same.
+    """
+    parts = {name: float(part) for name, part in prediction.parts_s.items()}
+    if prediction.binding == "compute":
+        parts["compute"] += sum(parts[name] for name in MEMORY_PARTS)
+        parts |= dict.fromkeys(MEMORY_PARTS, 0.0)
+    return parts
 
 
 def weight_shares(shape: ModelShape, weights: WeightFormat) -> dict[str, float]:

@@ -13,11 +13,12 @@ from app.cli.point import add_point_arguments, point_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import output_record, point_record
 from app.views.format import counted, estimate_text, parse_quantity, quantity_text
-from core.explore import Change, Margin, changes, explain, margins
+from core.explore import Change, Margin, changes, explain, margins, roofline_s
 from core.parameters import extended, physical_parameters, ratio_names
 from core.scenario import knowledge, predict
 from core.sensitivity import elasticities
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.stages import binding_parts_s
 from core.sweep import largest_context
 from core.units import Z90
 
@@ -87,6 +88,7 @@ def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limi
         "limits": explain(prediction, tried),
         "parts_frac": _parts(prediction),
         "binding": str(prediction.binding) or output_record(prediction.decode_s),
+        "roofline": _roofline(roofline_s(point, catalogue, known)),
         "changes": [_change(change) for change in tried],
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
@@ -105,8 +107,15 @@ def _memory(point: OperatingPoint, catalogue: Catalogue) -> float | None:
 def _parts(prediction: Prediction) -> dict[str, float]:
     if isinstance(prediction.decode_s, Absent):
         return {}
-    total = sum(float(part) for part in prediction.parts_s.values())
-    return {name: float(part) / total for name, part in prediction.parts_s.items()}
+    parts = binding_parts_s(prediction)
+    total = sum(parts.values())
+    return {name: part / total for name, part in parts.items()}
+
+
+def _roofline(found: tuple[float, float] | Absent) -> dict[str, Any]:
+    if isinstance(found, Absent):
+        return {"absent": found.reason}
+    return {"memory_s": found[0], "compute_s": found[1], "memory_over_compute": found[0] / found[1]}
 
 
 def _change(change: Change) -> dict[str, Any]:
@@ -155,6 +164,12 @@ def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> 
 
 def _print(found: dict[str, Any]) -> None:
     print(found["limits"])
+    roof = found["roofline"]
+    if "absent" not in roof:
+        memory, compute = (quantity_text(roof[name], "s") for name in ("memory_s", "compute_s"))
+        ratio = roof["memory_over_compute"]
+        binds, times = ("memory", ratio) if ratio >= 1.0 else ("arithmetic", 1.0 / ratio)
+        print(f"Reading and unpacking take {memory}, arithmetic {compute}: {binds} binds, by {times:.3g} times.")
     if found["changes"]:
         print("\nWhat would make it faster, by prediction:")
         print_table([("CHANGE", "DECODE", "ENERGY", "TOP-1"), *map(_change_row, found["changes"])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
@@ -11,7 +12,7 @@ from app.cli.taught import catalogue_here, posterior_for
 from app.model.data_sheet import DataSheet, sheet_sentence
 from app.model.records import output_record, point_record
 from app.views.format import output_text, quantity_text
-from core.explore import explain
+from core.explore import Change, changes, explain
 from core.scenario import knowledge, predict
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
 
@@ -43,31 +44,33 @@ def run(args: argparse.Namespace) -> int:
     point = point_from(args, catalogue)
     try:
         known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
-        prediction = predict(point, catalogue, known)
+        prediction, tried = predict(point, catalogue, known), changes(point, catalogue, known)
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
         board = catalogue.boards[point.board]
         sheet = {"key": board.data_sheet, "by": board.sources["data_sheet"]} if board.data_sheet else None
-        print_json({**document(point, prediction), "basis": known.basis or None, "data_sheet": sheet})
+        print_json({**document(point, prediction, tried), "basis": known.basis or None, "data_sheet": sheet})
     else:
-        _print(point, prediction, catalogue, known)
+        _print(point, prediction, catalogue, known, tried)
     return 0
 
 
-def document(point: OperatingPoint, prediction: Prediction) -> dict[str, Any]:
-    """Return a prediction (scalars only) as JSON values."""
+def document(point: OperatingPoint, prediction: Prediction, tried: Sequence[Change]) -> dict[str, Any]:
+    """Return a prediction (scalars only) as JSON values; `tried` as in `core.explore.explain`."""
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},
         "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},
         "binding": str(prediction.binding) or output_record(prediction.decode_s),
-        "limits": explain(prediction),
+        "limits": explain(prediction, tried),
         "outside": list(prediction.outside),
     }
 
 
-def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, known: Posterior) -> None:
+def _print(
+    point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, known: Posterior, tried: Sequence[Change]
+) -> None:
     at = catalogue.setting(point)
     print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
     print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
@@ -84,6 +87,6 @@ def _print(point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, 
         print(f"\n{sheet_sentence(sheet, '--board-as of trilemma attach')}")
     if not isinstance(prediction.power_w, Absent):
         print(f"\nPower covers: {(known.n_energy and known.power_covers) or at.board.power_rail}.")
-    print(f"\n{explain(prediction)}")
+    print(f"\n{explain(prediction, tried)}")
     for sentence in prediction.outside:
         print(f"Outside its range: {sentence}.")

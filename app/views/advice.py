@@ -14,6 +14,7 @@ from app.model.store import Store
 from app.views.format import change_text, counted, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
 from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
+from core.stages import binding_parts_s
 
 PARTS = {
     "weights": "weights",
@@ -112,7 +113,7 @@ def accuracy_note(store: Store) -> str:
 
 def shares(prediction: Prediction) -> list[tuple[str, float, float]]:
     """Return what the time of a token goes to: (key, seconds, share), the largest first, what is 0 left out."""
-    parts = {key: float(value) for key, value in prediction.parts_s.items()}
+    parts = binding_parts_s(prediction)
     total = sum(parts.values())
     found = [(key, value, value / total) for key, value in parts.items() if value > 0 and total > 0]
     return sorted(found, key=lambda part: -part[1])

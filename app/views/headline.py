@@ -100,8 +100,8 @@ def why_html(store: Store) -> str:
         f"<p>Decode time per token: {quantity_text(now, 's')}, {escape(advice.evidence(store))}.</p>",
         "<h4>Where the time goes</h4>",
         _table(("part", "time", "share"), parts),
-        "<p>Time is the larger of memory and arithmetic, plus unpacking, plus the cost per layer and per token; "
-        "arithmetic is shown only where it exceeds memory.</p>",
+        "<p>Time is the larger of memory (reading and unpacking) and arithmetic, plus the cost per layer and "
+        "per token; only the larger is shown.</p>",
         "<h4>What one change would do</h4>",
         _table(("change", "latency", "difference", "top-1 agreement"), steps),
         "<h4>What each slider does</h4>",

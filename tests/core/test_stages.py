@@ -6,7 +6,7 @@ import pytest
 from core.load import load_catalogue
 from core.scenario import predict
 from core.spec import OperatingPoint
-from core.stages import STAGES, stages_s, weight_shares
+from core.stages import STAGES, binding_parts_s, stages_s, weight_shares
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +54,15 @@ def test_a_sweep_gives_arrays(catalogue):
     assert np.allclose(
         sum(np.broadcast_to(value, alpha.shape) for value in stages.values()), prediction.decode_s.median
     )
+
+
+def test_the_side_that_binds_takes_all_of_what_overlaps(catalogue):
+    bound, _ = predicted(catalogue, model="llama-3-8b", bandwidth_byte_s=1e13)
+    assert bound.binding == "compute"
+    parts = binding_parts_s(bound)
+    assert sum(parts.values()) == pytest.approx(bound.decode_s.median, rel=1e-12)
+    assert parts["weights"] == parts["kv"] == parts["unpack"] == 0.0
+    assert parts["compute"] > bound.parts_s["compute"] > 0.0
+    free, _ = predicted(catalogue, model="llama-3-8b")
+    assert free.binding == "memory"
+    assert binding_parts_s(free) == free.parts_s
