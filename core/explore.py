@@ -44,6 +44,11 @@ FEWER_BITS = {
 """Formats worth trying, by the stem of the runtime's key, most bits first."""
 
 
+def fewer_bits(runtime: str) -> tuple[str, ...]:
+    """Return the weight formats worth trying with a runtime, by its key, most bits first."""
+    return FEWER_BITS.get(runtime.partition("_")[0], FEWER_BITS["other"])
+
+
 def explain(prediction: Prediction, tried: Sequence[Change] = ()) -> str:
     """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it.
 
@@ -99,8 +104,7 @@ def _alternatives(
     at = catalogue.setting(point)
     tried = list[tuple[str, OperatingPoint]]()
     if "weights" in at.runtime.knobs:
-        stem = at.runtime.key.partition("_")[0]
-        for key in FEWER_BITS.get(stem, FEWER_BITS["other"]):
+        for key in fewer_bits(at.runtime.key):
             if catalogue.weight_formats[key].bits_per_weight < at.weights.bits_per_weight - 0.5:
                 tried.append((f"weights in {catalogue.weight_formats[key].name}", replace(point, weights=key)))
     if "kv" in at.runtime.knobs and at.kv.bits_per_value > 9.0:

@@ -5,14 +5,17 @@ Every figure in a sentence is a prediction of the same engine that draws the cur
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 from app.model.basis import rests_on
 from app.model.store import Store
 from app.views.format import change_text, counted, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
+from core.explore import fewer_bits
 from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
 from core.stages import binding_parts_s
 
@@ -26,7 +29,7 @@ PARTS = {
     "choice": "choosing tokens anew",
 }
 OURS = ("fp32", "bf16", "fp16", "int8", "int4")
-"""The formats that are not GGUF types: a proposal stays within the family of the current format."""
+"""KV formats that are not those of llama.cpp."""
 
 WORTH_FRAC = 0.01  # a change that saves less than this share is not proposed
 CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
@@ -64,10 +67,7 @@ def changes(store: Store) -> list[Change]:
 
 
 def _steps(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint]]:
-    steps = []
-    alpha = round(1 - (1 - float(here.alpha)) / 2, 3)
-    if alpha <= store.axis_range("point.alpha").high:
-        steps.append((f"halving the kept cache (α {number_text(alpha, 2)})", replace(here, alpha=alpha)))
+    steps = _more_pruning(store, here)
     if here.alpha > 0 and here.layout != "compacted":
         steps.append(("compacting what is kept", replace(here, layout="compacted")))
     smaller = _smaller_weights(store, here)
@@ -82,18 +82,38 @@ def _steps(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint
     return steps
 
 
+def _more_pruning(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint]]:
+    """Return half of the kept cache, or what r_max leaves of that; nothing beyond r_max or where nothing prunes."""
+    if "alpha" not in _knobs(store, here):
+        return []
+    mark = store.r_max.alpha
+    most = store.axis_range("point.alpha").high if mark is None else math.floor(100 * mark) / 100
+    half = round(1 - (1 - float(here.alpha)) / 2, 3)
+    if half <= most:
+        return [(f"halving the kept cache (α {number_text(half, 2)})", replace(here, alpha=half))]
+    if mark is None or most < float(here.alpha) + 0.01:
+        return []
+    return [(f"pruning up to r_max (α {number_text(most, 2)})", replace(here, alpha=most))]
+
+
+def _knobs(store: Store, here: OperatingPoint) -> tuple[str, ...]:
+    return store.catalogue.runtimes[here.runtime].knobs
+
+
 def _smaller_weights(store: Store, here: OperatingPoint) -> str:
-    """Return the key of the next smaller weight format of the same family, or "" where there is none."""
+    """Return the key of the next smaller weight format that the runtime takes, or "" where there is none."""
     formats = store.catalogue.weight_formats
-    family = [k for k in formats if (k in OURS) == (here.weights in OURS)]
-    below = [k for k in family if formats[k].bits_per_weight < 0.95 * formats[here.weights].bits_per_weight]
+    offered = fewer_bits(here.runtime) if "weights" in _knobs(store, here) else ()
+    below = [k for k in offered if formats[k].bits_per_weight < 0.95 * formats[here.weights].bits_per_weight]
     return max(below, key=lambda k: formats[k].bits_per_weight) if below else ""
 
 
 def _smaller_kv(store: Store, here: OperatingPoint) -> str:
-    """Return the key of the next smaller KV format of the same family, or "" where there is none."""
+    """Return the key of the next smaller KV format that the runtime takes, or "" where there is none."""
     formats = store.catalogue.kv_formats
-    family = [k for k in formats if (k in OURS) == (here.kv in OURS)]
+    if "kv" not in _knobs(store, here):
+        return ""
+    family = [k for k in formats if (k in OURS) == (not here.runtime.startswith("llamacpp"))]
     below = [k for k in family if formats[k].bits_per_value < 0.95 * formats[here.kv].bits_per_value]
     return max(below, key=lambda k: formats[k].bits_per_value) if below else ""
 
@@ -164,7 +184,8 @@ def sentence(store: Store) -> str:
     prediction = store.prediction
     if isinstance(prediction.decode_s, Absent):
         return f"There is no decode time to explain: {prediction.decode_s.reason}."
-    parts = [*missed(store), verdict(prediction), proposal(store), guard(store)]
+    outside = [f"<b>{escape(text)}.</b>" for text in prediction.outside]
+    parts = [*outside, *missed(store), verdict(prediction), proposal(store), guard(store)]
     return _unbroken(" ".join(part for part in parts if part))
 
 
@@ -235,11 +256,13 @@ def proposal(store: Store) -> str:
     cheap = [c for c in worth if c.lost_agreement is None or c.lost_agreement <= CHEAP_AGREEMENT]
     ranked = worth if needed or not cheap else cheap
     if not ranked:
-        return "No single step on these controls would save more than 1 %."
+        prunes = "alpha" in _knobs(store, store.point)
+        steps = "smaller format and no pruning within r_max" if prunes else "smaller format that this runtime takes"
+        return f"No {steps} would save more than 1 %."
     first, *rest = ranked
     like = float(base.median)
     text = first.text[0].upper() + first.text[1:]
-    words = f"{text} saves <b>{quantity_text_like(first.saved_s, like)}</b>{_cost(first)}"
+    words = f"{text} would save <b>{quantity_text_like(first.saved_s, like)}</b>{_cost(first)}"
     if rest:
         words += f"; {rest[0].text} would save {quantity_text_like(rest[0].saved_s, like)}{_cost(rest[0])}"
     return f"{words}."
@@ -255,7 +278,7 @@ def _cost(change: Change) -> str:
         return ""
     if change.lost_agreement < 5e-4:
         return " at no loss of agreement"
-    return f" and costs {100 * change.lost_agreement:.1f} % agreement"
+    return f" and cost {100 * change.lost_agreement:.1f} % agreement"
 
 
 def evidence(store: Store) -> str:

@@ -369,10 +369,11 @@ def test_a_missed_accuracy_names_the_prune_rate_that_holds_it(store):
 
 
 def test_the_sentence_adds_up_and_names_what_it_proposes(store):
+    store.set("point.alpha", 0.0)
     assert sum(share for _, _, share in advice.shares(store.prediction)) == pytest.approx(1.0)
     text = advice.sentence(store)
     assert "of each token" in text
-    assert "saves <b>" in text
+    assert "would save <b>" in text
     change = advice.changes(store)[0]
     there = store.prediction_of(change.point)
     assert change.saved_s == pytest.approx(store.prediction.decode_s.median - there.decode_s.median)
@@ -387,6 +388,43 @@ def test_a_missed_limit_comes_first(store):
     store.set("limits.accuracy", 0.999)
     assert advice.sentence(store).startswith("Limits are missed: latency by <b>")
     assert "top-1 by <b>" in advice.sentence(store)
+
+
+def test_no_proposal_leaves_what_the_accuracy_budget_allows(store):
+    mark = store.r_max.alpha
+    for alpha in (0.0, mark - 0.05, mark, 0.8):
+        store.set("point.alpha", alpha)
+        pruned = [change.point.alpha for change in advice.changes(store) if change.point.alpha != alpha]
+        assert all(alpha < other <= mark for other in pruned)
+        assert bool(pruned) == (alpha < mark - 0.01)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "weights", "kv", "proposed"),
+    [
+        ("llamacpp_gpu", "q8_0", "fp16", {"q4_k_m weights", "a q8_0 KV cache"}),
+        ("rkllm_npu", "w8a8", "fp16", {"w4a16 weights"}),
+        ("rkllm_npu", "w4a16", "fp16", set()),
+        ("builtin", "fp32", "bf16", {"int8 weights", "an int8 KV cache", "pruning up to r_max (α 0.28)"}),
+    ],
+)
+def test_only_what_the_runtime_can_do_is_proposed(store, runtime, weights, kv, proposed):
+    store.set("point.alpha", 0.0)
+    for path, value in (("runtime", runtime), ("weights", weights), ("kv", kv)):
+        store.set(f"point.{path}", value)
+    assert {change.text for change in advice.changes(store) if not change.asked} == proposed
+
+
+def test_a_point_outside_the_model_is_said_first(store):
+    for path, value in (("board", "jetson_orin_nano_8gb_super"), ("model", "llama-3.1-8b"), ("weights", "q8_0")):
+        store.set(f"point.{path}", value)
+    text = advice.sentence(store)
+    assert text.startswith(
+        "<b>Llama-3.1-8B in GGUF Q8_0 does not fit in the memory of NVIDIA Jetson Orin Nano Super 8GB: "
+    )
+    store.set("point.runtime", "llamacpp_gpu")
+    store.set("point.alpha", 0.5)
+    assert "<b>llama.cpp or Ollama on a GPU prunes no cache: " in advice.sentence(store)
 
 
 @pytest.mark.parametrize(

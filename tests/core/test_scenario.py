@@ -261,6 +261,9 @@ def test_what_does_not_fit_is_said():
     fast = replace(LLAMA, bandwidth_byte_s=1e15)
     assert any("bandwidth" in text for text in predict(fast, CATALOGUE).outside)
     assert predict(LLAMA, CATALOGUE).outside == ()
+    pruned = replace(LLAMA, alpha=0.5)
+    assert any("prunes no cache" in text for text in predict(pruned, CATALOGUE).outside)
+    assert predict(LLAMA, CATALOGUE).outside == ()
 
 
 def test_every_board_and_model_can_be_predicted():
