@@ -132,6 +132,7 @@ class Conductor(QObject):
         """Attach another board in place of the one that is attached; `target` is what the user wrote for it."""
         self._leave(make_session)
         self._make_session, self._name, self._target = make_session, name, target
+        self._store.set_link(target=target)
         self.start()
 
     def detach(self) -> None:
@@ -159,7 +160,7 @@ class Conductor(QObject):
     def reconnect_now(self) -> None:
         """Try again at once instead of waiting for the countdown; a board that was detached is attached again."""
         if self._store.link.state == "detached":
-            self.attach(self._make_session, self._name, self._target)
+            self.attach(self._make_session, self._name, self._store.link.target)
         else:
             self._session.reconnect_now()
 

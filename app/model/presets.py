@@ -134,9 +134,10 @@ def calibration_summary(store: Store) -> dict[str, Any] | None:
     }
 
 
-def measure_command(point: OperatingPoint) -> str:
-    """Return the command that measures a point again, on the machine where it is given."""
-    words = ["trilemma", "measure", "--board", point.board, "--model", point.model, "--runtime", point.runtime]
+def measure_command(point: OperatingPoint, target: str = "") -> str:
+    """Return the command that measures a point again, on the board that `target` attaches ("": on this machine)."""
+    words = ["trilemma", "measure", *(["--attach", target] if target else [])]
+    words += ["--board", point.board, "--model", point.model, "--runtime", point.runtime]
     words += ["--weights", point.weights, "--kv", point.kv, "--context", f"{float(point.context_tokens):.0f}"]
     words += ["--alpha", repr(float(point.alpha)), "--policy", point.policy, "--layout", point.layout]
     if point.reselect_tokens:
@@ -154,5 +155,5 @@ def _origin(store: Store) -> dict[str, Any]:
         "machine": store.machine,
         "measured_utc": matching.time_utc if matching else None,
         "conditions": matching.body.get("conditions") if matching else None,
-        "measure_again": {"absent": why_not} if why_not else measure_command(store.point),
+        "measure_again": {"absent": why_not} if why_not else measure_command(store.point, store.link.target),
     }

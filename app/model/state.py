@@ -69,6 +69,7 @@ class Link:
 
     state: Literal["detached", "connecting", "attached", "lost"] = "detached"
     text: str = "No board is attached."
+    target: str = ""  # what the user wrote for it; "" for this machine
     hello: Mapping[str, Any] = field(default_factory=dict)
     channels: tuple[Channel, ...] = ()
     n_lost: int = 0

@@ -123,14 +123,16 @@ def test_measurements_bandwidth_and_calibration_of_one_board_are_not_another_s(c
     assert store.measured("decode_s").median == 0.010
     assert store.calibration is not None
     assert store.position("point.bandwidth") == 90e9
-    conductor.attach(Scripted, "orin")
+    conductor.attach(Scripted, "orin", "pi@orin")
     hear(conductor, Connected(hello("slow")))
+    assert store.link.target == "pi@orin"
     assert list(store.measurements) == []
     assert store.calibration is None
     assert store.position("point.bandwidth") == CATALOGUE.boards["this"].power_modes["default"].bandwidth_byte_s
     assert store.catalogue.boards["this"].name == "orin"
     conductor.attach(Scripted, "this machine")
     hear(conductor, Connected(hello("fast")))
+    assert store.link.target == ""
     assert store.measured("decode_s").median == 0.010
     assert store.position("point.bandwidth") == 90e9
     assert store.calibration is not None

@@ -84,6 +84,8 @@ def test_the_command_in_it_names_the_same_point():
     add_point_arguments(parser)
     program, command, *words = shlex.split(measure_command(point))
     assert (program, command) == ("trilemma", "measure")
+    there = shlex.split(measure_command(point, "sim:rk3588,accelerate=20"))
+    assert there == [program, command, "--attach", "sim:rk3588,accelerate=20", *words]
     assert point_from(parser.parse_args(words), CATALOGUE) == point
 
 
