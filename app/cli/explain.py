@@ -65,7 +65,7 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
         given = getattr(args, option.replace("-", "_"))
         if given is not None:
             try:
-                limits[name] = parse_quantity(given, unit, name=option)
+                limits[name] = parse_quantity(given, unit, name=option, bare=None if unit == "s" else "")
             except ValueError as error:
                 raise UserError(str(error)) from error
             top = 1.0 if unit == "frac" else float("inf")

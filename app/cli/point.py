@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import Any
 
 from app.cli.output import UserError
@@ -69,9 +68,8 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
         for option, (field, unit, _) in _NUMBERS.items():
             given = getattr(args, option)
             if given is not None:
-                if option == "bandwidth" and re.fullmatch(r"[\d\s.,eE+-]+", given):  # 51.2 byte/s is never meant
-                    raise ValueError(f"bandwidth: got {given!r}, expected a number and its unit, such as 51.2 GB/s")
-                fields[field] = parse_quantity(given, unit, name=option)
+                bare = None if option == "bandwidth" else ""
+                fields[field] = parse_quantity(given, unit, name=option, bare=bare)
         point = OperatingPoint(**fields)
         check_point(point, catalogue)
     except ValueError as error:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         given = read_tasks(Path(args.file))
         document = analysis(given)
         if args.kernel is not None:
-            kernel = parse_quantity(args.kernel, "s", name="kernel", low=1e-9, high=1e4)
+            kernel = parse_quantity(args.kernel, "s", name="kernel", low=1e-9, high=1e4, bare=None)
             busy = parse_quantity(args.busy, "frac", name="busy", low=0.0, high=1.0)
             document["p99_kernel_wait_s"] = kernel_wait_quantile_s([kernel], [busy], 0.99)
     except ValueError as error:

@@ -105,7 +105,7 @@ def _point(args: argparse.Namespace, scenario: Scenario) -> dict[str, Any]:
         raise ValueError("accuracy, latency, energy: got only some of them, expected all three or none")
     else:
         a = parse_quantity(args.accuracy, "frac", name="accuracy", low=0.0, high=1.0)
-        t = parse_quantity(args.latency, "s", name="latency", low=0.0, high=MOST)
+        t = parse_quantity(args.latency, "s", name="latency", low=0.0, high=MOST, bare=None)
         e = parse_quantity(args.energy, "J", name="energy", low=0.0, high=MOST)
         basis = "figures as given"
     verdict = judge(scenario, a, t, e)

@@ -118,7 +118,7 @@ def _battery(args: argparse.Namespace) -> Cell | None:
         if args.cell is not None:
             raise ValueError("cell: got it alone, expected it together with --battery")
         return None
-    energy = parse_quantity(args.battery, "Wh", name="battery", low=36.0, high=3.6e8)
+    energy = parse_quantity(args.battery, "Wh", name="battery", low=36.0, high=3.6e8, bare="Wh")
     series = _plain(args.series, "series", 1, 100)
     if series != round(series):
         raise ValueError(f"series: got {args.series}, expected a whole number of cells")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
+import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -149,9 +150,10 @@ def axes_from(given: list[str]) -> dict[str, list[Any]]:
 
 def _numbers(name: str, text: str, unit: str) -> list[float]:
     """Return the values of ``from:to:step``, both ends included, or of a list with commas."""
+    bare = None if unit == "byte/s" else ""
+    ends = [parse_quantity(value, unit, name=name, bare=bare) for value in re.split("[:,]", text)]
     if ":" not in text:
-        return [parse_quantity(value, unit, name=name) for value in text.split(",")]
-    ends = [parse_quantity(value, unit, name=name) for value in text.split(":")]
+        return ends
     if len(ends) != 3 or ends[2] <= 0.0 or ends[1] < ends[0]:
         raise ValueError(f"{name}: got {text!r}, expected FROM:TO:STEP with a rising range, such as 0:0.9:0.1")
     low, high, step = ends

@@ -205,7 +205,7 @@ def parse_quantity(
     name: str = "value",
     low: float | None = None,
     high: float | None = None,
-    bare: str = "",
+    bare: str | None = "",
 ) -> float:
     """Return the number a person typed, in the SI unit `unit`.
 
@@ -220,7 +220,8 @@ def parse_quantity(
     low, high
         Allowed range in SI units, ends included; None means no limit.
     bare
-        The unit meant when none is typed, such as ``GB/s``; by default the SI unit itself.
+        The unit meant when none is typed, such as ``GB/s``; by default the SI unit itself, with None none: 10 of a
+        latency or 50 of a bandwidth is hardly ever seconds or bytes a second.
 
     Raises
     ------
@@ -240,7 +241,7 @@ def parse_quantity(
     written = plain[match.end() :].strip()
     if unit == "frac" and not written and float(match.group()) > 1:
         written = "%"  # 97 can only mean 97 %
-    factor = _factor(written or bare, unit)
+    factor = None if bare is None and not written else _factor(written or bare or "", unit)
     if factor is None:
         raise expected
     value = float(match.group()) * factor

@@ -68,7 +68,8 @@ def test_text(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--max-latency", "0"], "max-latency: got 0"),
+        (["--max-latency", "0s"], "max-latency: got 0s"),
+        (["--max-latency", "100"], "max-latency: got '100', expected a number and its unit, such as 9.3 ms"),
         (["--min-accuracy", "100%"], "under 100 %"),
         (["--max-power", "x"], "max-power"),
     ],
