@@ -35,7 +35,7 @@ _SAME_SPAN_FRAC = 1e-6
 _NEAR_PX = 6
 _EDGE_SAMPLES_S = 2.0  # beyond the markers, so that their edges are interpolated
 _ROWS = (
-    "at the pointer, predicted",
+    "at the pointer, by the model",
     "at the pointer, measured",
     "at the pointer, by the sensor",
     "between the markers",
@@ -104,7 +104,7 @@ class Live(QWidget):
         self._between = label("", "dim")
         self._cells: list[tuple[ElidedLabel, ...]] = []
         grid.addWidget(self._head, 0, 0)
-        grid.addWidget(label("predicted", "dim"), 1, 0)
+        grid.addWidget(label("model", "dim"), 1, 0)
         self._measured = label("measured", "dim")
         grid.addWidget(self._measured, 2, 0)
         self._sensor = label("sensor", "dim")

@@ -1,4 +1,4 @@
-"""All outputs of the current point in one table: measured, predicted, and the difference to the pinned point."""
+"""All outputs of the current point in one table: measured, by the model, and the difference to the pinned point."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NumbersPanel(QWidget):
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(3)
         self._heads: dict[str, QLabel] = {}
-        for column, name in enumerate(("", "measured", "predicted", "vs A")):
+        for column, name in enumerate(("", "measured", "model", "vs A")):
             head = self._heads[name] = label(name, "dim")
             head.setAlignment(Qt.AlignmentFlag.AlignRight)
             grid.addWidget(head, 0, column)
@@ -37,7 +37,9 @@ class NumbersPanel(QWidget):
         for i, quantity in enumerate(ALL, start=1):
             grid.addWidget(label(quantity.short, "dim"), i, 0)
             cells = [ElidedLabel("secondary", Qt.AlignmentFlag.AlignRight) for _ in range(3)]
-            for column, (cell, name) in enumerate(zip(cells, ("measured", "predicted", "against A"), strict=True), 1):
+            for column, (cell, name) in enumerate(
+                zip(cells, ("measured", "by the model", "against A"), strict=True), 1
+            ):
                 cell.setAccessibleName(f"{quantity.title}, {name}")
                 grid.addWidget(cell, i, column)
             self._cells[quantity] = cells
