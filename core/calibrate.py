@@ -129,12 +129,16 @@ def calibrate(
     choices = [] if board.runtime.choice is None else measured_choices(points, catalogue, posterior.bandwidth_byte_s)
     if board.runtime.choice is not None and choices:
         posterior = replace(posterior, choice=learned(board.runtime.choice, choices))
-    touched = physical_parameters(
-        [m.point for m in points],
-        with_ttft=posterior.n_ttft > 0,
-        with_accuracy=posterior.n_quality > 0,
-        rate_stated=board.mode.compute_op_s is not None,
-    )
+    touched = [
+        which
+        for which in physical_parameters(
+            [m.point for m in points],
+            with_ttft=posterior.n_ttft > 0,
+            with_accuracy=posterior.n_quality > 0,
+            rate_stated=board.mode.compute_op_s is not None,
+        )
+        if not set(which.names).isdisjoint(before.names)  # not of a policy whose accuracy was not measured
+    ]
     posterior, checks = _guarded(posterior, rows, timed, points, catalogue, check=check)
     return Calibration(
         tuple(points),

@@ -259,11 +259,11 @@ class Controls(QWidget):
             if path == "point.bandwidth" and step.axis.step == 1e9
             else exact_text(step.axis.step, step.axis.unit)
         )
-        if path == "point.alpha" and "alpha" not in self._store.catalogue.runtimes[self._store.point.runtime].knobs:
-            own = "not in this runtime · "
         mark = self._store.r_max.alpha
         if path == "point.alpha" and mark is not None and self._store.point.alpha > mark:
             own, parts = f"beyond r_max {number_text(mark, 2)} · ", parts[:1]
+        if path == "point.alpha" and "alpha" not in self._store.catalogue.runtimes[self._store.point.runtime].knobs:
+            own, parts = "not in this runtime · ", parts[:1]
         return f"{own}{', '.join(parts)} per {per.removesuffix(' tokens')}"
 
     def _refresh_activity(self) -> None:

@@ -140,3 +140,12 @@ def test_reads_the_record_of_a_run():
     point = measured_point(BASE, body)
     assert (point.decode_s, point.mean_kl, point.top1_agreement, point.n_scored) == (None, 0.02, 0.95, 256)
     assert point.kl_log_sd == pytest.approx(0.25 / 1.645, rel=1e-3)
+
+
+def test_a_calibration_that_was_stopped_before_a_policy_was_judged_leaves_that_policy_out():
+    judged = [simulated(p, i, 0.05, **TRUTH) for i, p in enumerate(GRID)]
+    timed = MeasuredPoint(replace(BASE, alpha=0.5, policy="snapkv"), 0.01, 0.002)
+    calibration = calibrate([*judged, timed], CATALOGUE, check=False)
+    keys = [parameter.key for parameter in calibration.parameters]
+    assert "damage.attention_mass" in keys
+    assert "damage.snapkv" not in keys
