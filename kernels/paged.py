@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.native.library import FORMATS, address, library
+from kernels.policies import PAGE_TOKENS
 from kernels.rule import PLAIN, AttentionRule
 
-PAGE_TOKENS = 64
 _BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "int8": 8, "int4": 4}
 
 
@@ -103,7 +103,7 @@ class PagedKvCache:
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
-        n, room = kv.shape[3], self._shape[1] * PAGE_TOKENS - self.length
+        n, room = kv.shape[3], self._n_held - self.length
         if n > room:
             raise ValueError(f"kv: got {n} tokens, expected at most {room} more")
         if kv.dtype != torch.float32 or kv.stride(4) != 1:
@@ -149,12 +149,12 @@ class PagedKvCache:
         Parameters
         ----------
         n_keys : int
-            Cached tokens, the new one included, >= 1.
+            Cached tokens, the new one included, 1 to the capacity.
         n_groups : int
             Query heads that share a KV head.
         """
-        if n_keys < 1:
-            raise ValueError("k: got 0 keys, expected at least 1")
+        if not 1 <= n_keys <= self._n_held:
+            raise ValueError(f"n_keys: got {n_keys}, expected 1 to the {self._n_held} tokens that the cache can hold")
         numbers = (n_keys, n_groups, torch.get_num_threads())
         if numbers != self._numbers or self.mask is not self._described_mask:
             self._describe(*numbers)
@@ -254,13 +254,9 @@ class PagedKvCache:
             Tokens to be copied, >= 1.
         """
         self._check_like(source)
-        held = source._shape[1] * PAGE_TOKENS
-        low, high = (0, n - 1) if index is None else (int(index.min()), int(index.max()))
-        if not 0 <= low <= high < held:
-            raise ValueError(f"index: got {low}..{high}, expected 0..{held - 1}")
-        if n > self._shape[1] * PAGE_TOKENS:
-            raise ValueError(f"n: got {n}, expected at most {self._shape[1] * PAGE_TOKENS}")
-        index = None if index is None else index.contiguous()
+        index = source._checked(index, n)
+        if n > self._n_held:
+            raise ValueError(f"n: got {n}, expected at most {self._n_held}")
         self._library.trilemma_copy_kv(
             ctypes.byref(source.layers[layer]),
             ctypes.byref(self.layers[layer]),
@@ -281,9 +277,10 @@ class PagedKvCache:
 
     def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
-        return self._read(layer, index.contiguous(), index.shape[1])
+        return self._read(layer, index, index.shape[1])
 
     def _read(self, layer: int, index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
+        index = self._checked(index, n)
         out = torch.empty(2, self._shape[0], n, self._shape[2])
         self._library.trilemma_read_kv(
             ctypes.byref(self.layers[layer]),
@@ -293,6 +290,18 @@ class PagedKvCache:
             ctypes.c_void_p(out.data_ptr()),
         )
         return out[0], out[1]
+
+    def _checked(self, index: Tensor | None, n: int) -> Tensor | None:
+        """Return an index of tokens, contiguous; ValueError where it, or the first `n`, is beyond the capacity."""
+        low, high = (0, n - 1) if index is None else (int(index.min()), int(index.max()))
+        if not 0 <= low <= high < self._n_held:
+            raise ValueError(f"index: got {low}..{high}, expected 0..{self._n_held - 1}")
+        return None if index is None else index.contiguous()
+
+    @property
+    def _n_held(self) -> int:
+        """Tokens that there is memory for."""
+        return self._shape[1] * PAGE_TOKENS
 
     def byte_per_token(self) -> int:
         """Bytes that one cached token of a full page takes in all layers, scales included."""

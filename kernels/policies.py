@@ -25,6 +25,7 @@ N_SINKS = 4
 RECENT_SHARE = 0.25
 """Share of the budget that the most recent tokens take under the scoring policies."""
 PAGE_TOKENS = 64
+"""Tokens of a page of a cache, as in kernels/native/kv_pages.h."""
 
 
 def n_kept(n_tokens: int, alpha: float) -> int:

@@ -144,6 +144,14 @@ def test_only_the_listed_pages_are_read(decoders):
     assert relative(ours, whole) > 1e-3
 
 
+def test_a_full_cache_takes_no_token_more(decoders):
+    cache = decoders["fp32"].new_cache(64, "fp16")
+    cache.length = 64
+    with pytest.raises(ValueError, match="n_keys: got 65, expected 1 to the 64 tokens that the cache can hold"):
+        decoders["fp32"].decode(5, 64, cache)
+    assert cache.length == 64
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_stages_are_real_times_of_the_step_and_change_nothing(wide, native):
     decoder = Decoder(wide, "fp32", use_native=native)

@@ -5,7 +5,8 @@ import torch
 
 from kernels.cache import FORMATS, FloatKvCache, Int4KvCache, Int8KvCache, copy_tokens, new_cache
 from kernels.native.library import available, status
-from kernels.paged import PAGE_TOKENS, PagedKvCache
+from kernels.paged import PagedKvCache
+from kernels.policies import PAGE_TOKENS
 from kernels.reselect import attend_with_mass
 from kernels.rule import AttentionRule
 
@@ -285,8 +286,13 @@ def test_wrong_arguments_raise():
         cache.write(0, torch.zeros(2, 1, 1, 65, 64))
     with pytest.raises(ValueError, match="kv: got torch"):
         cache.write(0, torch.zeros(2, 1, 1, 1, 64, dtype=torch.float64))
-    with pytest.raises(ValueError, match="k: got 0 keys"):
-        cache.attend(0, torch.zeros(1, 1, 1, 64), 0)
+    for n_keys in (0, 65):
+        with pytest.raises(ValueError, match=f"n_keys: got {n_keys}, expected 1 to the 64 tokens"):
+            cache.attend(0, torch.zeros(1, 1, 1, 64), n_keys)
+    with pytest.raises(ValueError, match=r"index: got 0\.\.64, expected 0\.\.63"):
+        cache.dequantised(0, 65)
+    with pytest.raises(ValueError, match=r"index: got 3\.\.70, expected 0\.\.63"):
+        cache.dequantised_at(0, torch.tensor([[3, 70]]))
     with pytest.raises(ValueError, match=r"pages: got 0\.\.1, expected 0\.\.0"):
         cache.read_only(torch.tensor([[[0, 1]]]), 100)
     with pytest.raises(ValueError, match="head_dim: got 80"):
