@@ -17,8 +17,8 @@ from torch import Tensor
 from kernels.bench import Case, n_copies, rotating
 from kernels.cache import FORMATS, FloatKvCache, Int4KvCache, Int8KvCache, KvCache
 from kernels.layout import crop_tokens
-from kernels.paged import PAGE_TOKENS, PagedKvCache
-from kernels.policies import n_kept
+from kernels.paged import PagedKvCache
+from kernels.policies import PAGE_TOKENS, n_kept
 
 Shape = tuple[int, int, int, int]
 QUICK_SHAPES: tuple[Shape, ...] = ((8, 4, 128, 16384),)

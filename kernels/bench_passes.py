@@ -18,8 +18,7 @@ from kernels.activation import SAMPLE_SHARE, prune, sampled_threshold
 from kernels.bench import Case, duplicate, n_copies, rotating
 from kernels.compensation import DualLoop, feed_back
 from kernels.layout import BlockedCache, blocked
-from kernels.paged import PAGE_TOKENS
-from kernels.policies import n_kept, select
+from kernels.policies import PAGE_TOKENS, n_kept, select
 from kernels.scores import PageBounds, key_norm_scores, rope_sensitivity_scores, snapkv_scores
 
 CACHE = (8, 16384, 128)

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from kernels.attention import attend, attend_int8
+from kernels.native.library import FLOAT_TYPES
 from kernels.paged import PagedKvCache
 from kernels.rule import PLAIN, AttentionRule, attend_capped
 
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _INT8_STEP = 16  # capacities are multiples of it
 INT4_GROUP = 64
 """Keys in int4 share a scale and an offset per channel over so many tokens: a page."""
@@ -54,20 +54,71 @@ class KvCache(Protocol):
         """Count the tokens that attention over the first `n_keys` reads in a KV head, mean over the layers."""
 
 
-class FloatKvCache:
-    """A cache in fp32, bf16 or fp16.
+class _TorchKvCache:
+    """What the caches that torch serves have in common.
 
     Parameters
     ----------
     n_layers, n_kv_heads, capacity, head_dim : int
         Sizes; `capacity` is the number of tokens it can hold.
-    kv_format : str
-        "fp32", "bf16" or "fp16".
     device : str or torch.device
         Where it lies.
     rule : AttentionRule
         How the layers attend.
     """
+
+    kv_format: str
+
+    def __init__(
+        self,
+        n_layers: int,
+        n_kv_heads: int,
+        capacity: int,
+        head_dim: int,
+        device: str | torch.device = "cpu",
+        rule: AttentionRule = PLAIN,
+    ) -> None:
+        self.n_layers, self.capacity, self.rule = n_layers, capacity, rule
+        self.length = 0
+        self.mask: Tensor | None = None
+        self._allocate(n_kv_heads, head_dim, torch.device(device))
+
+    def _allocate(self, n_kv_heads: int, head_dim: int, device: torch.device) -> None:
+        """Make the memory for `capacity` tokens in `n_layers` layers."""
+        raise NotImplementedError
+
+    def _part(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens from `first` to `n_keys` of a layer, [n_kv_heads, n, head_dim], in the
+        type that they are computed in.
+        """
+        raise NotImplementedError
+
+    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
+        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
+        first = self.rule.first_key(layer, n_keys)
+        k, v = self._part(layer, first, n_keys)
+        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
+        q, k, v = q.to(k.dtype), k[None], v[None]
+        return attend(q, k, v, mask) if self.rule.soft_cap is None else attend_capped(q, k, v, mask, self.rule.soft_cap)
+
+    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
+        k, v = self._part(layer, 0, n_keys)
+        return k.float(), v.float()
+
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        k, v = self.dequantised(layer, self.capacity)
+        rows = index[:, :, None].expand(-1, -1, k.shape[2])
+        return k.gather(1, rows), v.gather(1, rows)
+
+    def tokens_read(self, n_keys: int) -> float:
+        """All that the rule lets a token attend to: a masked cache is read whole."""
+        return self.rule.tokens_read(n_keys)
+
+
+class FloatKvCache(_TorchKvCache):
+    """A cache in `kv_format` "fp32", "bf16" or "fp16"; the other parameters as of all caches here."""
 
     def __init__(
         self,
@@ -79,81 +130,43 @@ class FloatKvCache:
         device: str | torch.device = "cpu",
         rule: AttentionRule = PLAIN,
     ) -> None:
-        self.kv_format, self.rule = kv_format, rule
-        self.n_layers, self.capacity = n_layers, capacity
-        self.length = 0
-        self.mask: Tensor | None = None
+        self.kv_format = kv_format
+        super().__init__(n_layers, n_kv_heads, capacity, head_dim, device, rule)
+
+    def _allocate(self, n_kv_heads: int, head_dim: int, device: torch.device) -> None:
+        dtype, size = FLOAT_TYPES[self.kv_format], (2, 1, n_kv_heads, self.capacity, head_dim)
         # on a CPU, fp16 products are several times slower than converting the cache to fp32 first
-        slow = kv_format == "fp16" and torch.device(device).type == "cpu"
-        self._compute_dtype = torch.float32 if slow else _TYPES[kv_format]
-        size = (2, 1, n_kv_heads, capacity, head_dim)
-        self._kv = [torch.zeros(size, dtype=_TYPES[kv_format], device=device) for _ in range(n_layers)]
+        self._compute_dtype = torch.float32 if dtype == torch.float16 and device.type == "cpu" else dtype
+        self._kv = [torch.zeros(size, dtype=dtype, device=device) for _ in range(self.n_layers)]
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
         self._kv[layer].narrow(3, self.length, kv.shape[3]).copy_(kv)
 
-    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
-        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
-        first = self.rule.first_key(layer, n_keys)
-        k, v = self._kv[layer].narrow(3, first, n_keys - first).to(self._compute_dtype).unbind(0)
-        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
-        return _attend(q.to(self._compute_dtype), k, v, mask, self.rule.soft_cap)
-
-    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
-        k, v = self._kv[layer][:, 0, :, :n_keys].float()
+    def _part(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        k, v = self._kv[layer][:, 0, :, first:n_keys].to(self._compute_dtype)
         return k, v
-
-    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
-        return _gathered(self.dequantised(layer, self.capacity), index)
 
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers."""
         _, _, n_kv_heads, _, head_dim = self._kv[0].shape
         return 2 * self.n_layers * n_kv_heads * head_dim * self._kv[0].element_size()
 
-    def tokens_read(self, n_keys: int) -> float:
-        """All that the rule lets a token attend to: a masked cache is read whole."""
-        return self.rule.tokens_read(n_keys)
 
-
-class Int8KvCache:
-    """A cache in int8 with one fp32 scale per token, KV head, and of keys and values each; values lie transposed.
-
-    Parameters
-    ----------
-    n_layers, n_kv_heads, capacity, head_dim : int
-        Sizes; `capacity` is the number of tokens it can hold.
-    device : str or torch.device
-        Where it lies.
-    rule : AttentionRule
-        How the layers attend.
-    """
+class Int8KvCache(_TorchKvCache):
+    """A cache in int8 with one fp32 scale per token, KV head, and of keys and values each; values lie transposed."""
 
     kv_format = "int8"
 
-    def __init__(
-        self,
-        n_layers: int,
-        n_kv_heads: int,
-        capacity: int,
-        head_dim: int,
-        device: str | torch.device = "cpu",
-        rule: AttentionRule = PLAIN,
-    ) -> None:
-        self.n_layers, self.rule = n_layers, rule
-        self.length = 0
-        self.mask: Tensor | None = None
-        self.capacity = capacity = -(-capacity // _INT8_STEP) * _INT8_STEP
+    def _allocate(self, n_kv_heads: int, head_dim: int, device: torch.device) -> None:
+        self.capacity = -(-self.capacity // _INT8_STEP) * _INT8_STEP
 
         def empty(*size: int, dtype: torch.dtype = torch.int8) -> list[Tensor]:
-            return [torch.zeros(size, dtype=dtype, device=device) for _ in range(n_layers)]
+            return [torch.zeros(size, dtype=dtype, device=device) for _ in range(self.n_layers)]
 
-        self._k = empty(n_kv_heads, capacity, head_dim)
-        self._v_t = empty(n_kv_heads, head_dim, capacity)
-        self._scale = empty(2, n_kv_heads, 1, capacity, dtype=torch.float32)
+        self._k = empty(n_kv_heads, self.capacity, head_dim)
+        self._v_t = empty(n_kv_heads, head_dim, self.capacity)
+        self._scale = empty(2, n_kv_heads, 1, self.capacity, dtype=torch.float32)
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
@@ -166,82 +179,50 @@ class Int8KvCache:
 
     def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
         """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
-        first = self.rule.first_key(layer, n_keys)
-        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
-        if q.device.type != "cpu" or first or self.rule.soft_cap:  # torch's int8 kernel is for CPUs and whole caches
-            k, v = self._dequantised(layer, first, n_keys)
-            return _attend(q.float(), k[None], v[None], mask, self.rule.soft_cap)
+        # torch's int8 kernel is for CPUs and whole caches
+        if q.device.type != "cpu" or self.rule.first_key(layer, n_keys) or self.rule.soft_cap is not None:
+            return super().attend(layer, q, n_keys)
+        mask = None if self.mask is None else self.mask[layer, :, :, :n_keys]
         k_scale, v_scale = self._scale[layer].narrow(3, 0, n_keys).unbind(0)
         keys = self._k[layer].narrow(1, 0, n_keys).unbind(0)
         return attend_int8(q, keys, k_scale, self._v_t[layer].unbind(0), v_scale, mask)
 
-    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
-        return self._dequantised(layer, 0, n_keys)
-
-    def _dequantised(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
+    def _part(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
         k_scale, v_scale = self._scale[layer][..., first:n_keys].transpose(2, 3)
         return self._k[layer][:, first:n_keys] * k_scale, self._v_t[layer][..., first:n_keys].transpose(1, 2) * v_scale
-
-    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
-        return _gathered(self.dequantised(layer, self.capacity), index)
 
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers, scales included."""
         n_kv_heads, _, head_dim = self._k[0].shape
         return 2 * self.n_layers * n_kv_heads * (head_dim + 4)
 
-    def tokens_read(self, n_keys: int) -> float:
-        """All that the rule lets a token attend to: a masked cache is read whole."""
-        return self.rule.tokens_read(n_keys)
 
-
-class Int4KvCache:
+class Int4KvCache(_TorchKvCache):
     """A cache in 4 bits: keys by channel over the 64 tokens of a page, values by token, fp16 scale and offset each.
 
     ``x = scale * q + offset``, q in 0..15. Keys vary by channel more than by token, values do not (KIVI, arXiv
     2402.02750). The keys of the page that is being filled wait in bf16; a page is quantised once it is full and the
-    next one begins.
-
-    Parameters
-    ----------
-    n_layers, n_kv_heads, capacity, head_dim : int
-        Sizes; `capacity` is the number of tokens it can hold.
-    device : str or torch.device
-        Where it lies.
-    rule : AttentionRule
-        How the layers attend.
+    next one begins. `head_dim` is even.
     """
 
     kv_format = "int4"
 
-    def __init__(
-        self,
-        n_layers: int,
-        n_kv_heads: int,
-        capacity: int,
-        head_dim: int,
-        device: str | torch.device = "cpu",
-        rule: AttentionRule = PLAIN,
-    ) -> None:
+    def _allocate(self, n_kv_heads: int, head_dim: int, device: torch.device) -> None:
         if head_dim % 2:
             raise ValueError(f"head_dim: got {head_dim}, expected an even number")
-        self.n_layers, self.capacity, self.rule = n_layers, capacity, rule
-        self.length = 0
-        self.mask: Tensor | None = None
-        pages = -(-capacity // INT4_GROUP)
+        n_pages = -(-self.capacity // INT4_GROUP)
 
         def empty(*size: int, dtype: torch.dtype) -> list[Tensor]:
-            return [torch.zeros(n_kv_heads, pages, *size, dtype=dtype, device=device) for _ in range(n_layers)]
+            shape = (n_kv_heads, n_pages, *size)
+            return [torch.zeros(shape, dtype=dtype, device=device) for _ in range(self.n_layers)]
 
         self._k = empty(INT4_GROUP, head_dim // 2, dtype=torch.uint8)
         self._v = empty(INT4_GROUP, head_dim // 2, dtype=torch.uint8)
         self._k_scale = empty(2, 1, head_dim, dtype=torch.float16)
         self._v_scale = empty(2, INT4_GROUP, 1, dtype=torch.float16)
-        shape = (n_layers, n_kv_heads, INT4_GROUP, head_dim)
+        shape = (self.n_layers, n_kv_heads, INT4_GROUP, head_dim)
         self._open = torch.zeros(shape, dtype=torch.bfloat16, device=device)
-        self._open_page = [0] * n_layers
+        self._open_page = [0] * self.n_layers
 
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
@@ -267,15 +248,7 @@ class Int4KvCache:
             self._open[layer] = _from_int4(self._k[layer][:, page], self._k_scale[layer][:, page])
         self._open_page[layer] = page
 
-    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
-        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens of a layer."""
-        first = self.rule.first_key(layer, n_keys)
-        k, v = (part[None, :, first:] for part in self.dequantised(layer, n_keys))
-        mask = None if self.mask is None else self.mask[layer, :, :, first:n_keys]
-        return _attend(q.float(), k, v, mask, self.rule.soft_cap)
-
-    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
+    def _part(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
         pages = -(-n_keys // INT4_GROUP)
         k, v = (
             _from_int4(codes[layer][:, :pages], scale[layer][:, :pages])
@@ -283,31 +256,13 @@ class Int4KvCache:
         )
         if self._open_page[layer] < pages:
             k[:, self._open_page[layer]] = self._open[layer].float()
-        return k.flatten(1, 2)[:, :n_keys], v.flatten(1, 2)[:, :n_keys]
-
-    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
-        return _gathered(self.dequantised(layer, self.capacity), index)
+        return k.flatten(1, 2)[:, first:n_keys], v.flatten(1, 2)[:, first:n_keys]
 
     def byte_per_token(self) -> int:
         """Bytes that one cached token of a full page takes in all layers, scales included."""
         n_kv_heads, _, _, half_dim = self._k[0].shape
         scales = 4 * (2 * half_dim + INT4_GROUP) // INT4_GROUP
         return self.n_layers * n_kv_heads * (2 * half_dim + scales)
-
-    def tokens_read(self, n_keys: int) -> float:
-        """All that the rule lets a token attend to: a masked cache is read whole."""
-        return self.rule.tokens_read(n_keys)
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, soft_cap: float | None) -> Tensor:
-    return attend(q, k, v, mask) if soft_cap is None else attend_capped(q, k, v, mask, soft_cap)
-
-
-def _gathered(kv: tuple[Tensor, Tensor], index: Tensor) -> tuple[Tensor, Tensor]:
-    k, v = kv
-    rows = index[:, :, None].expand(-1, -1, k.shape[2])
-    return k.gather(1, rows), v.gather(1, rows)
 
 
 def quantised_int4(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:

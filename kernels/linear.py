@@ -25,7 +25,6 @@ INT4_GROUPS = {"int4": 32, "int4_g64": 64, "int4_g128": 128}
 GRID_BITS = {"int3": 3, "int2": 2}
 """Formats for accuracy only: there is no kernel for them, so their speed is not known."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", *INT4_GROUPS, *GRID_BITS)
-FLOAT_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 PREFILL_ROWS = 16
 """From this many rows on, multiplying dequantised weights is faster than the packed kernels."""
 _GRID_GROUP = 32

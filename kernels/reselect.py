@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from kernels.cache import KvCache, copy_tokens
-from kernels.paged import PAGE_TOKENS, PagedKvCache
-from kernels.policies import n_kept, select
+from kernels.paged import PagedKvCache
+from kernels.policies import PAGE_TOKENS, n_kept, select
 from kernels.pruning import NewCache, chooser, listed_pages, token_scores
 from kernels.scores import KeyNorms, MassAverage, PageBounds, RopeSensitivity, pair_magnitudes, probabilities
 from kernels.transformer import Prefilled

@@ -15,7 +15,6 @@ from torch import Tensor
 from kernels import autotune
 from kernels.bench import Case, duplicate, n_copies, rotating
 from kernels.linear import (
-    FLOAT_TYPES,
     FORMATS,
     GRID_BITS,
     INT4_GROUPS,
@@ -26,6 +25,7 @@ from kernels.linear import (
     on_grid,
 )
 from kernels.native import library
+from kernels.native.library import FLOAT_TYPES
 from kernels.native.linear import NativeLinear, float_linear, int4_linear, int8_linear
 
 ROUNDED_TOLERANCE = 8e-3

@@ -12,6 +12,7 @@ from kernels.native.build import Build, build
 
 FORMATS = {"fp32": 0, "bf16": 1, "fp16": 2, "int8": 3, "int4": 4}
 """Numbers of the formats in native.h."""
+FLOAT_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 LAYER_ARRAYS = (
     "attention_norm",

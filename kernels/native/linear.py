@@ -11,13 +11,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kernels.native.library import FORMATS, LinearStruct, address, multiply, round_rows, unpack_rows
+from kernels.native.library import FLOAT_TYPES, FORMATS, LinearStruct, address, multiply, round_rows, unpack_rows
 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
 _BLOCK = 16  # rows that int8 and int4 hold side by side
 _SPARE = 64  # bytes behind the scales that the kernel may read, and does not use
-_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class NativeLinear:
@@ -99,7 +98,7 @@ def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None)
     """Hold fp32 weights [n_out, n_in] in fp32, bf16 or fp16."""
     _check_inputs(weight, 8)
     n_out, n_in = weight.shape
-    return NativeLinear(weight_format, weight.to(_TYPES[weight_format]).contiguous(), None, 0, n_in, n_out, bias)
+    return NativeLinear(weight_format, weight.to(FLOAT_TYPES[weight_format]).contiguous(), None, 0, n_in, n_out, bias)
 
 
 def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
