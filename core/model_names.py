@@ -24,13 +24,14 @@ SAME_SHAPE_WORDS = frozenset(
         allenai tiiuae
         coder math abliterated crack hermes openhermes dolphin zephyr tulu nous research capybara beta ternary
         qat aqlm spinquant quant quantized gguf safetensors rkllm litertlm genie awq gptq dq jangtq
-        intermediate ud imat imatrix fixed
+        openorca jp intermediate ud imat imatrix fixed
         """,
     )
 )
 """Words of a name for a maker, tuning, file or library, which leave the model's shape as it is."""
 
 _FOLDER = re.compile(r"^.*(?:[/\\]|--)(?=[^/\\]*[a-z])")
+_MAKER = re.compile(r"^[a-z0-9-]+_(?=[a-z])", re.IGNORECASE)  # of files such as LiquidAI_LFM2.5-1.2B-Instruct
 _FILE_TYPE = re.compile(r"\.(?:gguf|ggml|safetensors|bin|rkllm|pte|litertlm|tflite|task|onnx|pth?)$")
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<!\d)\.")
 _PASSED_OVER = re.compile(
@@ -38,7 +39,8 @@ _PASSED_OVER = re.compile(
     + "|".join(
         (
             r"i?q\d(?:_[0-9a-z]+|-k(?:-[sml])?)*|tq\d_\d|q\df\d+(?:_\w+)?",  # types of files
-            r"[a-z]{0,2}fp\d+|bf?16|f16|f32|nf4|int\d+|i\d|exl\d|w\d+(?:a\d+)?(?:_?g\d+)?|a\d+w\d+|g\d+|rk\d+\w*|eo\d",
+            r"[a-z]{0,2}fp\d+|bf?16|f16|f32|nf4|int\d+|i\d|exl\d|w\d+(?:a\d+)?(?:_?g\d+)?|a\d+w\d+|g\d+|eo\d",
+            r"rk\d+\w*|ax\d+[a-z]*",  # boards that a file was made for
             r"\d+(?:\.\d+)?[-_ ]?(?:bits?|bpw)",
             r"\d+k|1m|\d+(?:\.\d+)?t|\de\dt|step[-_]?\d+\w*",  # context, and tokens seen in training
             r"20\d\d[-_.]\d\d(?:[-_.]\d\d)?|\d{4}|\d{6}|\d{8}|\d{5}[-_]of[-_]\d{5}",  # dates, parts of a file
@@ -130,8 +132,11 @@ class KnownNames:
         self._key = {name: next(iter(keys)) for name, keys in found.items() if len(keys) == 1}
 
     def key(self, name: str) -> str:
-        """Return the key of the model that a name means; "" where it is none of them, or nobody can tell which."""
-        return self._key.get(model_name(name), "")
+        """Return the key of the model that a name means; "" where it is none of them, or nobody can tell which.
+
+        Where nobody knows the whole name, what stands before its first underscore is taken for the maker.
+        """
+        return self._key.get(model_name(name)) or self._key.get(model_name(_MAKER.sub("", name.strip())), "")
 
 
 def _names(key: str, model: ModelShape) -> Iterable[str]:

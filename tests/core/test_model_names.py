@@ -48,12 +48,17 @@ NAMES = KnownNames(MODELS)
             "tinyllama-1.1b",
             ["TinyLlama-1.1B-Chat-v1.0", "tiny_llama_1.1b", "TinyLlama-1.1B-intermediate-step-1431k-3T"],
         ),
+        ("tinyllama-1.1b", ["tinyllama-1.1b-1t-openorca.Q4_K_M.gguf"]),
         ("internlm2-1.8b", ["internlm2-chat-1_8b", "internlm2_5-1_8b-chat"]),
         ("stablelm-3b", ["stablelm-3b-4e1t", "stablelm-zephyr-3b"]),
         ("minicpm-v-2.6", ["MiniCPM-V-2_6", "openbmb/MiniCPM-V-2_6-int4"]),
         ("smollm2-135m", ["SmolLM2-135M-Instruct-Q8_0", "SmolLM2 0.135B"]),
         ("rwkv7-1.5b", ["RWKV7-World-1B5"]),
         ("lfm2-350m", ["LFM2-350M-Q4_0.gguf"]),
+        ("lfm2.5-1.2b", ["LiquidAI_LFM2.5-1.2B-Instruct-Q4_K_M.gguf", "LFM2.5-1.2B-JP-202606-Q4_K_M.gguf"]),
+        ("llama-3.1-8b", ["nvidia_Llama-3.1-Nemotron-Nano-8B-v1-Q4_K_M.gguf", "Some-One_Llama-3.1-8B.gguf"]),
+        ("gemma-3-270m", ["google/functiongemma-270m-it"]),
+        ("qwen2.5-0.5b", ["qwen2.5-0.5B-Int4-ax630c", "Qwen2.5-0.5B-AX650N-w8a16"]),
     ],
 )
 def test_names_of_a_model(key, names):
@@ -73,6 +78,8 @@ def test_names_of_a_model(key, names):
         "Llama-3.1-Minitron-4B",
         "deepseek-r1:8b",  # two models had this name
         "X Qwen2.5-7B",
+        "Qwen2.5_X-7B",
+        "Llama_Minitron-8B",
         "my model",
         "",
         "7B",
