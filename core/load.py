@@ -127,6 +127,7 @@ def _board(key: str, table: Table) -> Board:
         unit=unit,
         power_modes=modes,
         memory_byte=table.optional("memory_byte", 1e6, 1e14),
+        most_memory_byte=table.optional("most_memory_byte", 1e6, 1e14),
         idle_power_w=table.optional("idle_power_w", 0.0, 1e4),
         system_energy_j_byte=table.optional("system_energy_j_byte", 1e-12, 1e-6),
         system_energy_log_sd=table.number("system_energy_log_sd", 0.0, 3.0, default=0.35),

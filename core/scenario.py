@@ -351,12 +351,14 @@ def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
         np.asarray(point.bandwidth_byte_s) > 1.05 * at.mode.bandwidth_byte_s
     ):
         said.append(f"{at.board.name} has less than the bandwidth asked for")
-    if at.board.memory_byte is not None:
+    there = at.board.memory_byte or at.board.most_memory_byte
+    if there is not None:
         least = float(np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head)))
-        if least > at.board.memory_byte:
+        if least > there:
+            most = "" if at.board.memory_byte else " at most"
             said.append(
                 f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}: "
-                f"it takes {least / 1e9:.3g} GB of {at.board.memory_byte / 1e9:.3g} GB"
+                f"it takes {least / 1e9:.3g} GB of{most} {there / 1e9:.3g} GB"
             )
     if "alpha" not in at.runtime.knobs and np.any(np.asarray(point.alpha) > 0.0):
         said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")

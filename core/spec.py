@@ -74,6 +74,7 @@ class Board:
     unit: str  # "cpu", "gpu" or "npu": which unit decodes
     power_modes: Mapping[str, PowerMode]  # the first one is the default
     memory_byte: float | None = None
+    most_memory_byte: float | None = None  # of its largest version, where versions differ in nothing else
     idle_power_w: float | None = None
     system_energy_j_byte: float | None = None  # energy per byte moved during decode, on `power_rail`
     system_energy_log_sd: float = 0.35

@@ -20,7 +20,7 @@ _MODE_UNITS = {
     "vector_op_s": "op/s",
     "cpu_vector_op_s": "op/s",
 }
-_BOARD_UNITS = {"memory_byte": "byte", "idle_power_w": "W"}
+_BOARD_UNITS = {"memory_byte": "byte", "most_memory_byte": "byte", "idle_power_w": "W"}
 
 EXAMPLES = """examples:
   trilemma boards
@@ -68,7 +68,8 @@ def _row(board: Board) -> tuple[str, ...]:
     mode = next(iter(board.power_modes.values()))
     bandwidth = quantity_text(mode.bandwidth_byte_s, "byte/s")
     guessed = " (prior)" if board.bandwidth_log_sd else ""
-    memory = DASH if board.memory_byte is None else quantity_text(board.memory_byte, "byte")
+    there = board.memory_byte or board.most_memory_byte
+    memory = DASH if there is None else f"{'' if board.memory_byte else 'up to '}{quantity_text(there, 'byte')}"
     return board.key, board.name, board.unit, " ".join(board.power_modes), bandwidth + guessed, memory
 
 

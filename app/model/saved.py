@@ -61,6 +61,10 @@ class Saved:
         named = replace(any_machine, boards={**any_machine.boards, THIS: replace(this, name=name or this.name)})
         self.data_sheet = described(named, THIS, self.sheet, simulated=bool(hello.get("simulated")))
         this, runtime = self.data_sheet.boards[THIS], self.data_sheet.runtimes[RUNTIME]
+        memory_byte = hello.get("board", {}).get("memory_byte")
+        if isinstance(memory_byte, int | float) and memory_byte > 0:
+            sources = {**this.sources, "memory_byte": "as the board tells"}
+            this = replace(this, memory_byte=float(memory_byte), sources=sources)
         self.bandwidth_of, self.bandwidth_disturbed = "", False
         if (bandwidth := self._bandwidth(machine)) is not None:
             this, self.bandwidth_of = learned(this, bandwidth), machine

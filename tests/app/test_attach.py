@@ -139,6 +139,20 @@ def test_measurements_bandwidth_and_calibration_of_one_board_are_not_another_s(c
     assert store.catalogue.boards["this"].name == CATALOGUE.boards["this"].name
 
 
+def test_an_attached_board_has_the_memory_that_it_tells(conductor):
+    conductor.start()
+    told = hello("fast")
+    hear(conductor, Connected({**told, "board": {**told["board"], "memory_byte": 2_000_000_000}}))
+    store = conductor.store
+    assert store.catalogue.boards["this"].memory_byte == 2e9
+    assert store.prediction.outside == ()
+    store.set("point.model", "llama-3.2-3b")
+    assert store.prediction.outside[0].endswith("GB of 2 GB")
+    conductor.attach(Scripted, "orin")
+    hear(conductor, Connected(hello("slow")))
+    assert store.catalogue.boards["this"].memory_byte is None
+
+
 def test_two_boards_of_one_kind_are_two_and_a_simulated_one_is_none_of_them(conductor, path):
     keep(path, "orin", 0.010, board_id="a1")
     conductor.start()

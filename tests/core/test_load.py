@@ -44,7 +44,7 @@ def test_every_number_has_a_source():
             rates = ("compute_op_s", "vector_op_s", "cpu_vector_op_s")
             for name in ("bandwidth_byte_s", "clock_hz", "power_limit_w", *rates):
                 assert getattr(mode, name) is None or board.sources[f"{mode.key}.{name}"], (board.key, name)
-        for name in ("memory_byte", "idle_power_w", "system_energy_j_byte"):
+        for name in ("memory_byte", "most_memory_byte", "idle_power_w", "system_energy_j_byte"):
             assert getattr(board, name) is None or board.sources[name], (board.key, name)
     for model in catalogue.models.values():
         for name in ("n_layers", "n_kv_heads", "vocab_size", "max_context_tokens", "damage_scale"):

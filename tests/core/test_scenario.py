@@ -258,6 +258,8 @@ def test_what_is_wrong_is_named(change, message):
 def test_what_does_not_fit_is_said():
     big = replace(LLAMA, model="llama-3-70b", weights="fp16")
     assert any("does not fit in the memory" in text for text in predict(big, CATALOGUE).outside)
+    on_any = replace(big, board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_k_m")
+    assert predict(on_any, CATALOGUE).outside[0].endswith("GB of at most 17.2 GB")
     fast = replace(LLAMA, bandwidth_byte_s=1e15)
     assert any("bandwidth" in text for text in predict(fast, CATALOGUE).outside)
     assert predict(LLAMA, CATALOGUE).outside == ()
