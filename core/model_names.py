@@ -31,7 +31,7 @@ SAME_SHAPE_WORDS = frozenset(
 """Words of a name for a maker, tuning, file or library, which leave the model's shape as it is."""
 
 _FOLDER = re.compile(r"^.*(?:[/\\]|--)(?=[^/\\]*[a-z])")
-_MAKER = re.compile(r"^[a-z0-9-]+_(?=[a-z])", re.IGNORECASE)  # of files such as LiquidAI_LFM2.5-1.2B-Instruct
+_MAKER = re.compile(r"^[a-z0-9-]{2,}_(?=[a-z])", re.IGNORECASE)  # of files such as LiquidAI_LFM2.5-1.2B-Instruct
 _FILE_TYPE = re.compile(r"\.(?:gguf|ggml|safetensors|bin|rkllm|pte|litertlm|tflite|task|onnx|pth?)$")
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<!\d)\.")
 _PASSED_OVER = re.compile(

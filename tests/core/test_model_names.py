@@ -78,6 +78,7 @@ def test_names_of_a_model(key, names):
         "Llama-3.1-Minitron-4B",
         "deepseek-r1:8b",  # two models had this name
         "X Qwen2.5-7B",
+        "x_qwen2.5-7b",
         "Qwen2.5_X-7B",
         "Llama_Minitron-8B",
         "my model",
