@@ -16,7 +16,6 @@ from kernels.native.library import FLOAT_TYPES, FORMATS, LinearStruct, address, 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
 _BLOCK = 16  # rows that int8 and int4 hold side by side
-_SPARE = 64  # bytes behind the scales that the kernel may read, and does not use
 
 
 class NativeLinear:
@@ -52,9 +51,9 @@ class NativeLinear:
         bias: Tensor | None = None,
     ) -> None:
         self.weight_format, self.group, self.n_in, self.n_out = weight_format, group, n_in, n_out
-        self._weight, self._scale, self.bias = weight, None if scale is None else _with_spare(scale), bias
+        self._weight, self._scale, self.bias = weight, scale, bias
         self.struct = LinearStruct(
-            address(weight), address(self._scale), address(bias), FORMATS[weight_format], group, n_in, self.n_out
+            address(weight), address(scale), address(bias), FORMATS[weight_format], group, n_in, n_out
         )
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -184,11 +183,3 @@ def _packed(q: Tensor, n_nibbles: int) -> Tensor:
     parts = q.view(len(q) // _BLOCK, _BLOCK, -1, 2, n_nibbles, 2)  # block, row, word, byte of a half, nibble, half
     byte = parts[..., 0, :] if n_nibbles == 1 else parts[..., 0, :] | parts[..., 1, :] << 4
     return byte.permute(0, 2, 1, 4, 3).reshape(len(parts), -1, _BLOCK, 4)
-
-
-def _with_spare(scale: Tensor) -> Tensor:
-    """Copy into a buffer with readable bytes behind it."""
-    flat = torch.zeros(scale.numel() + _SPARE // scale.element_size(), dtype=scale.dtype)
-    view = flat[: scale.numel()].view(scale.shape)
-    view.copy_(scale)
-    return view
