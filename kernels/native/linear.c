@@ -15,19 +15,70 @@
 #define AHEAD 2048
 #endif
 
+#ifdef __ARM_FEATURE_DOTPROD
+/* Processors that multiply four bytes at once get the inputs as bytes, in the order in which a word holds its weights; in
+   as much room as the others need. */
+INLINE void prepare_for_nibbles(int16_t *q, int n) {
+    for (; n > 0; n -= 8, q += 8) {
+        const int8_t bytes[8] = {(int8_t)q[0], (int8_t)q[4], (int8_t)q[1], (int8_t)q[5],
+                                 (int8_t)q[2], (int8_t)q[6], (int8_t)q[3], (int8_t)q[7]};
+        memcpy(q, bytes, sizeof bytes);
+    }
+}
+
+INLINE void prepare_for_bytes(int16_t *q, int n) {
+    for (int i = n - 4; i >= 0; i -= 4) {
+        const int8_t bytes[4] = {(int8_t)q[i], (int8_t)q[i + 2], (int8_t)q[i + 1], (int8_t)q[i + 3]};
+        memcpy(q + i / 4 * 6, bytes, sizeof bytes);
+    }
+}
+
+INLINE i32v dots(i32v sum, u8v weights, const int16_t *x) {
+    return (i32v)vdotq_s32((int32x4_t)sum, (int8x16_t)weights, vreinterpretq_s8_s32(vdupq_n_s32(LOAD(int32_t, x))));
+}
+
+typedef i32v nibble_sums;
+
+INLINE nibble_sums add_nibbles(nibble_sums sum, u16v weights, const int16_t *x) {
+    return dots(dots(sum, (u8v)weights & 15, x), (u8v)weights >> 4, x + 2);
+}
+
+INLINE i32v whole_nibbles(nibble_sums sum) { return sum; }
+
+typedef struct {
+    i32v all;
+} byte_products;
+
+INLINE void add_products_of_bytes(byte_products *sum, u16v weights, const int16_t *x) {
+    sum->all = dots(sum->all, (u8v)weights ^ 128, x);
+}
+
+INLINE i32v whole_products(const byte_products *sum) { return sum->all; }
+#else
 /* A word that holds the nibbles n0..n3 is multiplied whole, and so is what shifts by 4, 8 and 12 leave of it: with inputs
    x0, x1 - 16 x0, x2 - 16 x1, x3 - 16 x2 the four products sum to n0 x0 + .. + n3 x3. Nothing has to be masked, and what
    overflows 16 bits on the way comes back, since the sum itself does not (the words are unsigned, whose overflow is
    defined). Words hold every other input of eight. */
-INLINE void differences(int16_t *q, int n) {
+INLINE void prepare_for_nibbles(int16_t *q, int n) {
     for (int first = 0; first < n; first += 8)
         for (int i = first + 7; i >= first + 2; i--) q[i] = (int16_t)(q[i] - 16 * q[i - 2]);
 }
 
+/* Two inputs, for the two words of each row. */
+INLINE u16v both(const int16_t *x) { return (u16v)(LOAD(uint32_t, x) - (u32v){0}); }
+
+typedef u16v nibble_sums; /* in two words, of 16 products each */
+
+INLINE nibble_sums add_nibbles(nibble_sums sum, u16v v, const int16_t *x) {
+    return sum + (v * both(x) + (v >> 4) * both(x + 2) + (v >> 8) * both(x + 4) + (v >> 12) * both(x + 6));
+}
+
+INLINE i32v whole_nibbles(nibble_sums sum) { return ((i32v)sum << 16 >> 16) + ((i32v)sum >> 16); }
+
 /* The same for two bytes in a word, by 256: of each 4 inputs, in place of them, the products of two words are x0, x1,
    x2 - 256 x0, x3 - 256 x1. Bytes are held plus 128, which the third pair takes away again; it also makes the sums of
    the lower words positive, by 2^15. */
-INLINE void spread_bytes(int16_t *q, int n) {
+INLINE void prepare_for_bytes(int16_t *q, int n) {
     for (int i = n - 4, to = i / 4 * 6; i >= 0; i -= 4, to -= 6)
         for (int h = 1; h >= 0; h--) {
             const int x = q[i + h], y = q[i + 2 + h];
@@ -36,6 +87,22 @@ INLINE void spread_bytes(int16_t *q, int n) {
             q[to + h] = (int16_t)x;
         }
 }
+
+typedef struct {
+    u32v all, upper; /* sums of pairs of words, and of their upper ones */
+} byte_products;
+
+INLINE void add_products_of_bytes(byte_products *sum, u16v weights, const int16_t *x) {
+    const u16v words = weights * both(x) + (weights >> 8) * both(x + 2) + both(x + 4);
+    sum->all += (u32v)words;
+    sum->upper += (u32v)((i32v)words >> 16);
+}
+
+/* Of 32 inputs. */
+INLINE i32v whole_products(const byte_products *sum) {
+    return (i32v)(sum->all - (sum->upper << 16) + sum->upper - (8 << 15));
+}
+#endif
 
 /* Of each 16 floats the even ones, then the odd ones: as shifting and masking words of two bf16 gives them. */
 INLINE void even_then_odd(const float *x, int n, void *out) {
@@ -67,24 +134,11 @@ void round_row(const linear_t *linear, row_t *row) {
         const float scale = round_group(row->x + g * group, length, q, &sum);
         row->scale[g] = scale * CORRECTION;
         row->sum[g] = row->scale[g] * (float)sum;
-        if (linear->format == INT4) differences(q, length);
+        if (linear->format == INT4) prepare_for_nibbles(q, length);
     }
-    if (linear->format == INT8) spread_bytes(row->q, n);
+    if (linear->format == INT8) prepare_for_bytes(row->q, n);
     else memset(row->q + n, 0, PAD * sizeof *row->q);
     for (int g = n_groups; g < n_groups + 16; g++) row->scale[g] = row->sum[g] = 0;
-}
-
-/* Sum neighbouring words. */
-INLINE i32v pairs(u16v words) {
-    i32v w = (i32v)words;
-    return (w << 16 >> 16) + (w >> 16);
-}
-
-/* Two inputs, for the two words of each of 8 rows. */
-INLINE u16v both(const int16_t *x) {
-    uint32_t two;
-    memcpy(&two, x, sizeof two);
-    return (u16v)(two - (u32v){0});
 }
 
 /* What comes AHEAD bytes after w, which may be in the next n blocks, or a share of them, beyond this one's end. */
@@ -108,17 +162,16 @@ INLINE void int4_blocks(const linear_t *linear, const row_t *row, int block, con
     for (int g = 0; g < n_groups; g++, scales += BLOCK) {
         i32v products[2][PARTS] = {{{0}}};
         for (int i = 0; i < group; i += 32, w += 256, x += 32) {
-            u16v words[2][PARTS] = {{{0}}}; /* each the sum of 16 products */
+            nibble_sums sums[2][PARTS] = {{{0}}};
             const uint8_t *next = ahead(w, end, n, pitch);
             for (int b = 0; b < n; b++)
                 for (int line = 0; line < 256; line += 64) __builtin_prefetch(next + b * pitch + line);
             for (int j = 0; j < 4; j++)
                 FOR_PARTS(n) {
                     const u16v v = LOAD(u16v, w + b * pitch + 64 * j + VECTOR_BYTE * p);
-                    words[b][p] += v * both(x + 8 * j) + (v >> 4) * both(x + 8 * j + 2) + (v >> 8) * both(x + 8 * j + 4) +
-                                   (v >> 12) * both(x + 8 * j + 6);
+                    sums[b][p] = add_nibbles(sums[b][p], v, x + 8 * j);
                 }
-            FOR_PARTS(n) products[b][p] += pairs(words[b][p]);
+            FOR_PARTS(n) products[b][p] += whole_nibbles(sums[b][p]);
         }
         FOR_PARTS(n) {
             const i32v u = LOAD(i32v, scales + b * scale_pitch + LANES * p);
@@ -141,22 +194,17 @@ INLINE void int8_blocks(const linear_t *linear, const row_t *row, int block, con
     const int16_t *x = row->q;
     f32v sum[2][PARTS] = {{{0}}};
     for (int g = 0; g < n_groups; g++, fp16 += BLOCK) {
-        u32v all[2][PARTS] = {{{0}}}, upper[2][PARTS] = {{{0}}}; /* sums of pairs of words, and of their upper ones */
+        byte_products products[2][PARTS];
+        memset(products, 0, sizeof products);
         for (int j = 0; j < 8; j++, w += 64, x += 6) {
             const uint8_t *next = ahead(w, end, n, pitch);
             for (int b = 0; b < n; b++) __builtin_prefetch(next + b * pitch);
-            FOR_PARTS(n) {
-                const u16v v = LOAD(u16v, w + b * pitch + VECTOR_BYTE * p);
-                const u16v words = v * both(x) + (v >> 8) * both(x + 2) + both(x + 4);
-                all[b][p] += (u32v)words;
-                upper[b][p] += (u32v)((i32v)words >> 16);
-            }
+            FOR_PARTS(n) add_products_of_bytes(&products[b][p], LOAD(u16v, w + b * pitch + VECTOR_BYTE * p), x);
         }
         FOR_PARTS(n) {
-            const i32v products = (i32v)(all[b][p] - (upper[b][p] << 16) + upper[b][p] - (8 << 15));
             const u32v bits = load_wide(fp16 + b * scale_pitch + LANES * p);
             const f32v scale = group ? (f32v)((bits & 0x7fff) << 13) * row->scale[g] : row->scale[g] - (f32v){0};
-            sum[b][p] += __builtin_convertvector(products, f32v) * scale;
+            sum[b][p] += __builtin_convertvector(whole_products(&products[b][p]), f32v) * scale;
         }
     }
     FOR_PARTS(n) {
