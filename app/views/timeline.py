@@ -103,9 +103,19 @@ class TimelineView(QWidget):
         painter.setBrush(p.color(bar.role, 0.08 if bar.hollow else 0.32))
         painter.drawRoundedRect(room, 3, 3)
         painter.setPen(p.color("text"))
+        self._draw_label(painter, bar, room)
+
+    def _draw_label(self, painter: QPainter, bar: Bar, room: QRectF) -> None:
+        """Write a bar's label into it, or where it is too short behind it, or in front of it."""
         width = painter.fontMetrics().horizontalAdvance(bar.label) + 6
-        if width > room.width() and width <= self._free_px(bar, x1):
-            painter.drawText(QRectF(x1 + 3, top, width, _BAR_PX), Qt.AlignmentFlag.AlignVCenter, bar.label)
+        beside = QRectF(room.right() + 3, room.top(), width, room.height())
+        if width > room.width() and width <= self._free_px(bar, room.right()):
+            painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter, bar.label)
+            return
+        if width > room.width() and width <= self._free_before_px(bar, room.left()):
+            painter.drawText(
+                beside.translated(room.left() - beside.right(), 0), Qt.AlignmentFlag.AlignVCenter, bar.label
+            )
             return
         text = painter.fontMetrics().elidedText(bar.label, Qt.TextElideMode.ElideRight, int(room.width() - 6))
         if room.width() >= 10 and (text == bar.label or len(text) > 3):
@@ -119,6 +129,13 @@ class TimelineView(QWidget):
         later = [left + other.start * per_unit for other in self._shown.bars
                  if other.row == bar.row and other is not bar and other.end > bar.start]  # fmt: skip
         return min([self.width(), *later]) - x1 - 3
+
+    def _free_before_px(self, bar: Bar, x0: float) -> float:
+        """Return the room in front of a bar that begins at `x0`, up to the one before it in its row."""
+        left, per_unit = self._scale
+        earlier = [left + max(other.end, other.slack_end or 0.0) * per_unit for other in self._shown.bars
+                   if other.row == bar.row and other is not bar and other.start < bar.start]  # fmt: skip
+        return x0 - 3 - max([left, *earlier])
 
     def _draw_axis(self, painter: QPainter, left: float, right: float, top: float) -> None:
         p, unit, end = self._theme.palette, self._shown.unit, self._shown.end

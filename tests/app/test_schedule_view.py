@@ -226,6 +226,21 @@ def test_a_label_that_does_not_fit_its_bar_is_written_behind_it_where_there_is_r
     assert (max(inks) - min(inks) > 60) == is_written
 
 
+@pytest.mark.parametrize(("before_end", "is_written"), [(2.0, True), (8.5, False)])
+def test_the_label_of_a_short_bar_at_the_end_is_written_in_front_of_it_where_there_is_room(
+    qtbot, before_end, is_written
+):
+    made = TimelineView(Theme("dark"), "t", "Timeline")
+    qtbot.addWidget(made)
+    bars = (Bar(0, 0.0, before_end, "", "accent"), Bar(0, 9.8, 10.0, "827 µs or more", "accent"))
+    made.show_timeline(Timeline(("a",), bars, "s"))
+    made.resize(500, made.height())
+    image, (left, per_unit) = made.grab().toImage(), made._scale
+    before = range(int(left + 8.7 * per_unit), int(left + 9.7 * per_unit))
+    inks = {image.pixelColor(x, y).lightness() for x in before for y in range(8, 22)}
+    assert (max(inks) - min(inks) > 60) == is_written
+
+
 # ---- scenarios
 
 
