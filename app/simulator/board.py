@@ -225,12 +225,12 @@ class SimulatedBoard:
         covers = self.board.power_rail or "the whole board"
         if self.assumed_w is not None:
             power = f"{source}; [assumed] {self.assumed_w:g} W while decoding: nothing states its power"
-        unit = self.board.unit
+        unit = f"{source}: of the unit that decodes, the CPU where its runtime runs there"
         made = [
             _channel("board.power_w", "W", power, covers),
             _channel("package.temp_c", "degC", source),
-            _channel(f"{unit}.clock_hz", "Hz", source),
-            _channel(f"{unit}.busy_frac", "frac", source),
+            _channel("decoder.clock_hz", "Hz", unit),
+            _channel("decoder.busy_frac", "frac", unit),
         ]
         if self.charge is not None:
             made += [

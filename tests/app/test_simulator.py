@@ -267,8 +267,8 @@ def test_it_says_that_it_is_simulated_and_how_much_faster_its_time_passes(board)
     assert [channel.key for channel in board.channels] == [
         "board.power_w",
         "package.temp_c",
-        "cpu.clock_hz",
-        "cpu.busy_frac",
+        "decoder.clock_hz",
+        "decoder.busy_frac",
     ]
 
 
