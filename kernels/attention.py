@@ -29,13 +29,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tenso
     Returns
     -------
     Tensor
-        [1, n_kv_heads, n_groups, head_dim] in the same type.
+        [1, n_kv_heads, n_groups, head_dim] in the same type, contiguous.
     """
     if k.shape[2] < 1:
         raise ValueError("k: got 0 keys, expected at least 1")
     if mask is not None:
         mask = mask.to(k.dtype).expand(1, -1, q.shape[2], -1)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+    return out.contiguous()  # CUDA's kernels lay the heads of a token side by side
 
 
 def attend_int8(

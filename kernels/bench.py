@@ -74,12 +74,12 @@ class Case:
 _MOST_COPIES = 512
 
 
-def n_copies(byte: float) -> int:
-    """Count the copies of a working set of `byte` that together exceed the last-level cache three times.
+def n_copies(byte: float, device: str = "cpu") -> int:
+    """Count the copies of a working set of `byte` that together exceed the device's last-level cache three times.
 
     At most 512: of what is so small that more were needed the call takes the time, not the memory.
     """
-    wanted = -(-3 * (last_level_cache_byte() or 32 << 20) // max(1, int(byte)))
+    wanted = -(-3 * (last_level_cache_byte(device) or 32 << 20) // max(1, int(byte)))
     return max(1, min(wanted, _MOST_COPIES))
 
 

@@ -141,7 +141,7 @@ def _turning(shape: Shape, make: Callable[[int], KvCache], device: str = "cpu") 
     kv = torch.randn(2, 1, heads, n_tokens, dim, generator=generator).to(device)
     q = (torch.randn(1, heads, groups, dim, generator=generator) * dim**-0.5).to(device)
     found: Turning = []
-    while not found or len(found) < n_copies(found[0][0].byte_per_token() * found[0][0].tokens_read(n_tokens)):
+    while not found or len(found) < n_copies(found[0][0].byte_per_token() * found[0][0].tokens_read(n_tokens), device):
         cache = make(n_tokens)
         cache.write(0, kv)
         cache.length = n_tokens
@@ -194,7 +194,7 @@ def _demonstrations(shape: Shape, device: str) -> Iterator[Case]:
     yield replace(found, trap=True, floor_byte=kept_byte)
     kv = torch.randn(2, heads, n_tokens, dim, generator=generator).to(device, torch.bfloat16)
     q = (torch.randn(heads, groups, dim, generator=generator) * dim**-0.5).to(device, torch.bfloat16)
-    copies = [kv.clone() for _ in range(n_copies(kv.nbytes))]
+    copies = [kv.clone() for _ in range(n_copies(kv.nbytes, device))]
     rows = index[:, :, None].expand(-1, -1, dim)
     kept_kv = (kv[0].gather(1, rows), kv[1].gather(1, rows))
 

@@ -44,6 +44,7 @@ def _randn(*size: int, device: str) -> Tensor:
 
 
 def _case(
+    device: str,
     name: str,
     variant: str,
     shape: tuple[int, ...],
@@ -56,7 +57,7 @@ def _case(
     trap: bool = False,
     held_byte: float | None = None,
 ) -> Case:
-    copies = [made, *(duplicate(made) for _ in range(n_copies(byte if held_byte is None else held_byte) - 1))]
+    copies = [made, *(duplicate(made) for _ in range(n_copies(byte if held_byte is None else held_byte, device) - 1))]
     return Case(name, variant, shape, dtype, byte, rotating(copies, call), check, goal, trap)
 
 
@@ -80,6 +81,7 @@ def _relayout(device: str) -> Iterator[Case]:
             _expect(torch.equal(out.view(bits), plain.contiguous().view(bits)), "other bits than the transposed view")
 
         yield _case(
+            device,
             "relayout",
             "into given memory",
             CACHE,
@@ -90,7 +92,9 @@ def _relayout(device: str) -> Iterator[Case]:
             check,
             GOAL_RELAYOUT,
         )
-        yield _case("relayout", "into fresh memory", CACHE, name, byte, pair, lambda p: blocked(p[0]), check, trap=True)
+        yield _case(
+            device, "relayout", "into fresh memory", CACHE, name, byte, pair, lambda p: blocked(p[0]), check, trap=True
+        )
         yield _append(cache, name, check)
 
 
@@ -124,11 +128,15 @@ def _activation_pruning(device: str) -> Iterator[Case]:
     def in_place(v: Tensor) -> Tensor:
         return prune(v, at, v)
 
-    yield _case(name, "hardshrink in place", shape, "fp32", byte, x, in_place, check, GOAL_ACTIVATION, held_byte=held)
+    yield _case(
+        device, name, "hardshrink in place", shape, "fp32", byte, x, in_place, check, GOAL_ACTIVATION, held_byte=held
+    )
     fresh = functools.partial(F.hardshrink, lambd=at)
-    yield _case(name, "hardshrink, fresh memory", shape, "fp32", byte, x, fresh, check, trap=True, held_byte=held)
+    yield _case(
+        device, name, "hardshrink, fresh memory", shape, "fp32", byte, x, fresh, check, trap=True, held_byte=held
+    )
     sampled = functools.partial(sampled_threshold, pruned_share=PRUNED_SHARE)
-    yield _case("activation threshold", "sampled", shape, "fp32", x.nbytes / 64, x, sampled, check)
+    yield _case(device, "activation threshold", "sampled", shape, "fp32", x.nbytes / 64, x, sampled, check)
 
 
 def _compensation(device: str) -> Iterator[Case]:
@@ -150,14 +158,24 @@ def _compensation(device: str) -> Iterator[Case]:
         _expect(float(error.abs().max()) <= STEP / 2 + 1e-6, "an error above half a step")
 
     shape, held, goal = (N_ACTIVATIONS,), float(x.nbytes), GOAL_ACTIVATION
-    yield _case("compensation", "in place", shape, "fp32", 2 * held, x, looped, check, goal, held_byte=held)
+    yield _case(device, "compensation", "in place", shape, "fp32", 2 * held, x, looped, check, goal, held_byte=held)
     pair = (x, torch.zeros_like(x))
 
     def fed_back(pair: tuple[Tensor, Tensor]) -> Tensor:
         return feed_back(*pair, STEP)
 
     yield _case(
-        "error feedback", "in place", shape, "fp32", 4 * held, pair, fed_back, check_feedback, goal, held_byte=2 * held
+        device,
+        "error feedback",
+        "in place",
+        shape,
+        "fp32",
+        4 * held,
+        pair,
+        fed_back,
+        check_feedback,
+        goal,
+        held_byte=2 * held,
     )
 
 
@@ -172,7 +190,9 @@ def _scores(device: str) -> Iterator[Case]:
             error = float((key_norm_scores(k).double() + exact.norm(dim=-1)).abs().max())
             _expect(error < 0.1 if k.dtype == torch.bfloat16 else error < 1e-4, f"largest error {error:.2g}")
 
-        yield _case("score key norm", "torch vector_norm", CACHE, name, float(k.nbytes), k, key_norm_scores, check_norm)
+        yield _case(
+            device, "score key norm", "torch vector_norm", CACHE, name, float(k.nbytes), k, key_norm_scores, check_norm
+        )
     yield from _scores_by_queries(device)
     mass = _randn(heads, tokens, device=device)
     keep = n_kept(tokens, 0.6)
@@ -182,7 +202,15 @@ def _scores(device: str) -> Iterator[Case]:
         _expect(bool((chosen.diff(dim=-1) > 0).all()), "the chosen tokens are not sorted")
 
     yield _case(
-        "selection", "topk, sort", CACHE[:2], "fp32", float(mass.nbytes), mass, lambda m: select(m, keep), check_select
+        device,
+        "selection",
+        "topk, sort",
+        CACHE[:2],
+        "fp32",
+        float(mass.nbytes),
+        mass,
+        lambda m: select(m, keep),
+        check_select,
     )
 
 
@@ -213,10 +241,14 @@ def _scores_by_queries(device: str) -> Iterator[Case]:
         _expect(float((found - expected[..., 0]).abs().max()) < 1e-3, "another sensitivity than in float64")
 
     byte = float(k.nbytes)
-    yield _case("score SnapKV window", "torch", CACHE, "fp32", byte, k, lambda k: snapkv_scores(q, k), check_window)
+    yield _case(
+        device, "score SnapKV window", "torch", CACHE, "fp32", byte, k, lambda k: snapkv_scores(q, k), check_window
+    )
     rope = "score position sensitivity"
-    yield _case(rope, "torch", CACHE, "fp32", byte, k, lambda k: rope_sensitivity_scores(q, k, theta), check_rope)
+    yield _case(
+        device, rope, "torch", CACHE, "fp32", byte, k, lambda k: rope_sensitivity_scores(q, k, theta), check_rope
+    )
     page_byte = 2.0 * byte / PAGE_TOKENS
     yield _case(
-        "score page bounds", "torch", CACHE, "fp32", page_byte, bounds, lambda b: b.page_scores(q), check_bounds
+        device, "score page bounds", "torch", CACHE, "fp32", page_byte, bounds, lambda b: b.page_scores(q), check_bounds
     )

@@ -147,7 +147,12 @@ def _packed_int4(q: Tensor) -> Tensor:
     """Pack q [n_out, n_in] of 0..15 as the device's kernel wants it; the two differ."""
     if not q.is_cuda:
         return torch._convert_weight_to_int4pack_for_cpu(q, 1)
-    return torch._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]).to(torch.uint8), 8)
+    return torch._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]).to(torch.uint8), _inner_tiles(q.shape[1]))
+
+
+def _inner_tiles(n_in: int) -> int:
+    """Return how many tiles of 16 inputs CUDA's int4 kernel loads at once: the most that divide n_in, of 8, 4 and 2."""
+    return next(n for n in (8, 4, 2) if n_in % (16 * n) == 0)  # groups make n_in a multiple of 32
 
 
 def _unpack_int4(packed: Tensor, block: int) -> Tensor:

@@ -17,8 +17,10 @@ _MIN_BYTE, _MAX_BYTE = 64 << 20, 512 << 20
 _N_REPEATS = 15
 
 
-def last_level_cache_byte() -> int | None:
-    """Size of the largest cache that Linux reports for processor 0; None where it reports none."""
+def last_level_cache_byte(device: str = "cpu") -> int | None:
+    """Size of a CUDA device's L2 cache, else of the largest that Linux reports for processor 0, None where of none."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = []
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = file.read_text(encoding="ascii").strip()
@@ -27,11 +29,11 @@ def last_level_cache_byte() -> int | None:
     return max(sizes, default=None)
 
 
-def buffer_byte(cache_multiple: int = _CACHE_MULTIPLE) -> int:
+def buffer_byte(cache_multiple: int = _CACHE_MULTIPLE, device: str = "cpu") -> int:
     """Size of one buffer: so many times the last-level cache, 64 MiB to 512 MiB, and at most a sixteenth of the free
     memory.
     """
-    wanted = min(max(cache_multiple * (last_level_cache_byte() or 32 << 20), _MIN_BYTE), _MAX_BYTE)
+    wanted = min(max(cache_multiple * (last_level_cache_byte(device) or 32 << 20), _MIN_BYTE), _MAX_BYTE)
     return max(min(wanted, _available_byte() // 16), 1 << 20) // 64 * 64
 
 
@@ -98,7 +100,7 @@ class ReadProbe:
 
     def __init__(self, device: str = "cpu", cache_multiple: int = _CACHE_MULTIPLE, n_reads: int = 3) -> None:
         self._clock = clock_of(device)
-        self._buffer = torch.ones(buffer_byte(cache_multiple) // 4, device=device)
+        self._buffer = torch.ones(buffer_byte(cache_multiple, device) // 4, device=device)
         self._n_reads = n_reads
         self()  # fault the pages in
 
@@ -116,10 +118,11 @@ def clock_of(device: str) -> Clock:
 
     def clock(call: Callable[[], object], n: int) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        start.record()
+        stream = torch.cuda.current_stream(device)  # that of the device, which need not be the current one
+        start.record(stream)
         for _ in range(n):
             call()
-        end.record()
+        end.record(stream)
         end.synchronize()
         return float(start.elapsed_time(end)) / 1e3
 

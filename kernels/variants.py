@@ -128,7 +128,7 @@ def case(variant: Variant, weight_format: str, shape: tuple[int, int], device: s
     generator = torch.Generator().manual_seed(0)
     linear = variant.make(torch.randn(n_out, n_in, generator=generator).to(device))
     x = torch.randn(1, n_in, generator=generator).to(device, linear.activation_dtype)
-    copies = [linear, *(duplicate(linear) for _ in range(n_copies(linear.byte) - 1))]
+    copies = [linear, *(duplicate(linear) for _ in range(n_copies(linear.byte, device) - 1))]
 
     def check() -> None:
         weight = linear.dequantised()

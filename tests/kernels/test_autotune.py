@@ -89,7 +89,7 @@ def test_a_memory_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("weight_format", FORMATS)
 def test_every_variant_of_a_format_passes_its_check(weight_format, monkeypatch):
-    monkeypatch.setattr("kernels.variants.n_copies", lambda _byte: 2)
+    monkeypatch.setattr("kernels.variants.n_copies", lambda *_: 2)
     cases = list(offered_cases(weight_format, (64, 128), "cpu"))
     assert [c.variant for c in cases] == [v.name for v in variants(weight_format)]
     for found in cases:
@@ -99,7 +99,7 @@ def test_every_variant_of_a_format_passes_its_check(weight_format, monkeypatch):
 
 
 def test_a_check_notices_a_wrong_product(monkeypatch):
-    monkeypatch.setattr("kernels.variants.n_copies", lambda _byte: 1)
+    monkeypatch.setattr("kernels.variants.n_copies", lambda *_: 1)
     x, weight = torch.randn(1, 64), torch.randn(32, 64)
     check_product(x @ weight.T, x, weight, 1e-5)
     with pytest.raises(ValueError, match=r"relative error 0\.\d+, expected at most 0\.001"):
@@ -108,7 +108,7 @@ def test_a_check_notices_a_wrong_product(monkeypatch):
 
 
 def test_packing_takes_the_variant_that_was_chosen(tmp_path, monkeypatch):
-    monkeypatch.setattr("kernels.variants.n_copies", lambda _byte: 2)
+    monkeypatch.setattr("kernels.variants.n_copies", lambda *_: 2)
     weight = torch.randn(96, 160)
     linear = pack(weight, "fp32")
     (file,) = tmp_path.iterdir()

@@ -19,9 +19,9 @@ def _small(monkeypatch):
     monkeypatch.setattr(bench_linear, "QUICK_SHAPES", ((64, 128),))
     monkeypatch.setattr(bench_prefill, "QUICK_SHAPES", ((2, 2, 64, 70, 80),))
     monkeypatch.setattr(bench_prefill, "QUICK_PRODUCTS", ((PREFILL_ROWS, 64, 128),))
-    monkeypatch.setattr("kernels.variants.n_copies", lambda _: 2)
+    monkeypatch.setattr("kernels.variants.n_copies", lambda *_: 2)
     for module in (bench_attention, bench_passes):
-        monkeypatch.setattr(module, "n_copies", lambda _: 2)
+        monkeypatch.setattr(module, "n_copies", lambda *_: 2)
     with torch.inference_mode():
         yield
 

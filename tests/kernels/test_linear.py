@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from kernels.linear import FORMATS, GRID_BITS, INT4_GROUPS, PREFILL_ROWS, Int4Linear, apply_rows, on_grid
+from kernels.linear import FORMATS, GRID_BITS, INT4_GROUPS, PREFILL_ROWS, Int4Linear, _inner_tiles, apply_rows, on_grid
 from kernels.variants import pack as pack_for
 
 # relative to a float64 product with the dequantised weights: what rounding of activations and results may cost
@@ -134,6 +134,12 @@ def test_a_group_takes_no_more_values_than_its_bits_allow(weight, bits):
 def test_coarser_weights_are_farther_from_the_given_ones(weight):
     errors = [relative(pack(weight, f).dequantised(), weight) for f in FORMATS if f not in ("bf16", "fp16")]
     assert errors == sorted(errors)
+
+
+@pytest.mark.parametrize(("n_in", "n"), [(512, 8), (576, 4), (96, 2), (160, 2)])
+def test_cuda_packs_int4_in_tiles_that_divide_the_inputs(n_in, n):
+    assert _inner_tiles(n_in) == n
+    assert n_in % (16 * n) == 0
 
 
 def test_the_groups_are_in_the_names():

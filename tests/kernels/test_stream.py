@@ -1,6 +1,9 @@
-import pytest
+from types import SimpleNamespace
 
-from kernels import stream
+import pytest
+import torch
+
+from kernels import bench, stream
 
 
 def test_buffers_exceed_the_cache_where_memory_allows():
@@ -31,3 +34,37 @@ def test_stops_when_the_callback_raises(monkeypatch):
     monkeypatch.setattr(stream, "buffer_byte", lambda: 1 << 16)
     with pytest.raises(KeyboardInterrupt):
         stream.measure(lambda done, text: (_ for _ in ()).throw(KeyboardInterrupt))
+
+
+class Event:
+    """Of a device whose calls return at once: it notes the stream that it was recorded on."""
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+        self.noted = []
+
+    def record(self, on):
+        self.noted.append(on)
+
+    def synchronize(self):
+        assert self.noted == ["stream of cuda:1"]
+
+    def elapsed_time(self, end):
+        assert self.noted == end.noted == ["stream of cuda:1"]
+        return 12.0
+
+
+def test_calls_on_a_device_are_timed_by_events_on_its_own_stream(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    calls = []
+    assert stream.clock_of("cuda:1")(lambda: calls.append(1), 3) == 0.012
+    assert len(calls) == 3
+    assert stream.clock_of("cpu") is stream.cpu_clock
+
+
+def test_a_device_has_a_cache_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=96 << 20))
+    monkeypatch.setattr(stream, "_available_byte", lambda: 1 << 40)
+    assert stream.buffer_byte(device="cuda") == 512 << 20  # at the most; 8 times the cache would be more
+    assert bench.n_copies(32 << 20, "cuda") == 9
