@@ -18,6 +18,7 @@ from kernels.decoding import Decoding, Timed, time_stages, time_steps
 from kernels.judging import MAX_WINDOWS, N_SCORED, Judge, Values
 from kernels.limits import Limiter
 from kernels.linear import GRID_BITS
+from kernels.native.build import cpu_model
 from kernels.point import Point
 from kernels.prompts import Prompt, Prompts, Step
 from kernels.quality import read_text
@@ -298,20 +299,11 @@ def machine_conditions() -> dict[str, Any]:
     return {
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "cpu": _cpu_name(),
+        "cpu": cpu_model(),
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-
-
-def _cpu_name() -> str:
-    for line in (
-        Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    ):
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _absent() -> dict[str, Any]:

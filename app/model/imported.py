@@ -21,7 +21,6 @@ from core.csv_rows import read_rows
 from core.published_rows import COLUMNS, problems_of, read_table
 
 MAX_BYTE = 64 << 20
-ADDED = ("provenance", "source", "more")
 _USED = (
     *("n_prompt", "n_gen", "n_depth", "n_threads", "type_k", "type_v", "model_filename", "model_type", "model_size"),
     *("model_n_params", "test_time", "avg_ns", "avg_ts", "stddev_ns", "stddev_ts", "samples_ns", "samples_ts"),

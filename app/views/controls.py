@@ -31,7 +31,6 @@ NAMES = {"point.layout": "Kept tokens"}
 ABOVE = ("point.board", "point.power_mode", "point.model", "point.runtime")
 BELOW = ("point.weights", "point.kv", "point.policy", "point.layout", "point.reselect")
 BARE_UNITS = {"point.bandwidth": "GB/s"}
-_POINT_PATHS = frozenset((*ABOVE, *BELOW, *NUMERIC))
 _WORDS_MS, _DOTS_MS = 50, 120  # what is said and marked under the sliders follows a drag at this pace
 
 
