@@ -75,7 +75,13 @@ def run(args: argparse.Namespace) -> int:
             remember(known_file(), target.text, hello)
     except FileError as error:  # the numbers are still worth showing
         notes.append(f"Not saved: {error}.")
-    predicted = _predicted(point, catalogue, hello, measurement.machine) if args.stages or not args.json else None
+    predicted = None
+    if args.stages or not args.json:
+        try:
+            predicted = _predicted(point, catalogue, hello, measurement.machine)
+        except (UserError, FileError) as error:
+            predicted = predict(point, catalogue)
+            notes.append(f"Predicted from priors alone: {error}.")
     stages = _predicted_stages(predicted, point, catalogue) if args.stages and predicted else {}
     if args.json:
         about = {"notes": notes, "time_utc": measurement.time_utc}
@@ -121,10 +127,7 @@ def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None
 
 def _predicted(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any], machine: str) -> Prediction:
     """Return what the board is expected to do, with its bandwidth and its kernels as they were measured last."""
-    try:
-        catalogue = catalogue_of(hello, machine, catalogue)
-    except FileError as error:
-        raise UserError(str(error)) from error
+    catalogue = catalogue_of(hello, machine, catalogue)
     return predict(point, catalogue, posterior_for(point, catalogue, machine))
 
 

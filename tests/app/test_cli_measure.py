@@ -217,3 +217,13 @@ def test_an_agent_without_kernels_reads_sensors_only(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "kernels.workload" else real(name))
     if not board.why_no_measuring().startswith("torch"):
         assert "sensors only" in board.why_no_measuring()
+
+
+def test_what_was_measured_is_printed_where_it_cannot_be_saved(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path / "file"))
+    assert main(["measure", "--attach", "sim:raspberry_pi_5,accelerate=500", "--context", "64"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^decode_s +\d.* simulated$", printed, re.MULTILINE)
+    assert "Not saved: " in printed
+    assert "Predicted from priors alone: " in printed
