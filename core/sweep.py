@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import dvfs, objectives
+from core import dvfs, objectives, traffic
 from core.scenario import predict
-from core.spec import NUMERIC, Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.spec import NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
 
 Floats = NDArray[np.float64]
 
@@ -210,14 +210,15 @@ def largest_context(
 ) -> int | Absent:
     """Return the most tokens of context whose predicted decode time and memory keep both limits.
 
-    Decode time and memory rise with the context, so the answer is found by bisection, exactly.
+    Decode time and memory rise with the context, so the answer is found by bisection, exactly. Memory must hold the
+    cache before pruning, which chooses among what the whole prompt has left there.
 
     Parameters
     ----------
     point : OperatingPoint
         Scalars only; its context is disregarded.
     latency_s, memory_byte : float, optional
-        Limits on the decode time of a token and on weights plus cache; None is no limit.
+        Limits on the decode time of a token and on weights plus whole cache; None is no limit.
 
     Returns
     -------
@@ -225,16 +226,18 @@ def largest_context(
         At most what the model was trained on; absent where not even one token keeps the limits, or where what a limit
         is on is not predicted.
     """
-    most = int(catalogue.setting(point).model.max_context_tokens)
-    first = predict(replace(point, context_tokens=1.0), catalogue, posterior)
-    for limit, output in ((latency_s, first.decode_s), (memory_byte, first.memory_byte)):
-        if limit is not None and isinstance(output, Absent):
-            return output
+    at = catalogue.setting(point)
+    most = int(at.model.max_context_tokens)
+    first = predict(replace(point, context_tokens=1.0), catalogue, posterior).decode_s
+    if latency_s is not None and isinstance(first, Absent):
+        return first
 
     def keeps(n: int) -> bool:
-        found: Prediction = predict(replace(point, context_tokens=float(n)), catalogue, posterior)
-        limits = (latency_s, found.decode_s), (memory_byte, found.memory_byte)
-        return all(isinstance(o, Absent) or limit is None or float(o.median) <= limit for limit, o in limits)
+        held = traffic.memory_byte(at.model, at.weights, at.kv, float(n), head=at.head)
+        if memory_byte is not None and held > memory_byte:
+            return False
+        found = predict(replace(point, context_tokens=float(n)), catalogue, posterior).decode_s
+        return latency_s is None or isinstance(found, Absent) or float(found.median) <= latency_s
 
     if not keeps(1):
         return Absent("not even one token of context keeps the limits")

@@ -86,6 +86,20 @@ def test_largest_context_is_exact():
     assert isinstance(largest_context(RK3588, CATALOGUE, latency_s=1e-6), Absent)
 
 
+def test_largest_context_fits_before_pruning_and_one_more_does_not():
+    board = replace(CATALOGUE.boards["this"], memory_byte=200e6)
+    catalogue = replace(CATALOGUE, boards={**CATALOGUE.boards, "this": board})
+    counts = [
+        largest_context(replace(POINT, alpha=alpha, layout=layout), catalogue, memory_byte=board.memory_byte)
+        for alpha, layout in ((0.0, "compacted"), (0.5, "compacted"), (0.9, "masked"))
+    ]
+    assert counts[0] == counts[1] == counts[2]
+    for alpha, whole in ((0.0, "does not fit"), (0.5, "GB before pruning of")):
+        point = replace(POINT, alpha=alpha, context_tokens=float(counts[0]))
+        assert predict(point, catalogue).outside == ()
+        assert whole in predict(replace(point, context_tokens=counts[0] + 1.0), catalogue).outside[0]
+
+
 def test_largest_context_of_a_format_without_speed_is_what_memory_holds():
     int3 = replace(RK3588, weights="int3")
     held = float(predict(replace(int3, context_tokens=500.0), CATALOGUE).memory_byte.median)
