@@ -50,8 +50,14 @@ KV = BitCurve(0.2, 0.76, 0.557)
 LOSSLESS_BIT = 16.0  # a format of 16 bits or more is the reference itself
 
 
+def _of_bits(bits: Array, lossless_bit: float, amplitude: float, rate: float, log_sd: float) -> Damage:
+    lossless = np.asarray(bits) >= lossless_bit
+    median = np.where(lossless, 0.0, amplitude * np.exp(-rate * np.asarray(bits)))
+    return Damage(median[()], np.where(lossless, 0.0, log_sd)[()])
+
+
 def weights_damage(
-    bits_per_weight: float,
+    bits_per_weight: Array,
     *,
     importance_matrix: bool = False,
     scale: float = 1.0,
@@ -62,7 +68,7 @@ def weights_damage(
 
     Parameters
     ----------
-    bits_per_weight : float
+    bits_per_weight : float or array
         Bits including scales, 1 to 32.
     importance_matrix : bool
         The format was chosen on calibration data.
@@ -81,24 +87,20 @@ def weights_damage(
     check_range("scale", scale, 0.0, open_low=True)
     check_range("scale_log_sd", scale_log_sd, 0.0)
     check_range("reference_bits", reference_bits, 1.0, 32.0)
-    if bits_per_weight >= min(reference_bits, LOSSLESS_BIT):
-        return Damage(0.0, 0.0)
     curve = IMPORTANCE_MATRIX if importance_matrix else PLAIN
-    median = scale * curve.amplitude * np.exp(-curve.rate * bits_per_weight)
-    return Damage(float(median), float(np.hypot(curve.log_sd, scale_log_sd)))
+    log_sd = float(np.hypot(curve.log_sd, scale_log_sd))
+    return _of_bits(bits_per_weight, min(reference_bits, LOSSLESS_BIT), scale * curve.amplitude, curve.rate, log_sd)
 
 
-def kv_damage(bits_per_value: float) -> Damage:
-    """Return the damage of storing keys and values in few bits, ``A exp(-k bits)``; none at 16 bits.
+def kv_damage(bits_per_value: Array) -> Damage:
+    """Return the damage of storing keys and values in few bits, 1 to 32, ``A exp(-k bits)``; none from 16 bits on.
 
     References
     ----------
     Trilemma models, M5 [prior].
     """
     check_range("bits_per_value", bits_per_value, 1.0, 32.0)
-    if bits_per_value >= LOSSLESS_BIT:
-        return Damage(0.0, 0.0)
-    return Damage(float(KV.amplitude * np.exp(-KV.rate * bits_per_value)), KV.log_sd)
+    return _of_bits(bits_per_value, LOSSLESS_BIT, KV.amplitude, KV.rate, KV.log_sd)
 
 
 class MassCurve(NamedTuple):

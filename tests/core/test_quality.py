@@ -77,6 +77,18 @@ def test_formats_at_or_above_the_file_lose_nothing():
     assert weights_damage(4.0, reference_bits=5.0).median == weights_damage(4.0).median
 
 
+def test_damage_of_an_array_of_bits_is_that_of_each():
+    bits = np.array([1.0, 2.5, 4.5, 8.5, 15.99, 16.0, 32.0])
+    for damage_of_bits in (weights_damage, kv_damage, lambda b: weights_damage(b, reference_bits=5.0, scale=2.0)):
+        together = damage_of_bits(bits)
+        for i, b in enumerate(bits):
+            assert (together.median[i], together.log_sd[i]) == damage_of_bits(float(b))
+        assert np.all(np.diff(together.median) <= 0.0)
+        assert np.all((together.log_sd == 0.0) == (together.median == 0.0))
+    with pytest.raises(ValueError, match="bits_per_value = 0 is outside"):
+        kv_damage(np.array([8.0, 0.0]))
+
+
 def test_importance_matrix_curve_is_the_least_squares_fit():
     best = {row["quant"]: row for row in reversed(LLAMA3) if row["imatrix"]}  # one row a format
     bits = np.array([float(row["bits_per_weight"]) for row in best.values()])
