@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +25,10 @@ def expected_open_gates(log_alpha: Array, beta: float = HARD_CONCRETE[0]) -> Arr
     Trilemma quantities, B02: 0.8318 at log_alpha = 0.
     """
     check_range("beta", beta, 0.0, open_low=True)
+    check_range("log_alpha", log_alpha, -np.inf)
     _, gamma, zeta = HARD_CONCRETE
-    return 1.0 / (1.0 + np.exp(-(np.asarray(log_alpha) - beta * math.log(-gamma / zeta))))
+    opened: Array = np.exp(-np.logaddexp(0.0, beta * math.log(-gamma / zeta) - np.asarray(log_alpha)))
+    return opened
 
 
 def quantisation_mse(step: Array) -> Array:
@@ -44,6 +47,65 @@ def quantisation_loss(hessian_diagonal: ArrayLike, step: ArrayLike) -> float:
     h = np.asarray(hessian_diagonal, dtype=float)
     check_range("hessian_diagonal", h, 0.0)
     return float(0.5 * np.sum(h * quantisation_mse(np.asarray(step, dtype=float))))
+
+
+class JointLoss(NamedTuple):
+    """The terms of `joint_loss`, unweighted, and their weighted sum."""
+
+    task: float
+    n_open: float  # expected weights that stay
+    rounding: float  # expected second-order rise of the task's loss
+    read_s: float  # expected time to read what stays [s]
+    total: float
+
+
+def joint_loss(
+    task: float,
+    log_alpha: ArrayLike,
+    hessian_diagonal: ArrayLike,
+    span: ArrayLike,
+    bits: ArrayLike,
+    bandwidth_byte_s: float,
+    price: tuple[float, float, float] = (1.0, 1.0, 1.0),
+) -> JointLoss:
+    """Return the loss of pruning and quantising together, differentiable in what is chosen by gradients.
+
+    ``task + c1 sum p_i + c2 sum p_i h_i step_i**2 / 24 + c3 sum p_i b_i / (8 BW)`` with p the `expected_open_gates`
+    and ``step = span / 2**b``: the mask is counted, not its product with the weights; rounding is judged by what it
+    costs the task; and the time is that of the bits that stay.
+
+    Parameters
+    ----------
+    task : float
+        Loss of the task, such as a cross-entropy [nat].
+    log_alpha : array, shape (n,)
+        Of the gate of each weight, or of each block of them.
+    hessian_diagonal : float or array, shape (n,)
+        Curvature h of the task's loss by each, >= 0.
+    span : float or array, shape (n,)
+        Width of the range that is quantised, >= 0.
+    bits : float or array, shape (n,)
+        Of each, 1 to 32.
+    bandwidth_byte_s : float
+        Effective bandwidth, > 0 [byte/s].
+    price : three floats
+        c1, c2 and c3 [per second], >= 0.
+
+    References
+    ----------
+    Trilemma quantities, B02: what stands in place of ``task + l1 |W M|_0 + l2 KL(Q(W) || W) + l3 H(W M, hardware)``.
+    """
+    check_range("bits", bits, 1.0, 32.0)
+    check_range("span", span, 0.0)
+    check_range("hessian_diagonal", hessian_diagonal, 0.0)
+    check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
+    check_range("price", price, 0.0)
+    opened, b = np.asarray(expected_open_gates(np.asarray(log_alpha, dtype=float))), np.asarray(bits, dtype=float)
+    step = np.asarray(span, dtype=float) / 2.0**b
+    rounding = float(np.sum(0.5 * opened * np.asarray(hessian_diagonal) * quantisation_mse(step)))
+    n_open, read_s = float(np.sum(opened)), float(np.sum(opened * b)) / (BIT_PER_BYTE * bandwidth_byte_s)
+    total = task + price[0] * n_open + price[1] * rounding + price[2] * read_s
+    return JointLoss(task, n_open, rounding, read_s, total)
 
 
 def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:

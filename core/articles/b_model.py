@@ -81,6 +81,12 @@ def b02() -> Item:
             "hard_concrete_expected_L0(log_alpha=0,beta=2/3,gamma=-.1,zeta=1.1)": float(
                 compression.expected_open_gates(0.0)
             ),
+            **{
+                f"joint(10_weights,h=2,span=2,b={bits},8GB/s)": compression.joint_loss(
+                    1.0, [0.0] * 10, 2.0, 2.0, bits, 8e9, (0.0, 1.0, 0.0)
+                )._asdict()
+                for bits in (4, 8)
+            },
         },
         checks=checks,
     )

@@ -7,6 +7,7 @@ from core.compression import (
     bitmap_break_even_keep,
     bitmap_byte_ratio,
     expected_open_gates,
+    joint_loss,
     kl_divergence,
     params_byte,
     quantisation_loss,
@@ -40,6 +41,45 @@ def test_second_order_loss_is_that_of_a_quadratic():
     w = RNG.uniform(-1, 1, (20_000, 50))
     error = step * np.round(w / step) - w
     assert np.mean(0.5 * error**2 @ h) == pytest.approx(quantisation_loss(h, np.full(50, step)), rel=0.01)
+
+
+def test_gates_far_from_zero_are_shut_and_open():
+    assert expected_open_gates(np.array([-1000.0, 1000.0])).tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="log_alpha = nan"):
+        expected_open_gates(np.nan)
+
+
+def test_joint_loss_of_open_gates_is_the_sum_of_its_terms():
+    n, bits, span, price = 50, 4, 1.5, (0.1, 2.0, 3.0)
+    h = RNG.uniform(0, 2, n)
+    found = joint_loss(0.7, np.full(n, 50.0), h, span, bits, 1e3, price)
+    assert found.n_open == pytest.approx(n)
+    assert found.rounding == pytest.approx(quantisation_loss(h, np.full(n, span / 16)))
+    assert found.read_s == pytest.approx(n * 0.5 / 1e3)
+    assert found.total == pytest.approx(0.7 + 0.1 * n + 2 * found.rounding + 3 * found.read_s)
+    shut = joint_loss(0.7, np.full(n, -1000.0), h, span, bits, 1e3, price)
+    assert shut == (0.7, 0.0, 0.0, 0.0, 0.7)
+
+
+def test_joint_loss_has_a_slope_by_gates_and_trades_rounding_for_time():
+    h, gates, price = RNG.uniform(0, 2, 8), RNG.normal(size=8), (0.5, 10.0, 2.0)
+    few, many = (joint_loss(0.0, gates, h, 2.0, bits, 100.0, price) for bits in (3, 8))
+    assert many.rounding == pytest.approx(few.rounding / 4**5)
+    assert many.read_s == pytest.approx(few.read_s * 8 / 3)
+    for i in range(8):
+        step = 1e-6 * np.eye(8)[i]
+        up, down = (joint_loss(0.0, gates + s, h, 2.0, 3.0, 100.0, price).total for s in (step, -step))
+        p = float(expected_open_gates(gates[i]))
+        exact = p * (1 - p) * (0.5 + 10 * h[i] * 0.25**2 / 24 + 2 * 3 / 800)
+        assert (up - down) / 2e-6 == pytest.approx(exact, rel=1e-7)
+    for changed, message in (
+        ({"bits": 0}, "bits = 0 "),
+        ({"span": -1}, "span = -1"),
+        ({"bandwidth_byte_s": 0}, "byte_s = 0"),
+    ):
+        given = {"bits": 4, "span": 1.0, "bandwidth_byte_s": 1.0} | changed
+        with pytest.raises(ValueError, match=message):
+            joint_loss(0.0, gates, h, **given)
 
 
 def test_kl_divergence():
