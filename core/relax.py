@@ -2,9 +2,15 @@
 
 What is relaxed must be the latency of each width, not the width itself: latency is convex in the width, so the latency
 of the mean width is below the mean latency (Jensen).
+
+`choice_probabilities`, `relaxed_mean`, `access_time` and `relaxed_access_time` also take torch tensors, all arrays of a
+call alike: they come back as tensors with their gradient. In 64 bits: 32 lose it in rounding.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,12 +21,30 @@ from core.units import check_range
 Vector = NDArray[np.float64]
 
 
-def choice_probabilities(logits: ArrayLike, temperature: float, noise: ArrayLike = 0.0) -> Vector:
-    """Return ``softmax((logits + noise) / temperature)``, the relaxed one-hot choice."""
+def _numbers(values: Any) -> Any:
+    """Return a tensor or a number as it is, and anything else as an array."""
+    return values if isinstance(values, int | float) or hasattr(values, "detach") else np.asarray(values, dtype=float)
+
+
+def _value(values: Any) -> Any:
+    """Return numbers without their gradient."""
+    return values.detach() if hasattr(values, "detach") else values
+
+
+def choice_probabilities(logits: Any, temperature: float, noise: Any = 0.0) -> Any:
+    """Return ``softmax((logits + noise) / temperature)``, the relaxed one-hot choice, shape (n,).
+
+    Parameters
+    ----------
+    logits, noise : array or tensor, shape (n,)
+        Of the n choices; frozen noise makes it the Gumbel softmax.
+    temperature : float
+        > 0; towards 0 the choice is the largest logit.
+    """
     check_range("temperature", temperature, 0.0, open_low=True)
-    z = (np.asarray(logits, dtype=float) + np.asarray(noise, dtype=float)) / temperature
-    weights = np.exp(z - z.max())
-    return np.asarray(weights / weights.sum())
+    z = (_numbers(logits) + _numbers(noise)) / temperature
+    weights = math.e ** (z - z.max())
+    return weights / weights.sum()
 
 
 GUMBEL_MEAN, GUMBEL_VARIANCE = float(np.euler_gamma), float(np.pi**2 / 6.0)
@@ -33,14 +57,17 @@ def gumbel_noise(uniform: ArrayLike) -> Vector:
     return np.asarray(-np.log(-np.log(u)))
 
 
-def relaxed_mean(values: ArrayLike, logits: ArrayLike, temperature: float, noise: ArrayLike = 0.0) -> float:
+def relaxed_mean(values: Any, logits: Any, temperature: float, noise: Any = 0.0) -> Any:
     """Return the expected value of the relaxed choice, ``sum p_i v_i``.
 
     References
     ----------
     Trilemma quantities, A08: 120 for the widths 32, 64, 128, 256 at equal logits.
     """
-    return float(choice_probabilities(logits, temperature, noise) @ np.asarray(values, dtype=float))
+    p, v = choice_probabilities(logits, temperature, noise), _numbers(values)
+    if p.shape != v.shape:
+        raise ValueError(f"logits {tuple(p.shape)} and values {tuple(v.shape)} are not one of each choice")
+    return (p * v).sum()
 
 
 def relaxed_mean_gradient(values: ArrayLike, logits: ArrayLike, temperature: float, noise: ArrayLike = 0.0) -> Vector:
@@ -52,26 +79,27 @@ def relaxed_mean_gradient(values: ArrayLike, logits: ArrayLike, temperature: flo
     return np.asarray(p * (v - p @ v) / temperature)
 
 
-def access_time(line: Array, width: Array, burst: Array, per_beat: Array, per_burst: Array) -> Array:
+def access_time(line: Any, width: Any, burst: Any, per_beat: Any, per_burst: Any) -> Any:
     """Return the time of one access, ``a * line / width + b * burst``, in the unit of a and b.
 
     Parameters
     ----------
-    line, width : float or array
+    line, width : float, array or tensor
         Size of the access and of one beat, in the same unit, > 0.
-    burst : float or array
+    burst : float, array or tensor
         Number of bursts, >= 0.
-    per_beat, per_burst : float or array
+    per_beat, per_burst : float, array or tensor
         a and b, >= 0.
 
     References
     ----------
     Trilemma quantities, A08: 13 for a = 10, b = 1, line 64, width 128, burst 8.
     """
-    check_range("line", line, 0.0, open_low=True)
-    check_range("width", width, 0.0, open_low=True)
-    check_range("burst", burst, 0.0)
-    return np.multiply(per_beat, line) / width + np.multiply(per_burst, burst)
+    check_range("line", _value(line), 0.0, open_low=True)
+    check_range("width", _value(width), 0.0, open_low=True)
+    for name, value in (("burst", burst), ("per_beat", per_beat), ("per_burst", per_burst)):
+        check_range(name, _value(value), 0.0)
+    return per_beat * line / width + per_burst * burst
 
 
 def access_time_gradient(line: float, width: float, per_beat: float, per_burst: float) -> dict[str, float]:
@@ -93,14 +121,7 @@ def best_width(widths: ArrayLike, line: Array, burst: Array, per_beat: Array, pe
 
 
 def relaxed_access_time(
-    widths: ArrayLike,
-    logits: ArrayLike,
-    temperature: float,
-    line: float,
-    burst: float,
-    per_beat: float,
-    per_burst: float,
-) -> float:
+    widths: Any, logits: Any, temperature: float, line: Any, burst: Any, per_beat: Any, per_burst: Any
+) -> Any:
     """Return the expected access time of the relaxed choice: the latencies are relaxed, not the width."""
-    times = access_time(line, np.asarray(widths, dtype=float), burst, per_beat, per_burst)
-    return float(choice_probabilities(logits, temperature) @ np.asarray(times))
+    return relaxed_mean(access_time(line, _numbers(widths), burst, per_beat, per_burst), logits, temperature)

@@ -31,6 +31,31 @@ def test_gradient_is_that_of_complex_steps():
         assert relaxed_mean(WIDTHS, logits, tau, noise) == pytest.approx(mean(logits).real)
 
 
+def test_tensors_go_through_with_their_gradient():
+    torch = pytest.importorskip("torch")
+    logits, noise, tau = RNG.normal(size=4) * 0.2, gumbel_noise(RNG.random(4)) * 0.1, 0.3  # the noise is frozen
+    widths = torch.tensor(WIDTHS)
+
+    def mean(z):
+        return relaxed_mean(widths, z, tau, torch.tensor(noise))
+
+    def time_of(z, line, burst):
+        return relaxed_access_time(widths, z, tau, line, burst, 10.0, 1.0)
+
+    z = torch.tensor(logits, requires_grad=True)
+    line, burst = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (64.0, 8.0))
+    assert torch.autograd.gradcheck(mean, (z,))
+    assert torch.autograd.gradcheck(time_of, (z, line, burst))
+    (slope,) = torch.autograd.grad(mean(z), z)
+    np.testing.assert_allclose(slope, relaxed_mean_gradient(WIDTHS, logits, tau, noise), rtol=1e-12)
+    assert mean(z).item() == pytest.approx(relaxed_mean(WIDTHS, logits, tau, noise), rel=1e-14)
+    width = torch.tensor(128.0, dtype=torch.float64, requires_grad=True)
+    slopes = torch.autograd.grad(access_time(line, width, burst, 10.0, 1.0), (line, width, burst))
+    assert [s.item() for s in slopes] == pytest.approx(list(access_time_gradient(64, 128, 10, 1).values()))
+    with pytest.raises(ValueError, match="width = -1"):
+        access_time(line, -width / 128, burst, 10.0, 1.0)
+
+
 def test_probabilities_saturate_and_do_not_overflow():
     p = choice_probabilities([1000.0, 0.0], 0.1)
     assert p.tolist() == [1.0, 0.0]
@@ -66,3 +91,7 @@ def test_refusals():
         gumbel_noise([0.5, 1.0])
     with pytest.raises(ValueError, match="width = 0"):
         access_time(64, 0, 8, 10, 1)
+    with pytest.raises(ValueError, match=r"logits \(2,\) and values \(4,\) are not one of each choice"):
+        relaxed_mean(WIDTHS, [0.0, 0.0], 0.1)
+    with pytest.raises(ValueError, match="per_beat = -1"):
+        best_width(WIDTHS, 64, 8, -1, 1)
