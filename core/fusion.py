@@ -89,7 +89,8 @@ def fused_cycles(
     """Return the cycles of stages fused into one kernel.
 
     ``sum(stages) - bytes_saved / BW - n_cvt * convert + 2 max(0, R_need - R_have) * register_byte / BW``: what is
-    handed over inside is neither written nor read again nor converted; missing registers are spilled and reloaded.
+    handed over inside is neither written nor read again nor converted; missing registers are spilled and reloaded. The
+    cycles of a stage hold what fusing saves: its part of the traffic, and the conversion of its output.
 
     References
     ----------
@@ -100,8 +101,10 @@ def fused_cycles(
     check_range("register_byte", register_byte, 0.0)
     handed = group[:-1]
     saved = sum(2.0 * stage.out_byte for stage in handed) / byte_cycle + len(handed) * convert
+    work = sum(stage.cycles for stage in group) - saved
+    check_range("cycles of the stages less what fusing them saves", work, 0.0)
     missing = max(0, sum(stage.n_registers for stage in group) - n_registers)
-    return sum(stage.cycles for stage in group) - saved + 2.0 * missing * register_byte / byte_cycle
+    return work + 2.0 * missing * register_byte / byte_cycle
 
 
 def fusion_plans(stages: Sequence[Stage], byte_cycle: float, n_registers: int, register_byte: float) -> list[Plan]:

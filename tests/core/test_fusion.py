@@ -63,5 +63,7 @@ def test_refusals():
         softmax_cycles(10, 0, 128)
     with pytest.raises(ValueError, match="k = -1"):
         gemm_byte(1, -1, 1, 4, 16)
+    with pytest.raises(ValueError, match="less what fusing them saves = -294"):
+        fused_cycles([Stage("a", 10, 10_000, 1), Stage("b", 10, 0, 1)], 64, 32, 32)
     with pytest.raises(ValueError, match="number of stages = 0"):
         fusion_plans([], 64, 32, 64)
