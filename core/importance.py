@@ -47,16 +47,27 @@ def importance(
         Norms of the keys.
     phase : array, shape (L,), optional
         Sensitivity to position, as `rotary_sensitivity` bounds it; needed when its weight is not 0.
+
+    Raises
+    ------
+    ValueError
+        A value below 0 or NaN, or columns of unequal length.
     """
     w = weights or ScoreWeights()
     m, norm = np.asarray(mass, dtype=float), np.asarray(key_norm, dtype=float)
     if m.shape != norm.shape or m.ndim != 1 or not m.size:
         raise ValueError(f"mass {m.shape} and key_norm {norm.shape} are not one value a token")
+    check_range("mass", m, 0.0)
+    check_range("key_norm", norm, 0.0)
     score = w.mass * _rank(m) + w.small_norm * (1.0 - _rank(norm)) + w.recency * _rank(np.arange(float(m.size)))
     if w.phase:
         if phase is None:
             raise ValueError(f"phase is not given, but its weight is {w.phase:g}")
-        score = score + w.phase * _rank(np.asarray(phase, dtype=float))
+        sensitivity = np.asarray(phase, dtype=float)
+        if sensitivity.shape != m.shape:
+            raise ValueError(f"phase {sensitivity.shape} and mass {m.shape} are not one value a token")
+        check_range("phase", sensitivity, 0.0)
+        score = score + w.phase * _rank(sensitivity)
     return np.asarray(score)
 
 
@@ -75,6 +86,9 @@ def kept_tokens(score: ArrayLike, n_keep: int, n_sinks: int = 4, n_recent: int =
     Where `n_keep` does not hold both, the sinks give way last. Of equal scores the more recent token stays.
     """
     values = np.asarray(score, dtype=float)
+    if values.ndim != 1:
+        raise ValueError(f"score has shape {values.shape}, expected one value a token")
+    check_range("score", values, -np.inf)
     check_range("n_keep", n_keep, 1, values.size)
     check_range("n_sinks", n_sinks, 0)
     check_range("n_recent", n_recent, 0)

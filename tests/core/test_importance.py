@@ -75,6 +75,19 @@ def test_refusals():
         ScoreWeights(1.0, 0.5, 0.0, 0.0)
     with pytest.raises(ValueError, match="phase is not given"):
         importance([0.5, 0.5], [1, 1], weights=ScoreWeights(0, 0, 0, 1))
+    for mass, norm, phase, message in (
+        ([0.1, np.nan], [1, 1], None, "mass = nan"),
+        ([0.1, 0.2], [1, -1], None, "key_norm = -1"),
+        ([0.1, 0.2], [1, 1], [1, 2, 3], r"phase \(3,\) and mass \(2,\)"),
+        ([0.1, 0.2], [1, 1], [1, -2], "phase = -2"),
+    ):
+        weights = ScoreWeights(0.5, 0.25, 0.0, 0.25) if phase else None
+        with pytest.raises(ValueError, match=message):
+            importance(mass, norm, phase, weights)
+    with pytest.raises(ValueError, match="score = nan"):
+        kept_tokens([1.0, np.nan, 2.0], 2, 0, 0)
+    with pytest.raises(ValueError, match=r"score has shape \(1, 2\)"):
+        kept_tokens([[1.0, 2.0]], 1)
     with pytest.raises(ValueError, match="head_dim = 7"):
         rotary_frequencies(7)
     with pytest.raises(ValueError, match="n_keep = 0"):
