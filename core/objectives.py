@@ -197,6 +197,8 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
     reference : (d,) worst values that still count.
     """
     p, r = _checked(points), np.asarray(reference, float)
+    if not np.isfinite(r).all():
+        raise ValueError("reference holds a value that is not finite, expected finite objectives")
     if p.shape[1] not in (2, 3) or r.shape != (p.shape[1],):
         raise ValueError(f"points {p.shape} and reference {r.shape}: expected (n, 2) or (n, 3) and as many coordinates")
     p = p[(p < r).all(axis=1)]

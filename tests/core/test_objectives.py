@@ -81,6 +81,17 @@ def test_hypervolume_equals_counting_cells(n, d, seed):
     assert ob.hypervolume(points, [5] * d) == pytest.approx(count)
 
 
+@pytest.mark.parametrize("d", [2, 3])
+def test_hypervolume_is_the_share_of_random_points_that_are_dominated(d):
+    rng = np.random.default_rng(d)
+    front, tried = rng.random((30, d)) ** 0.5, rng.random((200_000, d))
+    below = np.zeros(len(tried), bool)
+    for point in front:
+        below |= (point <= tried).all(axis=1)
+    share = below.mean()
+    assert ob.hypervolume(front, np.ones(d)) == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / len(tried)))
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_front_of_nothing_is_nothing(d):
     assert ob.nondominated(np.empty((0, d))).size == 0
@@ -101,6 +112,7 @@ def test_hypervolume_ignores_what_the_reference_excludes():
         (lambda: ob.nondominated([1, 2]), "shape"),
         (lambda: ob.nondominated([[np.nan, 1]]), "not finite"),
         (lambda: ob.hypervolume([[1, 2, 3, 4]], [5] * 4), "expected"),
+        (lambda: ob.hypervolume([[1, 2]], [np.nan, 3]), "reference holds a value that is not finite"),
     ],
 )
 def test_out_of_range_is_refused_by_name(call, says):
