@@ -11,7 +11,7 @@ from core.units import BIT_PER_BYTE, check_range
 LINE_BYTE = 64
 
 
-def serial_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> float:
+def serial_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> Array:
     """Return the bandwidth of a stream whose bytes come from several levels one after the other [byte/s].
 
     ``1 / sum(h_i / B_i)``: times add, rates do not. Never above the arithmetic mean, equal to it only where all bytes
@@ -19,41 +19,47 @@ def serial_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) 
 
     Parameters
     ----------
-    byte_share : array, shape (n,)
-        Share of the bytes that each level serves, summing to 1.
-    bandwidth_byte_s : array, shape (n,)
-        Bandwidth of each level [byte/s], > 0.
+    byte_share : array, shape (..., n)
+        Share of the bytes that each of n levels serves, summing to 1 along the last axis.
+    bandwidth_byte_s : array, shape (..., n)
+        Bandwidth of each level [byte/s], > 0; infinite where a level takes no time.
 
     References
     ----------
     Trilemma quantities, A04: 478.37 GB/s for 82 % at 768 and 18 % at 176 GB/s.
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
-    return float(1.0 / np.sum(share / bandwidth))
+    return _rate(np.sum(share / bandwidth, axis=-1))
 
 
-def filled_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> float:
+def filled_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> Array:
     """Return the serial bandwidth when a miss first fills the faster levels: each level carries all bytes beyond it.
 
-    ``1 / sum_i (sum_{j >= i} h_j) / B_i``, levels from the fastest to the slowest.
+    ``1 / sum_i (sum_{j >= i} h_j) / B_i``, levels from the fastest to the slowest; else as
+    `serial_bandwidth_byte_s`.
 
     References
     ----------
     Trilemma quantities, A04: 430.14 GB/s.
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
-    return float(1.0 / np.sum(np.cumsum(share[::-1])[::-1] / bandwidth))
+    if np.any(bandwidth[..., 1:] > bandwidth[..., :-1]):
+        raise ValueError("bandwidth_byte_s rises from one level to the next, expected the fastest first")
+    carried = np.cumsum(share[..., ::-1], axis=-1)[..., ::-1]
+    return _rate(np.sum(carried / bandwidth, axis=-1))
 
 
-def overlapped_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> float:
+def overlapped_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> Array:
     """Return the bandwidth when all levels work at the same time, ``1 / max(h_i / B_i)`` [byte/s]: the upper end.
+
+    Arguments as in `serial_bandwidth_byte_s`.
 
     References
     ----------
     Trilemma quantities, A04: 936.59 GB/s.
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
-    return float(1.0 / np.max(share / bandwidth))
+    return _rate(np.max(share / bandwidth, axis=-1))
 
 
 def worst_over_estimate(ratio: Array) -> Array:
@@ -100,9 +106,16 @@ def core_bandwidth_byte_s(n_outstanding: Array, latency_s: Array, line_byte: int
 
 def _levels(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     share, bandwidth = np.asarray(byte_share, dtype=float), np.asarray(bandwidth_byte_s, dtype=float)
-    if share.shape != bandwidth.shape or share.ndim != 1 or not share.size:
+    if not (share.ndim and bandwidth.ndim) or share.shape[-1] != bandwidth.shape[-1] or not share.size:
         raise ValueError(f"byte_share {share.shape} and bandwidth_byte_s {bandwidth.shape} are not one value a level")
     check_range("byte_share", share, 0.0, 1.0)
     check_range("bandwidth_byte_s", bandwidth, 0.0, open_low=True)
-    check_range("sum of byte_share", share.sum(), 1.0 - 1e-9, 1.0 + 1e-9)
+    check_range("sum of byte_share", share.sum(axis=-1), 1.0 - 1e-9, 1.0 + 1e-9)
     return share, bandwidth
+
+
+def _rate(time_s_byte: Array) -> Array:
+    """Return the bandwidth of a time for each byte; infinite where it takes none."""
+    with np.errstate(divide="ignore"):
+        rate: Array = np.divide(1.0, time_s_byte)
+    return rate

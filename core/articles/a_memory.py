@@ -40,7 +40,7 @@ def a04() -> Item:
     """SRAM/DRAM mix."""
     levels, hit = (768.0, 176.0), 0.82
     share = (hit, 1 - hit)
-    serial = hierarchy.serial_bandwidth_byte_s(share, levels)
+    serial = float(hierarchy.serial_bandwidth_byte_s(share, levels))
     arithmetic = printed.mixed_bandwidth(*levels, hit)
     # a miss that fills the fast level while the slow one streams keeps the fast level busy with every byte
     overlapped_fill = 1.0 / max(1.0 / levels[0], share[1] / levels[1])
@@ -53,11 +53,11 @@ def a04() -> Item:
         as_written={"arithmetic": arithmetic},
         physical={
             "harmonic_serial": serial,
-            "fill_through_sram": hierarchy.filled_bandwidth_byte_s(share, levels),
-            "overlapped_max": hierarchy.overlapped_bandwidth_byte_s(share, levels),
+            "fill_through_sram": float(hierarchy.filled_bandwidth_byte_s(share, levels)),
+            "overlapped_max": float(hierarchy.overlapped_bandwidth_byte_s(share, levels)),
             "fill_overlapped": overlapped_fill,
-            "harmonic(h=0)": hierarchy.serial_bandwidth_byte_s((0.0, 1.0), levels),
-            "harmonic(h=1)": hierarchy.serial_bandwidth_byte_s((1.0, 0.0), levels),
+            "harmonic(h=0)": float(hierarchy.serial_bandwidth_byte_s((0.0, 1.0), levels)),
+            "harmonic(h=1)": float(hierarchy.serial_bandwidth_byte_s((1.0, 0.0), levels)),
         },
         checks={
             "hit_rate_that_prints_682.9": (printed.MIX_PRINTED_GB_S - levels[1]) / (levels[0] - levels[1]),

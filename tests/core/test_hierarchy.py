@@ -31,6 +31,17 @@ def test_harmonic_equals_arithmetic_only_at_the_ends():
     assert serial_bandwidth_byte_s((0.5, 0.5), (768, 176)) < 0.99 * (768 + 176) / 2
 
 
+@pytest.mark.parametrize("version", [serial_bandwidth_byte_s, filled_bandwidth_byte_s, overlapped_bandwidth_byte_s])
+def test_arrays_of_mixes_are_those_of_each_and_levels_may_take_no_time(version):
+    share, speed = RNG.dirichlet(np.ones(3), size=(4, 2)), np.array([900.0, 200.0, 20.0])
+    together = version(share, speed)
+    assert together.shape == (4, 2)
+    for i in np.ndindex(4, 2):
+        assert together[i] == version(share[i], speed)
+    assert version((0.25, 0.75), (np.inf, 150.0)) == pytest.approx(200.0)
+    assert version((1.0, 0.0), (np.inf, 150.0)) == np.inf
+
+
 def test_worst_over_estimate_is_the_largest_ratio_of_means():
     h = np.linspace(0, 1, 10_001)
     ratio = (h * 4 + (1 - h)) * (h / 4 + (1 - h))
@@ -52,6 +63,8 @@ def test_refusals():
         serial_bandwidth_byte_s((0.5, 0.4), (1, 1))
     with pytest.raises(ValueError, match="bandwidth_byte_s = 0 "):
         serial_bandwidth_byte_s((0.5, 0.5), (1, 0))
+    with pytest.raises(ValueError, match="expected the fastest first"):
+        filled_bandwidth_byte_s((0.5, 0.5), (100, 200))
     with pytest.raises(ValueError, match="not one value a level"):
         serial_bandwidth_byte_s((0.5, 0.5), (1,))
     with pytest.raises(ValueError, match="latency_s = 0"):
