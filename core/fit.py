@@ -88,9 +88,11 @@ class DecayFit:
     coefficients: Vector
     amplitude: float
     rate: float  # per unit of x
+    edge: bool  # the rate is at an end of where it was searched: the points do not tell it
     x_low: float
     x_span: float
-    leave_one_out_rmse: float  # at the fitted rate
+    leave_one_out_rmse: float  # to the first order of the rate, which each point left out moves
+    n_effective: float  # parameters that the ridge leaves free, the rate among them
     r_squared: float
 
     def __call__(self, x: ArrayLike) -> Vector:
@@ -100,8 +102,13 @@ class DecayFit:
         return np.asarray(smooth + self.amplitude * np.exp(-self.rate * shifted))
 
 
-def fit_decay(x: ArrayLike, y: ArrayLike, degree: int = 2, rates: tuple[float, float] = (0.1, 100.0)) -> DecayFit:
+def fit_decay(
+    x: ArrayLike, y: ArrayLike, degree: int = 2, rates: tuple[float, float] = (0.1, 100.0), ridge: float = 0.0
+) -> DecayFit:
     """Fit a polynomial plus an exponential by variable projection: only the rate is searched, the rest is linear.
+
+    Minimises ``|y - A(rate) c|**2 + ridge * |c[1:]|**2`` with A the powers of u and ``exp(-rate u)``, x mapped to 0..1
+    as u: the ridge depends on no unit and spares the constant. The leave-one-out error is in closed form.
 
     Parameters
     ----------
@@ -110,7 +117,9 @@ def fit_decay(x: ArrayLike, y: ArrayLike, degree: int = 2, rates: tuple[float, f
     degree : int
         0 to 8.
     rates : pair of float
-        Where the rate is searched, in units of 1 / span of x.
+        Between which the rate is searched, > 0, in units of 1 / span of x.
+    ridge : float
+        >= 0.
 
     References
     ----------
@@ -118,48 +127,84 @@ def fit_decay(x: ArrayLike, y: ArrayLike, degree: int = 2, rates: tuple[float, f
     """
     xs, ys = _points(x, y)
     check_range("degree", degree, 0, 8)
+    check_range("ridge", ridge, 0.0)
     check_range("number of points", xs.size, degree + 4)
     low, span = float(xs.min()), float(np.ptp(xs))
     check_range("span of x", span, 0.0, open_low=True)
-    u = (xs - low) / span
-    powers = np.vander(u, degree + 1, increasing=True)
-
-    def projected(log_rate: float) -> tuple[Vector, Vector, Vector]:
-        design = np.column_stack([powers, np.exp(-np.exp(log_rate) * u)])
-        solution = np.linalg.lstsq(design, ys, rcond=None)[0]
-        return design, solution, ys - design @ solution
-
-    grid = np.linspace(np.log(rates[0]), np.log(rates[1]), 61)
-    losses = [float(np.sum(projected(g)[2] ** 2)) for g in grid]
-    at = int(np.argmin(losses))
-    bounds = (grid[max(at - 1, 0)], grid[min(at + 1, grid.size - 1)])
-    found: Any = minimize_scalar(lambda g: np.sum(projected(g)[2] ** 2), bounds=bounds, method="bounded")
-    log_rate = float(found.x)
-    for _ in range(6):  # Gauss-Newton on the projected residual, to the last digits
-        design, solution, residual = projected(log_rate)
-        slope = solution[-1] * np.exp(log_rate) * u * design[:, -1]  # d residual / d log_rate before projection
-        slope = slope - design @ np.linalg.lstsq(design, slope, rcond=None)[0]
-        log_rate -= float(slope @ residual) / max(float(slope @ slope), 1e-300)
-    design, solution, residual = projected(log_rate)
-    leverage = np.sum(np.linalg.qr(design)[0] ** 2, axis=1)
+    check_range("rates[0]", rates[0], 0.0, open_low=True)
+    check_range("rates[1]", rates[1], rates[0], open_low=True)
+    problem = _Projected((xs - low) / span, ys, degree, ridge)
+    log_rate, edge = _best_log_rate(problem, (float(np.log(rates[0])), float(np.log(rates[1]))))
+    design, solution, residual = problem.at(log_rate)
+    # the rate is one more column; an amplitude of 0 leaves it no effect
+    tangent = problem.tangent(log_rate, solution[-1])
+    moves = not edge and float(tangent @ tangent) > 1e-20 * float(ys @ ys)
+    columns = np.column_stack([design, tangent]) if moves else design
+    leverage = np.sum(np.linalg.qr(columns)[0][: xs.size] ** 2, axis=1)
     return DecayFit(
         coefficients=solution[:-1],
         amplitude=float(solution[-1]),
         rate=float(np.exp(log_rate)) / span,
+        edge=edge,
         x_low=low,
         x_span=span,
-        leave_one_out_rmse=_leave_one_out_rmse(residual, leverage),
-        r_squared=_r_squared(ys, residual),
+        leave_one_out_rmse=_leave_one_out_rmse(residual[: xs.size], leverage),
+        n_effective=float(leverage.sum()),
+        r_squared=_r_squared(ys, residual[: xs.size]),
     )
+
+
+class _Projected:
+    """Least squares of what is linear at a rate; the ridge is rows of its own below the points."""
+
+    def __init__(self, u: Vector, ys: Vector, degree: int, ridge: float) -> None:
+        self.u, self.powers = u, np.vander(u, degree + 1, increasing=True)
+        self.penalty = np.sqrt(ridge) * np.eye(degree + 2)[1:]
+        self.target = np.concatenate([ys, np.zeros(degree + 1)])
+
+    def at(self, log_rate: float) -> tuple[Vector, Vector, Vector]:
+        """Return the design, its solution and the residual."""
+        design = np.vstack([np.column_stack([self.powers, np.exp(-np.exp(log_rate) * self.u)]), self.penalty])
+        solution = np.linalg.lstsq(design, self.target, rcond=None)[0]
+        return design, solution, self.target - design @ solution
+
+    def loss(self, log_rate: float) -> float:
+        """Return the squared length of the residual."""
+        residual = self.at(log_rate)[2]
+        return float(residual @ residual)
+
+    def tangent(self, log_rate: float, amplitude: float) -> Vector:
+        """Return how the fitted values follow the logarithm of the rate, the linear part held."""
+        slope = -amplitude * np.exp(log_rate) * self.u * np.exp(-np.exp(log_rate) * self.u)
+        return np.concatenate([slope, np.zeros(len(self.penalty))])
+
+
+def _best_log_rate(problem: _Projected, ends: tuple[float, float]) -> tuple[float, bool]:
+    """Return the logarithm of the rate of least loss within the ends, and whether it is one of them."""
+    grid = np.linspace(*ends, 61)
+    at = int(np.argmin([problem.loss(g) for g in grid]))
+    bounds = (grid[max(at - 1, 0)], grid[min(at + 1, grid.size - 1)])
+    found: Any = minimize_scalar(problem.loss, bounds=bounds, method="bounded")
+    best = min((float(found.x), *ends), key=problem.loss)
+    for _ in range(6):  # Gauss-Newton on the projected residual, to the last digits
+        design, solution, residual = problem.at(best)
+        slope = problem.tangent(best, solution[-1])
+        slope = slope - design @ np.linalg.lstsq(design, slope, rcond=None)[0]
+        step = best + float(slope @ residual) / max(float(slope @ slope), 1e-300)
+        if not (ends[0] <= step <= ends[1] and problem.loss(step) < problem.loss(best)):
+            break
+        best = step
+    return best, best in ends
 
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where two straight pieces meet, with the 90 % interval of a residual bootstrap."""
+    """Where two straight pieces meet, with its 90 % interval by a likelihood ratio that a bootstrap calibrates."""
 
     x: float
     q05: float
     q95: float
+    edge: bool  # at the second or last but one x, where the search ends: it may lie beyond
     slope_before: float
     slope_after: float
     rmse: float
@@ -185,20 +230,26 @@ def fit_knee(x: ArrayLike, y: ArrayLike, n_bootstrap: int = 400, seed: int = 0) 
     rng = np.random.default_rng(seed)
     pieces = _Pieces(xs)
     line = np.polyval(np.polyfit(xs, ys, 1), xs)
-    null = line + rng.choice(ys - line, (n_bootstrap, xs.size))
-    if pieces.gain(ys[None])[0] <= np.quantile(pieces.gain(null), 0.95):
+    if np.max(np.abs(ys - line)) <= 1e-9 * np.ptp(ys) + 1e-12 * np.max(np.abs(ys)):
+        return Absent("these points lie on a straight line")
+    if pieces.gain(ys[None])[0] <= np.quantile(pieces.gain(rng.normal(size=(n_bootstrap, xs.size))), 0.95):
         return Absent("a straight line explains these points as well as a knee does")
-    best = float(pieces.knees(ys[None])[0])
+    lost = pieces.lost(ys[None])[0]
+    at = int(np.argmin(lost))
+    best = float(pieces.grid[at])
     design = np.column_stack([np.ones_like(xs), xs, np.maximum(xs - best, 0.0)])
     solution = np.linalg.lstsq(design, ys, rcond=None)[0]
     residual = ys - design @ solution
     scatter = residual * np.sqrt(xs.size / (xs.size - 4))
-    resampled = design @ solution + rng.choice(scatter, (n_bootstrap, xs.size))
-    q05, q95 = np.quantile(pieces.knees(resampled), [0.05, 0.95])
+    resampled = pieces.lost(design @ solution + rng.choice(scatter, (n_bootstrap, xs.size)))
+    furthest = np.quantile(resampled[:, at] / resampled.min(axis=1), 0.9)
+    inside = np.flatnonzero(lost <= furthest * lost[at])
+    q05, q95 = pieces.grid[max(inside[0] - 1, 0)], pieces.grid[min(inside[-1] + 1, pieces.grid.size - 1)]
     return Knee(
         x=best,
         q05=float(q05),
         q95=float(q95),
+        edge=at in (0, pieces.grid.size - 1),
         slope_before=float(solution[1]),
         slope_after=float(solution[1] + solution[2]),
         rmse=float(np.sqrt(np.mean(residual**2))),
@@ -218,12 +269,15 @@ class _Pieces:
 
     def gain(self, ys: Vector) -> Vector:
         """Return the share of a straight line's squared error that the best knee removes, shape (n_y,)."""
-        residual = ys - ys @ self.line @ self.line.T
-        return np.asarray(np.max((ys @ self.bend.T) ** 2, axis=1) / np.maximum(np.sum(residual**2, axis=1), 1e-300))
+        return np.asarray(1.0 - self.lost(ys).min(axis=1) / self._of_line(ys))
 
-    def knees(self, ys: Vector) -> Vector:
-        """Return the best knee of each y, shape (n_y,)."""
-        return np.asarray(self.grid[np.argmax((ys @ self.bend.T) ** 2, axis=1)])
+    def lost(self, ys: Vector) -> Vector:
+        """Return the squared error that each knee leaves of each y, shape (n_y, n_grid), above rounding."""
+        whole = self._of_line(ys)[:, None]
+        return np.asarray(np.maximum(whole - (ys @ self.bend.T) ** 2, 1e-24 * whole))
+
+    def _of_line(self, ys: Vector) -> Vector:
+        return np.asarray(np.maximum(np.sum((ys - ys @ self.line @ self.line.T) ** 2, axis=1), 1e-300))
 
 
 def _points(x: ArrayLike, y: ArrayLike) -> tuple[Vector, Vector]:
