@@ -13,6 +13,7 @@ from core.pruning import (
     keep_count,
     output_error,
     page_keep_frac,
+    pruned_latency_s,
     r_max_effective_support,
     r_max_entropy_bound,
     r_max_mass,
@@ -123,6 +124,23 @@ def test_output_error_identity_and_bound():
     assert all_kept.bound == 0.0
     with pytest.raises(ValueError, match="mass of the kept tokens = 0"):
         output_error([1.0, 0.0], np.eye(2), [False, True])
+
+
+def test_pruned_latency_golden_and_limits():
+    golden = QUANTITIES["A12.phy.latency_ratio_65_vs_60_no_recompute(n=2048)"]
+    f_kv = QUANTITIES["A01.phy.qwen2_1.5b.f_kv(n=2048)"]
+    low, high = pruned_latency_s(0.05, f_kv, np.array([0.6, 0.65]))
+    assert high / low == pytest.approx(golden, rel=1e-9)
+    assert low / 0.05 == pytest.approx(QUANTITIES["A01.phy.qwen2_1.5b.T(a=0.6)/T(0)(n=2048)"], rel=1e-9)
+    assert pruned_latency_s(0.05, f_kv, 0.0) == 0.05
+    assert pruned_latency_s(0.05, 1.0, 1.0, 3, 1.8e-3) == pytest.approx(5.4e-3)
+    alpha = np.linspace(0, 1, 11)
+    np.testing.assert_array_equal(
+        pruned_latency_s(0.05, f_kv, alpha, 2, 1e-3), [pruned_latency_s(0.05, f_kv, float(a), 2, 1e-3) for a in alpha]
+    )
+    assert np.all(np.diff(pruned_latency_s(0.05, f_kv, alpha)) < 0)
+    with pytest.raises(ValueError, match=r"kv_frac = 1\.2"):
+        pruned_latency_s(0.05, 1.2, 0.5)
 
 
 @pytest.mark.parametrize(("h", "name"), [(0, "0"), (2, "2"), (4.5, "4.5"), (np.log(2048), "7.625")])
