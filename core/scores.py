@@ -1,4 +1,8 @@
-"""How predictions compare with what was measured: errors, coverage of intervals, and their summary over groups."""
+"""How predictions compare with what was measured: errors, coverage of intervals, and their summary over groups.
+
+Groups are few, and those of one board have much in common: how sure a median over them is, resampling the boards tells
+(Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 8).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from numpy.typing import NDArray
 from core.units import Z90
 
 Floats = NDArray[np.float64]
+
+N_RESAMPLINGS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,11 @@ class Summary:
     """Scores of one way to predict over groups: every group counts once, in the coverage every model of a group."""
 
     n_groups: int
+    n_boards: int
     n_rows: int
     median_of_medians_frac: float
+    median_q05_frac: float | None  # that median, the boards resampled; None with one board
+    median_q95_frac: float | None
     mean_of_medians_frac: float
     mean_of_means_frac: float
     median_of_p90_frac: float
@@ -93,15 +102,21 @@ class Summary:
     interval_ratio: float | None  # median over groups
 
     @classmethod
-    def of(cls, scores: Sequence[Score]) -> Summary | None:
-        """Sum up the scores of groups; None if there are none."""
+    def of(cls, scores: Sequence[Score], boards: Sequence[str]) -> Summary | None:
+        """Sum up the scores of groups, each of a board; None if there are none."""
         if not scores:
             return None
+        n_boards = len(set(boards))
+        resampled = _resampled_medians([s.median_error_frac for s in scores], boards)
+        q05, q95 = (float(q) if n_boards > 1 else None for q in np.quantile(resampled, (0.05, 0.95)))
         covered = [(s.coverage_frac, s.n_models, s.interval_ratio) for s in scores if s.coverage_frac is not None]
         return cls(
             n_groups=len(scores),
+            n_boards=n_boards,
             n_rows=sum(s.n_rows for s in scores),
             median_of_medians_frac=float(np.median([s.median_error_frac for s in scores])),
+            median_q05_frac=q05,
+            median_q95_frac=q95,
             mean_of_medians_frac=float(np.mean([s.median_error_frac for s in scores])),
             mean_of_means_frac=float(np.mean([s.mean_error_frac for s in scores])),
             median_of_p90_frac=float(np.median([s.p90_error_frac for s in scores])),
@@ -109,3 +124,16 @@ class Summary:
             coverage_of_groups_frac=float(np.mean([c for c, _, _ in covered])) if covered else None,
             interval_ratio=float(np.median([ratio or np.nan for _, _, ratio in covered])) if covered else None,
         )
+
+
+def _resampled_medians(values: Sequence[float], boards: Sequence[str]) -> Floats:
+    """Return the medians of values, each of a board, when as many boards are drawn from them with replacement."""
+    board = np.unique(boards, return_inverse=True)[1]
+    n_boards = board.max() + 1
+    drawn = np.random.default_rng(0).multinomial(n_boards, np.full(n_boards, 1.0 / n_boards), N_RESAMPLINGS)
+    order = np.argsort(values)
+    upto = np.cumsum(drawn[:, board[order]], axis=1)
+    middle = upto[:, -1:] / 2.0
+    halves = np.argmax(upto >= middle, axis=1), np.argmax(upto > middle, axis=1)  # the same but for an even number
+    medians: Floats = np.mean(np.asarray(values)[order][np.array(halves)], axis=0)
+    return medians

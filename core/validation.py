@@ -92,8 +92,9 @@ class Report:
             and group.n_models >= fewest_models
             and (group.bandwidth_stated or quantity == "energy_j_per_token")
         ]
-        found = [(group.shipped if by_shipped else group.scores)[quantity] for group in groups]
-        return Summary.of([scores[method] for scores in found if method in scores])
+        found = [(group.board, (group.shipped if by_shipped else group.scores)[quantity]) for group in groups]
+        having = [(board, scores[method]) for board, scores in found if method in scores]
+        return Summary.of([score for _, score in having], [board for board, _ in having])
 
 
 def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | None = None) -> Report:

@@ -126,9 +126,12 @@ def _group(group: GroupReport) -> dict[str, Any]:
     }
 
 
+_ABSENT = dict.fromkeys(("median_q05_frac", "median_q95_frac"), "one board says nothing of others")
+
+
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {"absent": "this way to predict gives no interval"} if value is None else value
+        name: {"absent": _ABSENT.get(name, "this way to predict gives no interval")} if value is None else value
         for name, value in values.items()
     }
 
@@ -136,7 +139,21 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-_SUMMARY = ("", "GROUPS", "ROWS", "MEDIAN", "MEAN", "90 % UNDER", "IN 90 %", "q95/q05", "SHIPPED, SAME ROWS", "MEAN")
+_OVER_GROUPS = "their median over groups (90 % range: of resampled boards; of means the mean)"
+_SUMMARY = (
+    "",
+    "BOARDS",
+    "GROUPS",
+    "ROWS",
+    "MEDIAN",
+    "90 % RANGE",
+    "MEAN",
+    "90 % UNDER",
+    "IN 90 %",
+    "q95/q05",
+    "SHIPPED, SAME ROWS",
+    "MEAN",
+)
 
 
 def _print(table: PublishedTable, compared: Comparison, report: Report, *, every_group: bool) -> None:
@@ -147,7 +164,7 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
         for fewest, of in ((1, "all groups"), (FEW_MODELS, f"groups of {FEW_MODELS} models or more")):
             rows = [row for method in METHODS if (row := _summary_row(report, quantity, method, fewest))]
             if rows:
-                print(f"\n{quantity}, {of}: errors of a group, their median over groups (of means the mean)")
+                print(f"\n{quantity}, {of}: errors of a group, {_OVER_GROUPS}")
                 print_table([_SUMMARY, *rows])
     if every_group:
         _print_groups(report)
@@ -179,14 +196,19 @@ def _summary_row(report: Report, quantity: str, method: str, fewest: int) -> tup
     found = report.summary(quantity, method, fewest)
     if found is None:
         return None
-    shares = (found.median_of_medians_frac, found.mean_of_means_frac, found.median_of_p90_frac)
+    median, mean, p90 = (
+        f"{100 * share:.1f} %"
+        for share in (found.median_of_medians_frac, found.mean_of_means_frac, found.median_of_p90_frac)
+    )
+    low, high = found.median_q05_frac, found.median_q95_frac
+    sure = "–" if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
     coverage = "–" if found.coverage_frac is None else f"{100 * found.coverage_frac:.0f} %"
     ratio = "–" if found.interval_ratio is None else f"{found.interval_ratio:.2f}"
-    percents = (f"{100 * share:.1f} %" for share in shares)
     same = report.summary(quantity, method, fewest, by_shipped=True)
     by_shipped = (same.median_of_medians_frac, same.mean_of_means_frac) if same else ()
     same_percents = [f"{100 * share:.1f} %" for share in by_shipped] or ["–", "–"]
-    return (method, str(found.n_groups), str(found.n_rows), *percents, coverage, ratio, *same_percents)
+    counts = (str(n) for n in (found.n_boards, found.n_groups, found.n_rows))
+    return (method, *counts, median, sure, mean, p90, coverage, ratio, *same_percents)
 
 
 def _print_groups(report: Report) -> None:
