@@ -57,6 +57,7 @@ NAMES = KnownNames(MODELS)
         ("lfm2-350m", ["LFM2-350M-Q4_0.gguf"]),
         ("lfm2.5-1.2b", ["LiquidAI_LFM2.5-1.2B-Instruct-Q4_K_M.gguf", "LFM2.5-1.2B-JP-202606-Q4_K_M.gguf"]),
         ("llama-3.1-8b", ["nvidia_Llama-3.1-Nemotron-Nano-8B-v1-Q4_K_M.gguf", "Some-One_Llama-3.1-8B.gguf"]),
+        ("qwen3-next-80b-a3b", ["Qwen_Qwen3-Coder-Next-Q4_K_M.gguf", "qwen3-next:80b"]),
         ("gemma-3-270m", ["google/functiongemma-270m-it"]),
         ("qwen2.5-0.5b", ["qwen2.5-0.5B-Int4-ax630c", "Qwen2.5-0.5B-AX650N-w8a16"]),
     ],
