@@ -15,7 +15,7 @@ SEEDS = {
     "app over core and kernels over resources": ("core/units.py", "import app.protocol"),
     "inside app": ("app/client/events.py", "import app.agent.main"),
     "inside core": ("core/traffic.py", "import core.latency"),
-    "Qt only in app.model, app.views, app.gui": ("app/client/events.py", "import PySide6"),
+    "Qt only in app.model, app.views, app.gui, app.qt_platform": ("app/client/events.py", "import PySide6"),
     "torch only in kernels and the agent's worker": ("app/model/store.py", "import torch"),
     "the agent needs the standard library and kernels only": ("app/agent/sensors/sysfs.py", "import core.units"),
     "views talk to the model only": ("app/views/theme.py", "import core.scenario"),

@@ -27,7 +27,8 @@ def measure_slider(n_moves: int = N_MOVES) -> dict[str, Any]:
         ``slider_to_picture_ms``: wall time from when a move is due to its painted picture, as {median, min, max, p95,
         n}; ``slider_to_picture_cpu_ms``: time that the GUI thread itself computed for it, alike.
     """
-    from app.gui import CannotStart, Options, open_dashboard
+    from app.gui import Options, open_dashboard
+    from app.qt_platform import CannotStart
 
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     try:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from app.cli.output import UserError, print_json
 from app.cli.target import add_board_as, add_target_options, check_board_as, target_from
-from app.gui import CannotStart, Options
+from app.gui import Options
 from app.gui import run as run_dashboard
+from app.qt_platform import CannotStart
 
 THEMES = ("system", "light", "dark")
 

@@ -10,8 +10,9 @@ import pytest
 
 from app import LAUNCHER
 from app.cli.bench_start import measure_start
-from app.gui import CannotStart, Dashboard, Options, _keep_settings, check_platform, refuse_losing_references, wait
+from app.gui import Dashboard, Options, _keep_settings, wait
 from app.model.state import Limits
+from app.qt_platform import CannotStart, check_platform, refuse_losing_references
 from app.views.curve_plot import CurvePlot
 
 
@@ -69,7 +70,7 @@ def test_a_display_that_does_not_answer_is_a_sentence_not_an_abort():
 
 def test_a_picture_needs_no_display(monkeypatch):
     monkeypatch.delenv("QT_QPA_PLATFORM", raising=False)
-    monkeypatch.setattr("app.gui._has_display", lambda: False)
+    monkeypatch.setattr("app.qt_platform._has_display", lambda: False)
     check_platform(headless=True)
     assert os.environ["QT_QPA_PLATFORM"] == "offscreen"
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
@@ -205,8 +206,8 @@ def test_waiting_ends_where_nothing_can_be_measured(qtbot):
 def test_what_is_imported_before_qt_does_not_import_it():
     program = (
         f"import sys; sys.path.insert(0, {str(LAUNCHER.parent)!r}); import trilemma\n"
-        "from app.gui import _import_before_qt\n"
-        "_import_before_qt()\n"
+        "from app.qt_platform import import_before_qt\n"
+        "import_before_qt()\n"
         "assert 'numpy' in sys.modules and 'PySide6' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
