@@ -120,12 +120,17 @@ def measured(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
 
 
 def thinned(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
-    """Return at most so many rows, as even as can be over the models and over each model's rows."""
-    by_model = dict[str, list[ComparedRow]]()
+    """Return at most so many rows, or one of each sort: a model with the times that were measured of it.
+
+    As many of each sort as there are of the others, or all that there are, evenly over its rows.
+    """
+    sorts = dict[tuple[str, bool, bool], list[ComparedRow]]()
     for row in rows:
-        by_model.setdefault(row.decode.model, []).append(row)
-    share = max(1, most // max(len(by_model), 1))
-    return [one for of_model in by_model.values() for one in of_model[:: -(-len(of_model) // share)]]
+        sort = row.decode.model, row.row.decode_s is not None, row.row.ttft_s is not None
+        sorts.setdefault(sort, []).append(row)
+    counts = [len(of_sort) for of_sort in sorts.values()]
+    share = max((n for n in range(1, most + 1) if sum(min(n, count) for count in counts) <= most), default=1)
+    return [one for of_sort in sorts.values() for one in of_sort[:: -(-len(of_sort) // share)]]
 
 
 def groups_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], list[ComparedRow]]:

@@ -1,10 +1,12 @@
+from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
+from itertools import product
 
 import numpy as np
 import pytest
 
-from core.comparable import compare
+from core.comparable import ComparedRow, compare
 from core.load import load_catalogue
 from core.population import COMPUTE_SHARE, LEARNED, PRIOR, Learner, class_of, groups_of, measured, thinned
 from core.published_rows import PublishedRow, read_table
@@ -109,6 +111,32 @@ def test_classes_and_thinning():
     assert [len(rows) for rows in groups_of(compared.rows).values()] == [6, 6]
     assert len(thinned(compared.rows, 6)) == 6
     assert len(measured(compared.rows)) == len(compared.rows)
+
+
+def test_thinning_fills_up_and_keeps_every_sort_of_time():
+    first, *_ = synthetic(1, (0.8, 2e-4, 4e-4)).rows
+
+    def rows(model: str, n: int, *, prompts: int = 0) -> list[ComparedRow]:
+        """Return n rows of a model; every `prompts`-th has a time to first token too."""
+        decode = replace(first.decode, model=model)
+        timed = replace(first.row, number={**first.row.number, "ttft_ms": 0.1})
+        return [
+            replace(first, decode=decode, row=timed if prompts and i % prompts == 0 else first.row) for i in range(n)
+        ]
+
+    few = [row for i in range(21) for row in rows(f"m{i}", 3 if i % 2 else 1)]
+    assert len(few) == 41
+    kept = [id(row) for row in thinned(few, 40)]
+    assert len(kept) == 31  # two of the ten models that have three
+    assert [id(row) in kept for row in few[1:4]] == [True, False, True]
+    assert thinned(few, 41) == few
+    assert len(thinned(few, 5)) == 21  # one of each at least
+
+    many = rows("large", 100, prompts=2) + rows("small", 100, prompts=2)
+    kept = thinned(many, 40)
+    assert Counter((row.decode.model, row.row.ttft_s is None) for row in kept) == dict.fromkeys(
+        product(("large", "small"), (False, True)), 10
+    )
 
 
 def test_table_without_usable_rows_leaves_the_prior():
