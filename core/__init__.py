@@ -219,9 +219,9 @@ HV             volume that a front dominates                     objectives.hype
 =============  ================================================  =====================================  ======
 
 Above them: `parameters` (what measurements teach, and its priors), `accuracy` (damages put together), `scenario` (an
-operating point to its prediction), `measured`, `robust`, `calibrate`, `crosscheck` (measurements to a posterior, and
-how far to trust it), `design` and `explore` (what to measure next, what limits a point), `load` and `gguf_header`
-(resources and model files), `spec` and `units` (the vocabulary).
+operating point to its prediction), `validity` (what is outside the model's range), `measured`, `robust`, `calibrate`,
+`crosscheck` (measurements to a posterior, and how far to trust it), `design` and `explore` (what to measure next, what
+limits a point), `load` and `gguf_header` (resources and model files), `spec` and `units` (the vocabulary).
 
 Of published measurements: `published_rows` and `comparable` (a table's rows as operating points), `population` (the
 priors of runtimes, learned over boards), `published_fit` and `calibration_file` (what rows teach of one board),

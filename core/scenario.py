@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import accuracy, conformal, latency, power, traffic
+from core import accuracy, conformal, latency, power, traffic, validity
 from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
 from core.prompt import prefill_costs
 from core.spec import (
@@ -213,7 +213,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
     kept = 1.0 - np.asarray(_saved(point, at))
     held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
     memory_byte = Estimate(plain(held), plain(held), plain(held), Provenance.PREDICTED)
-    outside = _outside(point, at)
+    outside = validity.outside(point, at)
     if at.weights.accuracy_only:
         no = Absent(
             f"{at.weights.key} exists for its accuracy only: no kernel multiplies it, so its speed is not known"
@@ -341,27 +341,6 @@ def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
     by_memory = np.greater_equal(parts.memory, parts.compute)
     named = BOUNDS.take(by_memory)
     return named if named.ndim else str(named)
-
-
-def _outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
-    said = []
-    if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
-        said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
-    asked = point.bandwidth_byte_s
-    if asked is not None and np.any(np.greater(asked, 1.05 * at.mode.bandwidth_byte_s)):
-        said.append(f"{at.board.name} has less than the bandwidth asked for")
-    there, pruned = at.board.memory_byte or at.board.most_memory_byte, np.any(np.asarray(point.alpha) > 0.0)
-    if there is not None:
-        held = float(np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head)))
-        if held > there:
-            most, before = "" if at.board.memory_byte else " at most", " before pruning" if pruned else ""
-            said.append(
-                f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}: "
-                f"it takes {held / 1e9:.3g} GB{before} of{most} {there / 1e9:.3g} GB"
-            )
-    if "alpha" not in at.runtime.knobs and pruned:
-        said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
-    return tuple(said)
 
 
 def _joined(parts: Iterator[Prediction], n: int, shape: tuple[int, ...]) -> Prediction:
