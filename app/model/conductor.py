@@ -12,7 +12,7 @@ one supersedes it.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,9 @@ from app.model.data_sheet import DataSheet
 from app.model.fitting import Calibrated, Fitting
 from app.model.history import History
 from app.model.machine import cannot, machine_key, recorded
-from app.model.measurements import OUTPUTS_OF, answers
+from app.model.measurements import answers
 from app.model.records import point_record
+from app.model.rounds import ACCURACY, SPEED, Rounds
 from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
@@ -47,7 +48,6 @@ MAX_EVENTS_A_FRAME = 256
 FITTED_FOR = ("point.board", "point.runtime", "point.power_mode")
 """What a calibration is of."""
 THIS_MACHINE = "this machine"
-SPEED, ACCURACY = ("decode",), ("ttft", "quality")
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,6 @@ class _Request:
     point: OperatingPoint | None = None
     what: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
-
-
-_Round = tuple[tuple[str, ...], int | None, dict[str, int] | None]
-"""What is measured of each point of a plan, how often that is to be known afterwards (None: once more), options."""
 
 
 class Conductor(QObject):
@@ -90,8 +86,7 @@ class Conductor(QObject):
         self.tape = Tape(store, lambda: self._session)
         self.wanted_sheet: str | None = None  # of the first board: a key, "this" for none, "found" for its own
         self._pending: dict[int, _Request] = {}
-        self._rounds: deque[_Round] = deque()  # of the plan, yet to come
-        self._planned = OperatingPoint()  # whose runtime the plan calibrates
+        self._rounds = Rounds()
         self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
         self.fitting = Fitting(store, self._queue.append)
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -339,34 +334,18 @@ class Conductor(QObject):
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
-        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known.
-
-        Speed comes back after the accuracy, since a machine that others use is slower for minutes.
-        """
-        from app.model.calibration import options_again
-        from core.calibrate import PLAN_ROUNDS
-
-        self._planned = at
-        probed = options_again(at)
-        later = [(SPEED, None if again else n, probed) for n in range(2, PLAN_ROUNDS + 1)]
-        self._rounds = deque([(SPEED, None if again else 1, None), (ACCURACY, 1, None), *later])
+        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
+        self._rounds.begin(at, again=again)
         self._next_round()
 
     def _next_round(self) -> None:
-        from app.model.calibration import plan as plan_of
-
-        data_sheet = self._saved.data_sheet  # of it the plan is the same every time, whatever was measured since
-        plan = plan_of(self._planned, data_sheet)
         self._round = set()
-        while self._rounds and not self._round:
-            what, times, options = self._rounds.popleft()
-            if what == ACCURACY:
+        while not self._round and (found := self._rounds.next(self._store.measurements, self._saved.data_sheet)):
+            if found.what == ACCURACY:
                 self._rested()  # the point on the screen before those of the plan
-            answer = OUTPUTS_OF[what[-1]][0]
-            known = Counter(axes.canonical(m.point, data_sheet) for m in self._store.measurements if answer in m.body)
-            for point in plan if times is None else [point for point in plan if known[point] < times]:
-                request_id = self._session.measure(point_record(point), what, queue=True, options=options)
-                self._pending[request_id] = _Request("calibrate", point, what)
+            for point in found.points:
+                request_id = self._session.measure(point_record(point), found.what, queue=True, options=found.options)
+                self._pending[request_id] = _Request("calibrate", point, found.what)
                 self._round.add(request_id)
         asked = any(request.kind == "bandwidth" for request in self._pending.values())
         if not self._round and not asked and self._saved.bandwidth_disturbed:
