@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,7 +28,6 @@ class MarkerPair:
     pinned: bool = False
 
 
-THEMES = ("system", "light", "dark")
 PLAIN: dict[str, Any] = {
     "paused": False,
     "markers": MarkerPair(),
@@ -46,12 +44,6 @@ PLAIN: dict[str, Any] = {
     "scenario": "",  # one of the resources, or a file; "" is the user's limits
 }
 """Paths that hold one plain value -> what they hold at first."""
-
-_RANGES = {
-    "energy.ambient": (-20.0, 60.0, "a temperature from -20 to 60 deg C"),
-    "energy.battery": (36.0, 3.6e8, "an energy from 0.01 Wh to 100 kWh, or none"),
-    "energy.duration": (60.0, 72 * 3600.0, "a time from 1 min to 72 h"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,55 +85,3 @@ class LogLine:
     time_utc: datetime
     level: str  # "info", "warning", "error"
     text: str
-
-
-def checked_limit(path: str, value: Any) -> float | None:
-    """Return a limit as `Limits` stores it.
-
-    Raises
-    ------
-    ValueError
-        One sentence naming the path, the value and what was expected.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or not math.isfinite(value):
-        raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
-    if path == "limits.accuracy" and value > 1:
-        raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
-    return float(value)
-
-
-def checked_plain(path: str, value: Any) -> Any:
-    """Return a value as one of the `PLAIN` paths stores it.
-
-    Raises
-    ------
-    ValueError
-        One sentence naming the path, the value and what was expected.
-    """
-    default = PLAIN[path]
-    if path in _RANGES:
-        low, high, words = _RANGES[path]
-        if value is None and default is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise ValueError(f"{path} is {value!r}: expected {words}")
-        return float(value)
-    if path == "theme" and value not in THEMES:
-        raise ValueError(f"theme is {value!r}: expected one of {', '.join(THEMES)}")
-    if not isinstance(value, type(default)):
-        raise ValueError(f"{path} is {value!r}: expected {'true or false' if default in (True, False) else 'a text'}")
-    return value
-
-
-def check_limits(limits: Limits) -> None:
-    """Check all three limits.
-
-    Raises
-    ------
-    ValueError
-        As `checked_limit`, for the first that is wrong.
-    """
-    for path, name in LIMITS.items():
-        checked_limit(path, getattr(limits, name))

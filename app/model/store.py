@@ -19,12 +19,13 @@ from PySide6.QtCore import QObject, Signal
 
 from app.model import axes
 from app.model.axes import Axis
+from app.model.checks import checked
 from app.model.machine import why_not_measurable
 from app.model.measured import Measured
 from app.model.measurements import Measurement
 from app.model.outlook import Dots, Mark, Sensitivity
 from app.model.predicted import Predicted
-from app.model.state import LIMITS, PLAIN, Activity, Limits, Link, LogLine, check_limits, checked_limit, checked_plain
+from app.model.state import LIMITS, PLAIN, Activity, Limits, Link, LogLine
 from core.spec import (
     Absent,
     Board,
@@ -176,23 +177,7 @@ class Store(QObject):
         ValueError
             One sentence naming the path, the value and what was expected.
         """
-        if path in axes.FIELDS:
-            return axes.checked(path, value, self._point, self._catalogue)
-        if path in LIMITS:
-            return checked_limit(path, value)
-        if path == "axis":
-            axes.axis_of(value, self._point, self._catalogue)
-        elif path == "limits":
-            check_limits(value)
-        elif path == "point" or (path == "pinned" and value is not None):
-            if not isinstance(value, OperatingPoint):
-                raise ValueError(f"{path} is {value!r}: expected an operating point")
-            axes.check_point(value, self._catalogue)
-        elif path in PLAIN:
-            return checked_plain(path, value)
-        elif path != "pinned":
-            raise ValueError(f"there is no path {path!r} in the store")
-        return value
+        return checked(path, value, self._point, self._catalogue)
 
     def set(self, path: str, value: Any) -> None:
         """Check a value, store it, then emit every path that changed by it. Setting what is there already does nothing.

@@ -1,0 +1,96 @@
+"""What may stand at each path of the store."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from app.model import axes
+from app.model.state import LIMITS, PLAIN, Limits
+from core.spec import Catalogue, OperatingPoint
+
+THEMES = ("system", "light", "dark")
+_RANGES = {
+    "energy.ambient": (-20.0, 60.0, "a temperature from -20 to 60 deg C"),
+    "energy.battery": (36.0, 3.6e8, "an energy from 0.01 Wh to 100 kWh, or none"),
+    "energy.duration": (60.0, 72 * 3600.0, "a time from 1 min to 72 h"),
+}
+
+
+def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) -> Any:
+    """Return a value as the store holds it at a path, the current point being `point`.
+
+    Raises
+    ------
+    ValueError
+        One sentence naming the path, the value and what was expected.
+    """
+    if path in axes.FIELDS:
+        return axes.checked(path, value, point, catalogue)
+    if path in LIMITS:
+        return _checked_limit(path, value)
+    if path == "axis":
+        axes.axis_of(value, point, catalogue)
+    elif path == "limits":
+        check_limits(value)
+    elif path == "point" or (path == "pinned" and value is not None):
+        if not isinstance(value, OperatingPoint):
+            raise ValueError(f"{path} is {value!r}: expected an operating point")
+        axes.check_point(value, catalogue)
+    elif path in PLAIN:
+        return _checked_plain(path, value)
+    elif path != "pinned":
+        raise ValueError(f"there is no path {path!r} in the store")
+    return value
+
+
+def _checked_limit(path: str, value: Any) -> float | None:
+    """Return a limit as `Limits` stores it.
+
+    Raises
+    ------
+    ValueError
+        One sentence naming the path, the value and what was expected.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or not math.isfinite(value):
+        raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
+    if path == "limits.accuracy" and value > 1:
+        raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
+    return float(value)
+
+
+def _checked_plain(path: str, value: Any) -> Any:
+    """Return a value as one of the `PLAIN` paths stores it.
+
+    Raises
+    ------
+    ValueError
+        One sentence naming the path, the value and what was expected.
+    """
+    default = PLAIN[path]
+    if path in _RANGES:
+        low, high, words = _RANGES[path]
+        if value is None and default is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise ValueError(f"{path} is {value!r}: expected {words}")
+        return float(value)
+    if path == "theme" and value not in THEMES:
+        raise ValueError(f"theme is {value!r}: expected one of {', '.join(THEMES)}")
+    if not isinstance(value, type(default)):
+        raise ValueError(f"{path} is {value!r}: expected {'true or false' if default in (True, False) else 'a text'}")
+    return value
+
+
+def check_limits(limits: Limits) -> None:
+    """Check all three limits.
+
+    Raises
+    ------
+    ValueError
+        As `_checked_limit`, for the first that is wrong.
+    """
+    for path, name in LIMITS.items():
+        _checked_limit(path, getattr(limits, name))
