@@ -175,10 +175,13 @@ def dominated_share(found: Sweep, names: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """Where a front of two objectives bends most: the point's index, and whether that is an end of the front."""
+    """Where a front of two objectives bends most."""
 
     index: int
-    edge: bool
+    edge: bool  # at the end of a numeric axis that could go on: the front may bend more beyond what was swept
+
+
+_LEAST = {"alpha": 0.0, "reselect_tokens": 0.0, "context_tokens": 1.0}  # beyond these an axis cannot go
 
 
 def bend(found: Sweep, names: Sequence[str]) -> Bend | Absent:
@@ -194,7 +197,13 @@ def bend(found: Sweep, names: Sequence[str]) -> Bend | Absent:
     at = dvfs.kneedle(cost[ranked, 0], -cost[ranked, 1])
     if at is None:
         return Absent("the front is a straight line or bends the other way")
-    return Bend(int(ranked[at]), at in (0, len(ranked) - 1))
+    index = int(ranked[at])
+    return Bend(index, any(_ends(name, values, index) for name, values in found.axes.items() if name in NUMERIC))
+
+
+def _ends(name: str, values: Floats, index: int) -> bool:
+    here, low, high = values[index], values.min(), values.max()
+    return bool(low < high and (here == high or (here == low and low != _LEAST.get(name))))
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ class TradeOff(Page):
             return f"No knee: {found.bend.reason}."
         i = found.bend.index
         at, values = found.points[i], found.found.outputs
-        edge = ", at the end of the front" if found.bend.edge else ""
+        edge = ", at the end of what was tried" if found.bend.edge else ""
         return (
             f"The front bends at {self._name(at)}{edge}: {quantity_text(float(values['decode_s'].median[i]), 's')} "
             f"per token, {quantity.title.lower()} "

@@ -62,6 +62,10 @@ def test_front_holds_what_no_other_point_beats():
     knee = bend(found, names)
     assert on_front[knee.index]
     assert not knee.edge
+    faster = sweep(POINT, {"alpha": list(np.linspace(0, 0.9, 10)), "bandwidth_byte_s": [20e9, 40e9]}, CATALOGUE)
+    knee = bend(faster, names)
+    assert faster.axes["bandwidth_byte_s"][knee.index] == 40e9
+    assert knee.edge  # a faster memory yet would move the front
 
 
 def test_fronts_too_small_for_a_knee_say_so():
