@@ -18,9 +18,9 @@ class Row(NamedTuple):
 
 
 def read_rows(path: Path) -> tuple[list[str], list[Row]]:
-    """Return the heading of a CSV file and its rows, empty ones left out.
+    """Return the heading of a CSV file, its first line that is not empty, and its rows, empty ones left out.
 
-    Commas, semicolons or tabs part the cells, as its first line tells. A quote that is never closed would swallow the
+    Commas, semicolons or tabs part the cells, as its heading tells. A quote that is never closed would swallow the
     lines behind it: the row is `broken`, at the line where it begins, and reading goes on with the next line.
 
     Raises
@@ -33,10 +33,12 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = list(file)
-        heading = next(csv.reader(lines, delimiter=_delimiter(lines), strict=True), [])
+        begin = next((i for i, line in enumerate(lines) if line.strip(" ,;\t\r\n")), 0)
+        delimiter = _delimiter(lines[begin:])
+        heading = next(csv.reader(lines[begin:], delimiter=delimiter, strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"got a file that is not CSV in UTF-8 ({error})") from None
-    rows = _rows(lines, _delimiter(lines), len(heading))
+    rows = _rows(lines, begin, delimiter, len(heading))
     next(rows, None)
     return heading, [row for row in rows if any(row.cells) or row.broken]
 
@@ -46,8 +48,8 @@ def _delimiter(lines: list[str]) -> str:
     return max(",;\t", key=heading.count)
 
 
-def _rows(lines: list[str], delimiter: str, n_cells: int) -> Iterator[Row]:
-    begin = 0  # of the row that is read, in lines
+def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterator[Row]:
+    """Read rows from a line on; `begin` is that of the row that is read."""
     while begin < len(lines):
         first = begin
         reader = csv.reader(islice(lines, first, None), delimiter=delimiter, strict=True)

@@ -62,7 +62,8 @@ def prompt_op_s(at: Setting) -> float:
 def guessed_log_sd(at: Setting) -> dict[str, float]:
     """Return what guesses about a board add to the log-sd of parameters."""
     compute = UNKNOWN_OP_LOG_SD if at.mode.compute_op_s is None else 0.0
-    return {"eta": at.board.bandwidth_log_sd, "rho": at.board.vector_log_sd, "eta_compute": compute}
+    bandwidth = float(np.hypot(at.board.bandwidth_log_sd, at.mode.bandwidth_log_sd))
+    return {"eta": bandwidth, "rho": at.mode.vector_log_sd, "eta_compute": compute}
 
 
 def data_sheet_shift(at: Setting) -> dict[str, float]:

@@ -41,12 +41,13 @@ def fit_all(compared: Comparison, catalogue: Catalogue) -> list[PublishedFit]:
     compared : Comparison
         Its catalogue has the runtimes' priors that the fits start from.
     catalogue : Catalogue
-        Whose boards, models and formats are kept; the parameters of others are dropped.
+        Whose boards, runtimes, models and formats are kept; the parameters of others are dropped.
     """
     found = dict[tuple[str, str, str], list[ComparedRow]]()
     for row in compared.rows:
         board = catalogue.boards.get(row.decode.board)
-        if row.outside or board is None or row.decode.power_mode not in board.power_modes:
+        known = row.decode.runtime in catalogue.runtimes
+        if row.outside or not known or board is None or row.decode.power_mode not in board.power_modes:
             continue
         found.setdefault((row.decode.board, row.decode.runtime, row.decode.power_mode), []).append(row)
     fits = []

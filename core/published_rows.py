@@ -7,6 +7,7 @@ with a value that cannot be is left out and said so; the others are used.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +69,10 @@ COLUMNS: Mapping[str, Column] = {
     "row_id": Column("identifier of the row, for messages"),
 }
 """Every column that is read, by name. Numbers are in the unit that the name says."""
+
+UNITS = ("cpu", "gpu", "npu")
+NOTHING = frozenset({"", "-", "\N{EN DASH}", "\N{EM DASH}", "na", "n/a", "#n/a", "nan", "none", "null"})
+"""What stands in a cell that holds nothing, in small letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +148,11 @@ def read_table(path: Path | str) -> PublishedTable:
     path = Path(path)
     try:
         heading, lines = read_rows(path)
+        heading = [_column(name) for name in heading]
         _check_heading(heading)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
+    lines = _with_points(lines, heading)
     read = [_row(line, heading) for line in lines]
     rows = tuple(row for row in read if isinstance(row, PublishedRow))
     problems = tuple(problem for row in read if not isinstance(row, PublishedRow) for problem in row)
@@ -158,10 +165,36 @@ def problems_of(cells: Mapping[str, str]) -> list[Problem]:
     return found if isinstance(found, list) else []
 
 
+def _column(name: str) -> str:
+    """Return the column that a name means whatever its case and spaces; one that nothing reads keeps its own."""
+    meant = "_".join(name.lower().split())
+    return meant if meant in COLUMNS else name.strip()
+
+
+def _with_points(lines: list[Row], heading: list[str]) -> list[Row]:
+    """Return rows with decimal points where their numbers have decimal commas.
+
+    They have where no number has a point, and one has a comma that cannot part thousands.
+    """
+    numbers = [i for i, name in enumerate(heading) if name in COLUMNS and COLUMNS[name].unit is not None]
+    cells = [line.cells[i] for line in lines for i in numbers if i < len(line.cells)]
+    decimal = [cell for cell in cells if re.fullmatch(r"\s*-?\d+,\d+\s*", cell)]
+    if any("." in cell for cell in cells) or all(re.search(r",\d{3}\s*$", cell) for cell in decimal):
+        return lines
+    return [
+        line._replace(cells=[c.replace(",", ".") if i in numbers else c for i, c in enumerate(line.cells)])
+        for line in lines
+    ]
+
+
 def _check_heading(heading: list[str]) -> None:
     for column, about in COLUMNS.items():
         if about.needed and column not in heading:
             raise ValueError(f"got no column {column} in its first line, expected one: {about.meaning}")
+    for column in heading:
+        known = re.match(r"\w+", column)
+        if known and column != known[0] in COLUMNS:
+            raise ValueError(f"got the column {column!r}, expected {known[0]} alone: its unit is the one that it names")
     twice = {column for column in heading if heading.count(column) > 1}
     if twice:
         raise ValueError(f"got the column {sorted(twice)[0]!r} twice, expected each name once")
@@ -171,9 +204,12 @@ def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:
     line, cells, broken = row
     if broken:
         return [Problem(line, "row", broken, "cells whose quotes are closed")]
+    cells = cells[: len(heading)] if not any(cells[len(heading) :]) else cells
     if len(cells) != len(heading):
         return [Problem(line, "row", f"{len(cells)} cells", f"{len(heading)}, as the heading has")]
     given = {name: cell.strip() for name, cell in zip(heading, cells, strict=True)}
+    given = {name: "" if name in COLUMNS and cell.lower() in NOTHING else cell for name, cell in given.items()}
+    given["compute"] = given.get("compute", "").lower()
     number, problems = dict[str, float](), list[Problem]()
     for name, about in COLUMNS.items():
         cell = given.get(name, "")
@@ -186,7 +222,7 @@ def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:
                 problems.append(Problem(line, name, repr(cell), expected))
             else:
                 number[name] = value * about.unit
-    if given.get("compute") and given["compute"] not in ("cpu", "gpu", "npu", "gpu/cpu"):
+    if given.get("compute") and given["compute"] not in (*UNITS, "gpu/cpu"):
         problems.append(Problem(line, "compute", repr(given["compute"]), "cpu, gpu or npu"))
     if given.get("moe_or_sparse", "").lower() not in ("", "true", "false"):
         problems.append(Problem(line, "moe_or_sparse", repr(given["moe_or_sparse"]), "true or false"))
@@ -205,4 +241,4 @@ def _number(cell: str) -> float | None:
         value = float(cell)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return value if math.isfinite(value) and "_" not in cell else None

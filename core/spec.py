@@ -63,6 +63,8 @@ class PowerMode:
     vector_op_s: float | None = None  # of the unit's vector lanes: 32-bit multiply-adds, counted as 2
     cpu_vector_op_s: float | None = None  # the same of the CPU's cores, where another unit decodes
     cpu_bandwidth_byte_s: float | None = None  # what those cores were measured to read
+    bandwidth_log_sd: float = 0.0  # > 0 where the bandwidth is a guess in this mode only
+    vector_log_sd: float = 0.0  # > 0 where no source states the rate of the vector lanes that unpack weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,6 @@ class Board:
     system_energy_log_sd: float = 0.35
     power_rail: str = ""  # what the watts cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
-    vector_log_sd: float = 0.0  # > 0 where no source states the rate of the vector lanes that unpack weights
     identify: tuple[str, ...] = ()  # patterns of what such a board says of itself, see `core.identify`
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found
     sources: Mapping[str, str] = field(default_factory=dict)

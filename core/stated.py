@@ -60,6 +60,27 @@ def copied_prompts(rows: Sequence[PublishedRow]) -> dict[int, str]:
     return copied
 
 
+def with_prompt(row: PublishedRow) -> PublishedRow:
+    """Return the row with the tokens of its prompt where its other figures tell them.
+
+    They are its time to first token times its speed, or the context while decoding less half of what was generated.
+    """
+    number = row.number
+    if "prompt_tokens" in number:
+        return row
+    tokens = number.get("ttft_ms", 0.0) * number.get("prefill_tok_s", 0.0)
+    if not tokens and "gen_tokens" in number:
+        tokens = number.get("context_tokens", 0.0) - number["gen_tokens"] / 2.0
+    tokens = round(tokens)
+    return replace(row, number={**number, "prompt_tokens": float(tokens)}) if tokens >= 1 else row
+
+
+def prompt_unknown(row: PublishedRow) -> bool:
+    """Tell whether a row has a time to first token but not of what: where a full context's is told, it is a chunk's."""
+    of_chunk = "ttft_full_context_ms" in row.number
+    return "ttft_ms" in row.number and not of_chunk and not row.number.get("prompt_tokens")
+
+
 def without_unknown_prompt(row: PublishedRow) -> PublishedRow:
     """Leave out a time to first token that the row itself shows to be of the full context, of unstated length."""
     ttft, full = row.number.get("ttft_ms"), row.number.get("ttft_full_context_ms")
@@ -85,8 +106,3 @@ def streamed_byte(row: PublishedRow, model: ModelShape) -> float | None:
     if whole:
         return whole * min(read / model.total_params, 1.0)
     return read * bits / BIT_PER_BYTE if bits else None
-
-
-def bits_stated(row: PublishedRow) -> float | None:
-    """Return the bits of a weight that the row states, with scales where it tells those."""
-    return row.number.get("bits_per_weight") or row.number.get("weight_bits")

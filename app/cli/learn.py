@@ -45,9 +45,11 @@ def run(args: argparse.Namespace) -> int:
     _, compared = compared_table(args.table, catalogue)
     learner = Learner(compared.rows, compared.catalogue)
     population = learner.learn()
-    runtimes = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
+    every = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
+    runtimes = {key: every[key] for key in catalogue.runtimes}
     held_out = scores(validate(compared, without_board(compared, learner)).unguarded, compared)
-    known = replace(compared.catalogue, runtimes=runtimes, held_out=held_out)
+    held_out = replace(held_out, runtimes=held_out.runtimes & runtimes.keys())
+    known = replace(compared.catalogue, runtimes=every, held_out=held_out)
     fits = fit_all(replace(compared, catalogue=known), catalogue)
     if args.into is not None:
         _write(Path(args.into), runtimes, catalogue, population, held_out, fits, Path(args.table).name)

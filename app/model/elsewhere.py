@@ -15,6 +15,7 @@ from app.model.measurements import Measurement
 from core.comparable import ComparedRow, compare
 from core.names import instead
 from core.published_rows import COLUMNS, PublishedRow, read_table
+from core.runtime_names import OTHER
 from core.spec import Catalogue, OperatingPoint, Provenance
 
 SAME_FILE_FRAC = 0.03
@@ -113,14 +114,16 @@ def imported(path: Path, catalogue: Catalogue, boards: Mapping[str, KnownBoard])
 
 
 def _in_catalogue(point: OperatingPoint, any_unit: Collection[str]) -> OperatingPoint:
-    """Return a row's point with the catalogue's keys: `compare` marks other units of a board and other files.
+    """Return a row's point with the catalogue's keys: `compare` marks other units, runtimes and files.
 
     The catalogue knows what the cores of a board with a GPU or an NPU do.
     """
     board, _, unit = point.board.rpartition(".")
+    unit_of = point.runtime.rpartition("_")[2]
     return replace(
         point,
         board=board if unit == "cpu" or (board in any_unit and unit in _UNITS) else point.board,
+        runtime=f"{OTHER}_{unit_of}" if point.runtime.startswith(f"{OTHER}-") else point.runtime,
         model=point.model.partition("~")[0],
         context_tokens=float(max(round(float(point.context_tokens)), 1)),
     )

@@ -56,8 +56,8 @@ def test_known_names_are_the_catalogue_s():
         ("Genie/QNN", "npu", "qnn_npu"),
         ("MLC", "gpu", "mlc_gpu"),
         ("TensorRT-Edge-LLM", "gpu", "tensorrt_gpu"),
-        ("a new one", "npu", "other_npu"),
-        ("llama.cpp", "npu", "other_npu"),
+        ("a new one 1.2", "npu", "other-a-new-one_npu"),
+        ("llama.cpp", "npu", "other-llama-cpp_npu"),
     ],
 )
 def test_runtimes_by_their_names(runtime, compute, key):
@@ -92,7 +92,7 @@ def test_unlisted_board_is_described_by_its_row():
     assert not found.compute_stated
     unknown, catalogue = one(board_key="rk9999", params_b=2e9, weight_bits=8.0)
     assert not unknown.bandwidth_stated
-    assert catalogue.boards[unknown.decode.board].bandwidth_log_sd >= 1.0
+    assert catalogue.boards[unknown.decode.board].power_modes[unknown.decode.power_mode].bandwidth_log_sd >= 1.0
 
 
 def test_other_unit_of_a_known_board_is_a_board_of_its_own():
@@ -106,11 +106,9 @@ def test_other_unit_of_a_known_board_is_a_board_of_its_own():
 def test_row_s_own_bandwidth_and_bytes_win():
     found, catalogue = one(model_key="qwen2.5-1.5b", weight_stream_bytes=1.6e9, params_streamed_b=1.55e9)
     assert weight_byte(catalogue.models[found.decode.model], catalogue.weight_formats["w8a8"]) == 1.6e9
-    rows = [row(), row(line=3, dram_bandwidth_gb_s=20e9)]
-    rows = [PublishedRow(r.line, {**r.text, "model_key": "qwen2.5-1.5b"}, r.number) for r in rows]
-    compared = compare(rows, CATALOGUE)
-    assert compared.rows[0].decode.bandwidth_byte_s is None
-    assert compared.rows[1].decode.bandwidth_byte_s == 20e9
+    rows = [row(), row(line=3, dram_bandwidth_gb_s=20e9), row(line=4)]
+    assert [r.decode.bandwidth_byte_s for r in compare(rows, CATALOGUE).rows] == [None, 20e9, None]
+    assert [r.decode.bandwidth_byte_s for r in compare(rows[1:], CATALOGUE).rows] == [20e9, None]
 
 
 def test_two_files_of_one_model_and_format_stay_apart_but_are_one_model():
@@ -201,11 +199,11 @@ def test_estimates_by_nominal_bits_give_way_to_the_shape():
 
 def test_other_unit_has_the_cpu_s_vector_rate():
     found, catalogue = one(compute="cpu", runtime="llama.cpp", params_b=2e9, weight_bits=8.0)
-    board = catalogue.boards[found.decode.board]
-    assert board.power_modes["default"].vector_op_s == CATALOGUE.boards["rk3588"].power_modes["default"].cpu_vector_op_s
-    assert board.vector_log_sd == 0.0
+    mode = catalogue.boards[found.decode.board].power_modes["default"]
+    assert mode.vector_op_s == CATALOGUE.boards["rk3588"].power_modes["default"].cpu_vector_op_s
+    assert mode.vector_log_sd == 0.0
     unknown, catalogue = one(board_key="x", compute="gpu", runtime="llama.cpp", params_b=2e9, weight_bits=8.0)
-    assert catalogue.boards[unknown.decode.board].vector_log_sd > 0.0
+    assert catalogue.boards[unknown.decode.board].power_modes["default"].vector_log_sd > 0.0
 
 
 def test_prompt_faster_than_the_peak_rate_was_cached():
@@ -243,7 +241,7 @@ def test_idle_experts_count_in_the_total_of_an_unlisted_mixture():
 def test_a_time_copied_from_another_format_is_left_out():
     text = {"board_key": "snapdragon_8_elite", "runtime": "Genie/QNN", "model_key": "llama-3.2-3b"}
     rows = [
-        row(line=line, quant=quant, ttft_ms=ttft_s, prompt_tokens=128.0, weight_bits=4.0, **text)
+        row(line=line, quant=quant, ttft_ms=ttft_s, prompt_tokens=128.0, **text)
         for line, quant, ttft_s in (
             (2, "w4a16", 88.195e-3),
             (3, "w4", 88.195e-3),  # copied

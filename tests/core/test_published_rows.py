@@ -34,7 +34,9 @@ def test_speed_alone_gives_the_time(tmp_path):
     [
         (GOOD.replace("20,50", "20,51x"), "decode_ms_per_tok", "'51x'"),
         (GOOD.replace("20,50", "-3,"), "decode_tok_s", "a number from"),
-        (GOOD.replace("20,50", "nan,"), "decode_tok_s", "'nan'"),
+        (GOOD.replace("20,50", "inf,"), "decode_tok_s", "'inf'"),
+        (GOOD.replace("20,50", "2_0,"), "decode_tok_s", "'2_0'"),
+        (GOOD.replace("20,50", '"2,000",'), "decode_tok_s", "'2,000'"),
         (GOOD.replace("npu", "tpu"), "compute", "cpu, gpu or npu"),
         (GOOD.replace("rkllm", ""), "runtime", "nothing"),
         (GOOD.replace("20,50", "20,80"), "decode_ms_per_tok", "1000 / decode_tok_s"),
@@ -55,6 +57,34 @@ def test_semicolons_and_tabs_part_cells_too(tmp_path, between, mark):
     lines = (mark + HEADING, GOOD)
     path.write_bytes("\r\n".join(line.replace(",", between) for line in lines).encode())
     assert read_table(path).rows == read_table(written(tmp_path, HEADING, GOOD)).rows
+
+
+@pytest.mark.parametrize(
+    ("heading", "line"),
+    [
+        (HEADING.title().replace("_", " "), GOOD),
+        (HEADING.replace(",", " , "), GOOD.replace(",", " , ")),
+        ("\n,,\n" + HEADING, GOOD + ",,"),
+        (HEADING.replace(",", ";"), GOOD.replace(",", ";").replace("1.54", "1,54")),
+        (HEADING, GOOD.replace("npu", "NPU")),
+        (HEADING + ",ttft_ms,power_mode", GOOD + ",NaN,n/a"),
+    ],
+)
+def test_spelling_of_headings_and_numbers_is_free(tmp_path, heading, line):
+    (row,) = read_table(written(tmp_path, heading, "", line)).rows
+    (plain,) = read_table(written(tmp_path, HEADING, GOOD)).rows
+    assert (row.text, row.number) == (plain.text, plain.number)
+
+
+def test_what_could_be_misread_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="decode_tok_s alone: its unit is the one that it names"):
+        read_table(written(tmp_path, HEADING.replace("decode_tok_s", "decode_tok_s [tok/min]"), GOOD))
+    thousands = read_table(
+        written(tmp_path, HEADING.replace(",", ";"), "a;cpu;r;m;q;2,000;;1,000;", "a;cpu;r;m;q;4;;;")
+    )
+    assert [problem.line for problem in thousands.problems] == [2, 2]
+    both = read_table(written(tmp_path, HEADING.replace(",", ";"), "a;cpu;r;m;q;2,5;;;", "a;cpu;r;m;q;4.5;;;"))
+    assert [str(problem)[:31] for problem in both.problems] == ["line 2: decode_tok_s: got '2,5'"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def study():
 
     def without(board):
         learned = learner.learn(board)
-        runtimes = {k: r if k == "builtin" else learned.applied(r) for k, r in CATALOGUE.runtimes.items()}
+        runtimes = {k: r if k == "builtin" else learned.applied(r) for k, r in compared.catalogue.runtimes.items()}
         return replace(compared.catalogue, runtimes=runtimes)
 
     known = {board: without(board) for board in BOARDS}

@@ -1,0 +1,121 @@
+"""The boards of a table: which rows mean the same one, and what is known of the power mode each ran in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from core.parameters import USUAL_OP_PER_BYTE
+from core.published_rows import PublishedRow
+from core.spec import Board, PowerMode
+
+UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
+UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
+UNLISTED_MODE_LOG_SD = 0.4  # [prior] a board's modes have two thirds of its bandwidth or all of it
+UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boards of one unit: the catalogue's is 0.55
+SAME_FRAC = 0.01  # within which bandwidths are the same
+
+
+class BoardOfRow(NamedTuple):
+    """The board that a row ran on."""
+
+    name: str  # what tells it from others: a key of the catalogue where it has the board, else in the table's words
+    bandwidth_byte_s: float | None  # as the row states it, or another one of a board that the catalogue does not know
+
+
+def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[BoardOfRow]:
+    """Return the board of each row.
+
+    The catalogue's board of that key or name, however it is spelled. Another key may stand for many boards: where its
+    rows do not state a bandwidth, or not the same one in one power mode, their names tell them apart.
+
+    Parameters
+    ----------
+    rows : sequence of PublishedRow
+    known : mapping
+        The catalogue's boards.
+    """
+    by_spelling = {spelled(name): key for key, board in known.items() for name in (board.name, key)}
+    keys = [by_spelling.get(spelled(row.text["board_key"]), "") for row in rows]
+    many = _many(rows)
+    names = [key or _name(row, many) for key, row in zip(keys, rows, strict=True)]
+    at = [(name, row.text["compute"], row.text["power_mode"]) for name, row in zip(names, rows, strict=True)]
+    stated = dict[tuple[str, str, str], float]()
+    for one, key, row in zip(at, keys, rows, strict=True):
+        if "dram_bandwidth_gb_s" in row.number and not key:
+            stated.setdefault(one, row.number["dram_bandwidth_gb_s"])
+    return [
+        BoardOfRow(one[0], row.number.get("dram_bandwidth_gb_s", stated.get(one)))
+        for one, row in zip(at, rows, strict=True)
+    ]
+
+
+def spelled(name: str) -> str:
+    """Return a name without case and marks."""
+    return "".join(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def same(one: float, other: float) -> bool:
+    """Tell whether two bandwidths are the same but for rounding."""
+    return abs(one / other - 1.0) <= SAME_FRAC
+
+
+def _many(rows: Sequence[PublishedRow]) -> set[str]:
+    """Return the keys under which rows state bandwidths that differ in one power mode."""
+    first, many = dict[tuple[str, ...], float](), set[str]()
+    for row in rows:
+        given = row.number.get("dram_bandwidth_gb_s")
+        if given is not None:
+            of = (row.text["board_key"], row.text["compute"], row.text["power_mode"])
+            if not same(given, first.setdefault(of, given)):
+                many.add(row.text["board_key"])
+    return many
+
+
+def _name(row: PublishedRow, many: set[str]) -> str:
+    key, name = row.text["board_key"], row.text["board"]
+    return key if "dram_bandwidth_gb_s" in row.number and key not in many else name or key
+
+
+def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:
+    """Return a power mode as the board's data sheet states it, or as a table does where that has none of the name.
+
+    A mode that the data sheet lacks is taken to have the bandwidth of its first one where the table states none.
+
+    Parameters
+    ----------
+    key, unit : str
+        The unit is the one that decodes.
+    board : Board or None
+        Of the catalogue.
+    bandwidth_byte_s : float or None
+        As stated [byte/s].
+    """
+    modes = board.power_modes if board is not None else {}
+    listed = modes.get(key)
+    nearest = listed or next(iter(modes.values()), None)
+    guess, log_sd = UNKNOWN_BANDWIDTH_BYTE_S[unit], UNKNOWN_BANDWIDTH_LOG_SD
+    if nearest is not None:
+        guess, log_sd = nearest.bandwidth_byte_s, 0.0 if listed else UNLISTED_MODE_LOG_SD
+    mode = replace(
+        listed or PowerMode(key, guess),
+        bandwidth_byte_s=guess if listed else bandwidth_byte_s or guess,
+        bandwidth_log_sd=0.0 if bandwidth_byte_s else log_sd,
+    )
+    if board is None or board.unit != unit:  # the rates are those of the unit that decodes by the data sheet
+        mode = replace(mode, compute_op_s=None, vector_op_s=mode.cpu_vector_op_s if unit == "cpu" else None)
+    unpacks_unknown = unit in USUAL_OP_PER_BYTE and mode.vector_op_s is None
+    return replace(mode, vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unpacks_unknown else 0.0)
+
+
+def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
+    """Return the mode that a name means: the one it names, the first where it says nothing or "max", else its own."""
+    words = re.findall(r"[a-z0-9_]+", re.sub(r"(?<=\d)[ -]?w(?:atts?)?(?![a-z])", "w", name.lower()))
+    for mode in modes:
+        if mode.lower() in words:
+            return mode
+    if modes and (not words or any(word.startswith("max") for word in words)):
+        return next(iter(modes))
+    return name or "default"
