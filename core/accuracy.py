@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import pruning, quality
-from core.parameters import plain, quadratic
-from core.spec import Array, Estimate, OperatingPoint, Posterior, Provenance, Setting
+from core.parameters import extended, plain, quadratic
+from core.spec import Absent, Array, Estimate, OperatingPoint, Posterior, Provenance, Setting
 from core.units import Z90
 
 WEIGHTS_ROUNDING = quality.Damage(1e-3, 1.2)
@@ -130,12 +130,10 @@ def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tup
 
     `posterior` has the parameters of the point, see `ratios`.
     """
-    index = [posterior.names.index(name) for name in names(point)]
-    theta, cov = posterior.log_mean[index], posterior.log_cov[np.ix_(index, index)]
+    theta, cov = _known(point, posterior)
     gradient = _damage_gradient(found.medians, found.log_mass, theta)
-    damage = np.asarray(sum(gradient[:3]))
+    damage, variance = _damage(gradient, cov, posterior)
     safe = np.where(damage > 0.0, damage, 1.0)
-    variance = quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.damage_log_sd**2
     log_sd = np.sqrt(variance + np.square(quality.kl_log_sd(damage)))
     ratio = quality.perplexity_ratio(quality.Damage(damage, log_sd))
     with_top1 = sum(c * slope for c, slope in zip(cov[4, :4], gradient, strict=True) if c) / safe
@@ -150,6 +148,44 @@ def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tup
         Estimate(plain(ratio.median), plain(ratio.q05), plain(ratio.q95), origin),
         Estimate(median, low, high, origin),
     )
+
+
+def _known(point: OperatingPoint, posterior: Posterior) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and covariance of the parameters of a point's accuracy."""
+    index = [posterior.names.index(name) for name in names(point)]
+    return posterior.log_mean[index], posterior.log_cov[np.ix_(index, index)]
+
+
+def _damage(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior: Posterior) -> tuple[Any, Any]:
+    """Return the damage and the variance of the logarithm of a measured divergence."""
+    damage = np.asarray(sum(gradient[:3]))
+    safe = np.where(damage > 0.0, damage, 1.0)
+    return damage, quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.damage_log_sd**2
+
+
+def mean_kl(point: OperatingPoint, at: Setting, posterior: Posterior) -> Estimate:
+    """Return the mean divergence from the reference [nat], ``1.01 D``, of a point or an array of points.
+
+    Until accuracy was measured the damage comes from perplexities, about which divergences scatter.
+    """
+    theta, cov = _known(point, extended(posterior, ratios(point, at)))
+    found = causes(point, at)
+    damage, variance = _damage(_damage_gradient(found.medians, found.log_mass, theta), cov, posterior)
+    log_sd = np.sqrt(variance if posterior.n_quality else variance + np.square(quality.kl_log_sd(damage)))
+    median, factor = quality.KL_PER_DAMAGE * damage, np.exp(Z90 * log_sd)
+    origin = Provenance.CALIBRATED if posterior.n_quality else Provenance.PREDICTED
+    return Estimate(plain(median), plain(median / factor), plain(median * factor), origin)
+
+
+def retrieval(point: OperatingPoint) -> Estimate | Absent:
+    """Return the score of finding what a long text holds, over that of the whole cache, of one or more points.
+
+    It falls far sooner than language modelling does, which lives on the last tokens. What formats cost is not in it.
+    """
+    if point.policy not in quality.RETRIEVAL:
+        return Absent(f"no published table tells how well {point.policy} keeps what a long text holds")
+    band = quality.retrieval_score(point.alpha, point.policy)
+    return Estimate(plain(band.median), plain(band.q05), plain(band.q95), Provenance.PREDICTED)
 
 
 def log_disagreement(log_d: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
@@ -12,9 +12,10 @@ from app.cli.taught import catalogue_here, posterior_for
 from app.model.data_sheet import DataSheet, sheet_sentence
 from app.model.records import output_record, point_record
 from app.views.format import output_text, quantity_text
+from core.accuracy import mean_kl, retrieval
 from core.explore import Change, changes, explain
 from core.scenario import knowledge, predict
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.spec import Absent, Catalogue, OperatingPoint, Output, Posterior, Prediction
 
 UNITS = {
     "decode_s": "s",
@@ -26,6 +27,8 @@ UNITS = {
     "memory_byte": "byte",
 }
 """The outputs in the order they are printed, each with its unit."""
+FURTHER = {"mean_kl": "nat", "retrieval_after_pruning": "frac"}
+"""Of accuracy: the divergence from the reference, and what is found in a long text over what the whole cache finds."""
 
 EXAMPLES = """examples:
   trilemma predict --weights int8 --context 2048 --alpha 0.3
@@ -45,22 +48,32 @@ def run(args: argparse.Namespace) -> int:
     try:
         known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
         prediction, tried = predict(point, catalogue, known), changes(point, catalogue, known)
+        further = further_outputs(point, catalogue, known)
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
         board = catalogue.boards[point.board]
         sheet = {"key": board.data_sheet, "by": board.sources["data_sheet"]} if board.data_sheet else None
-        print_json({**document(point, prediction, tried), "basis": known.basis or None, "data_sheet": sheet})
+        print_json({**document(point, prediction, further, tried), "basis": known.basis or None, "data_sheet": sheet})
     else:
-        _print(point, prediction, catalogue, known, tried)
+        _print(point, prediction, further, catalogue, known)
+        _print_words(prediction, tried)
     return 0
 
 
-def document(point: OperatingPoint, prediction: Prediction, tried: Sequence[Change]) -> dict[str, Any]:
+def further_outputs(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> dict[str, Output]:
+    """Return what else is predicted of a point's accuracy, by `FURTHER`."""
+    return {"mean_kl": mean_kl(point, catalogue.setting(point), known), "retrieval_after_pruning": retrieval(point)}
+
+
+def document(
+    point: OperatingPoint, prediction: Prediction, further: Mapping[str, Output], tried: Sequence[Change]
+) -> dict[str, Any]:
     """Return a prediction (scalars only) as JSON values; `tried` as in `core.explore.explain`."""
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},
+        **{name: output_record(output) for name, output in further.items()},
         "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},
         "binding": str(prediction.binding) or output_record(prediction.decode_s),
         "limits": explain(prediction, tried),
@@ -69,7 +82,11 @@ def document(point: OperatingPoint, prediction: Prediction, tried: Sequence[Chan
 
 
 def _print(
-    point: OperatingPoint, prediction: Prediction, catalogue: Catalogue, known: Posterior, tried: Sequence[Change]
+    point: OperatingPoint,
+    prediction: Prediction,
+    further: Mapping[str, Output],
+    catalogue: Catalogue,
+    known: Posterior,
 ) -> None:
     at = catalogue.setting(point)
     print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
@@ -79,7 +96,8 @@ def _print(
         pruned += f", chosen anew every {float(point.reselect_tokens):g} tokens"
     print(f"{quantity_text(float(point.context_tokens), 'tokens')} of context{pruned if point.alpha else ''}")
     print()
-    print_table([(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()])
+    rows = [(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()]
+    print_table([*rows, *((name, output_text(further[name], unit)) for name, unit in FURTHER.items())])
     if known.basis:
         print(f"\nCalibrated on {known.basis}.")
     elif at.board.data_sheet:
@@ -87,6 +105,9 @@ def _print(
         print(f"\n{sheet_sentence(sheet, '--board-as of trilemma attach')}")
     if not isinstance(prediction.power_w, Absent):
         print(f"\nPower covers: {(known.n_energy and known.power_covers) or at.board.power_rail}.")
+
+
+def _print_words(prediction: Prediction, tried: Sequence[Change]) -> None:
     print(f"\n{explain(prediction, tried)}")
     for sentence in prediction.outside:
         print(f"Outside its range: {sentence}.")

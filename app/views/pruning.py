@@ -16,6 +16,7 @@ from app.views.page import CardGrid, Page
 from app.views.theme import Theme
 from app.views.widgets import Card, label, set_text
 from core.pruning import zipf_retained_mass
+from core.quality import RETRIEVAL, retrieval_score
 from core.spec import LAYOUTS, POLICIES, Absent, Estimate, Provenance
 
 _PACE_MS = 80
@@ -24,7 +25,7 @@ _COLORS = ("accent", "ok", "published", "measured", "text")
 
 
 class Pruning(Page):
-    """Retained mass, saved time and lost agreement over the prune rate."""
+    """Retained mass, saved time, lost agreement and lost retrieval over the prune rate."""
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store = store
@@ -33,11 +34,13 @@ class Pruning(Page):
         self.mass = ChartCard(theme, "pruning.mass", "Attention mass kept")
         self.time = ChartCard(theme, "pruning.time", "Latency by layout")
         self.agreement = ChartCard(theme, "pruning.agreement", "Agreement by policy")
-        for card in (self.mass, self.time, self.agreement):
+        self.retrieval = ChartCard(theme, "pruning.retrieval", "Retrieval by policy")
+        cards = [self.mass, self.time, self.agreement, self.retrieval]
+        for card in cards:
             card.setMinimumHeight(230)
         top = Card()
         top.body.addWidget(self.sentence)
-        super().__init__("pruning", "Pruning", [top, CardGrid([self.mass, self.time, self.agreement])])
+        super().__init__("pruning", "Pruning", [top, CardGrid(cards)])
         self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def refresh(self) -> None:
@@ -48,6 +51,7 @@ class Pruning(Page):
         self.mass.show_chart(self._mass_chart())
         self.time.show_chart(self._curves("layout", LAYOUTS, {key: key for key in LAYOUTS}, "decode_s"))
         self.agreement.show_chart(self._curves("policy", POLICIES, POLICY_NAMES, "top1_agreement"))
+        self.retrieval.show_chart(self._retrieval_chart())
 
     def _rules(self) -> tuple[Rule, ...]:
         mark = self._store.r_max.alpha
@@ -77,8 +81,33 @@ class Pruning(Page):
             "its rank; grey: tokens kept at random.",
         )
 
+    def _retrieval_chart(self) -> Chart:
+        """Return what the policy, and the best one, leave of finding what a long text holds; tables end at 0.75."""
+        alpha, here, series = np.linspace(0.0, 0.75, _N), self._store.point.policy, list[Series]()
+        for key in (key for key in dict.fromkeys((here, "expected_attention")) if key in RETRIEVAL):
+            found = retrieval_score(alpha, key)
+            band = (np.asarray(found.q05), np.asarray(found.q95)) if key == here else (None, None)
+            color = "accent" if key == here else "dim"
+            series.append(
+                Series(alpha, np.asarray(found.median), Provenance.PREDICTED, POLICY_NAMES[key], color, *band)
+            )
+        half = {POLICY_NAMES[key]: float(retrieval_score(0.5, key).median) for key in POLICIES if key in RETRIEVAL}
+        missing = "" if here in RETRIEVAL else f" No published table has {POLICY_NAMES[here]}."
+        return Chart(
+            "Retrieval by policy",
+            ("prune rate α", "1"),
+            ("score, whole cache 1", "frac"),
+            series=tuple(series),
+            rules=self._rules(),
+            x_range=(-0.01, 0.96),
+            y_range=(0.0, 1.04),
+            wash_from=self._store.r_max.alpha,
+            description="Finding what a long text holds suffers from pruning far sooner than the next word does. At α "
+            f"0.5: {'; '.join(f'{name} {100 * score:.0f} %' for name, score in half.items())}.{missing}",
+        )
+
     def _curves(self, name: str, keys: tuple[str, ...], words: dict[str, str], output: str) -> Chart:
-        """Return one curve over alpha for each layout or policy."""
+        """Return one curve over alpha for each layout or policy, with a band of agreement for the one in force."""
         store, series = self._store, list[Series]()
         unit, title = ("s", "latency") if output == "decode_s" else ("frac", "top-1 agreement")
         axes = (("prune rate α", "1"), (title, unit))
@@ -91,13 +120,17 @@ class Pruning(Page):
             assert isinstance(value, Estimate)
             median = np.broadcast_to(np.asarray(value.median, dtype=float), x.shape)
             same = next((i for i, line in enumerate(series) if np.allclose(line.y, median, rtol=1e-6)), None)
-            if same is not None:
-                series[same] = replace(series[same], name=f"{series[same].name}, {words[key]}")
-            else:
-                color = _COLORS[len(series) % len(_COLORS)]
+            if same is None:
+                same, color = len(series), _COLORS[len(series) % len(_COLORS)]
                 series.append(Series(x, median, value.provenance, words[key], color))
-        low, high = min(float(s.y.min()) for s in series), max(float(s.y.max()) for s in series)
-        margin = max(0.12 * (high - low), 0.02 * high)
+            else:
+                series[same] = replace(series[same], name=f"{series[same].name}, {words[key]}")
+            if unit == "frac" and key == getattr(store.point, name):
+                low, high = (np.broadcast_to(np.asarray(q, dtype=float), x.shape) for q in (value.q05, value.q95))
+                series[same] = replace(series[same], low=low, high=high)
+        least = min(float((s.y if s.low is None else s.low).min()) for s in series)
+        most = max(float((s.y if s.high is None else s.high).max()) for s in series)
+        margin = max(0.12 * (most - least), 0.02 * most)
         limit = store.limits.latency_s if output == "decode_s" else store.limits.top1_agreement
         rules = self._rules() if limit is None else (*self._rules(), Rule("y", limit, "limit", "bad"))
         ends = "; ".join(f"{s.name} {number_text(float(s.y[-1] / s.y[0]), 2)} times its value unpruned" for s in series)
@@ -107,7 +140,7 @@ class Pruning(Page):
             series=tuple(series),
             rules=rules,
             x_range=(-0.01, 0.96),
-            y_range=(low - margin, min(high + margin, 1.02) if unit == "frac" else high + margin),
+            y_range=(least - margin, min(most + margin, 1.02) if unit == "frac" else most + margin),
             wash_from=store.r_max.alpha,
             description=f"At α 0.95: {ends}.",
         )

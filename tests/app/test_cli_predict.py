@@ -29,6 +29,11 @@ def test_every_output_has_its_interval_and_provenance(capsys):
         assert record.keys() == {"median", "q05", "q95", "provenance"}
         assert record["q05"] <= record["median"] <= record["q95"]
         assert record["provenance"] == "predicted"
+    assert 0.0 < found["mean_kl"]["q05"] < found["mean_kl"]["median"] < 0.01
+    assert found["retrieval_after_pruning"]["median"] == 1.0
+    pruned = predicted(capsys, "--alpha", "0.5", "--policy", "expected_attention")["retrieval_after_pruning"]
+    assert 0.9 < pruned["q05"] < pruned["median"] < pruned["q95"] < 1.0
+    assert "absent" in predicted(capsys, "--policy", "page_bounds")["retrieval_after_pruning"]
     assert sum(found["parts_s"].values()) == pytest.approx(found["decode_s"]["median"])
     assert "limits this point" in found["limits"]
 

@@ -21,6 +21,7 @@ from app.views.theme import Theme
 from app.views.tradeoff import TradeOff
 from core.load import load_catalogue
 from core.pruning import r_max_zipf
+from core.quality import retrieval_score
 from core.scenario import predict
 from core.spec import Absent, OperatingPoint, Provenance
 
@@ -197,6 +198,14 @@ def test_pruning_curves_are_the_predictions_and_end_at_r_max(qtbot, store):
     names = ", ".join(line.name for line in view.agreement.chart.series)
     assert "attention mass" in names
     assert "key norm" in names
+    found = view.retrieval.chart
+    own = next(line for line in found.series if line.low is not None)
+    assert own.name == "attention mass"
+    band = retrieval_score(own.x, "attention_mass")
+    np.testing.assert_allclose(np.stack([own.low, own.y, own.high]), np.stack([band.q05, band.median, band.q95]))
+    assert "expected attention 97 %" in found.description
+    store.set("point.policy", "page_bounds")
+    qtbot.waitUntil(lambda: "No published table has" in view.retrieval.chart.description, timeout=5000)
 
 
 def test_the_mark_follows_the_accuracy_limit(qtbot, store):

@@ -116,6 +116,31 @@ def test_accuracy_intervals_cover_what_they_should():
     assert 0.85 <= np.mean(inside) <= 0.99
 
 
+def test_divergence_is_that_of_the_damage_and_narrows_where_it_was_measured():
+    point = replace(BASE, alpha=np.linspace(0.0, 0.9, 4))
+    at = CATALOGUE.setting(point)
+    found, ratio = accuracy.mean_kl(point, at, prior(at)), predict(point, CATALOGUE).perplexity_ratio
+    np.testing.assert_allclose(found.median, 1.01 * np.log(ratio.median), rtol=1e-12)
+    assert found.median[2] == accuracy.mean_kl(replace(point, alpha=float(point.alpha[2])), at, prior(at)).median
+    assert np.all((found.q05 < found.median) & (found.median < found.q95))
+    known = calibrate([simulated(p, i, 0.05, **TRUTH) for i, p in enumerate(GRID)], CATALOGUE, check=False).posterior
+    for measured in (simulated(p, i, 0.05, **TRUTH) for i, p in enumerate(GRID)):
+        said = accuracy.mean_kl(measured.point, CATALOGUE.setting(measured.point), known)
+        assert said.provenance is Provenance.CALIBRATED
+        assert said.q05 < measured.mean_kl < said.q95
+        before = accuracy.mean_kl(measured.point, CATALOGUE.setting(measured.point), prior(at))
+        assert said.q95 / said.q05 < before.q95 / before.q05
+    exact = replace(BASE, weights="fp32", kv="fp32")
+    assert accuracy.mean_kl(exact, CATALOGUE.setting(exact), prior(at)).q95 == 0.0
+
+
+def test_retrieval_is_apart_and_absent_where_nothing_is_published():
+    found = accuracy.retrieval(replace(BASE, alpha=np.array([0.0, 0.5]), policy="sinks_recent"))
+    assert found.median[0] == found.q05[0] == 1.0
+    assert found.median[1] == pytest.approx(0.619, abs=0.05)
+    assert "page_bounds" in accuracy.retrieval(replace(BASE, policy="page_bounds")).reason
+
+
 def test_times_and_accuracy_do_not_touch_each_other():
     judged = [simulated(p, i, 0.05, **TRUTH) for i, p in enumerate(GRID)]
     timed = [replace(m, decode_s=0.01 + 1e-6 * i, log_sd=0.002) for i, m in enumerate(judged)]
