@@ -26,6 +26,7 @@ _NOT_WEIGHTS = (
         rf"(?<![a-z0-9_]){_FORMAT}[ _-]*(?:kv|act(?:ivation)?s?|embed\w*|(?:lm[ _-]?)?head|accum\w*|comput\w*)(?![a-z])"
     ),
 )
+_BARE = re.compile(r"^([1-8]|16|32)(?:\.0)?$")  # a number alone
 _GROUP = re.compile(r"(?<![a-z])g(?:s|roups?|roup[ _-]?size|roupwise)?(?: of)?[ _:=-]*(\d{2,4})(?!\d)")
 _WORD = re.compile(
     r"(?P<mlc>(?<![a-z0-9])q(?P<mlc_bit>\d)[bf](?:16|32)(?![0-9]))"
@@ -36,7 +37,8 @@ _WORD = re.compile(
     r"|(?P<both>(?<![a-z0-9])(?:w(?P<both_bit>\d+)a\d+|a\d+w(?P<behind_bit>\d+)|\dda(?P<dynamic_bit>\d)w))"
     r"|(?P<int>(?<![a-z])(?:u?int|[ius])(?P<int_bit>\d)(?![0-9]))"
     r"|(?P<bits>(?<![a-z0-9.])(?:(?P<bits_bit>\d+(?:\.\d+)?)[ _-]?bits?(?![a-z])"
-    r"|w(?P<w_bit>\d+(?:\.\d+)?)(?![a-z0-9.])))"
+    r"|w(?P<w_bit>\d+(?:\.\d+)?)(?![a-z0-9.])"
+    r"|(?<![a-z0-9])q(?P<own_bit>\d)[a-z]+(?![a-z0-9])))"
     r"|(?P<whole>(?<![0-9.])(?P<whole_bit>\d+(?:\.\d+)?)[ _-]?bpw)"
 )
 _SURE = ("mlc", "gguf", "way", "float", "both", "int", "bits", "whole")
@@ -81,7 +83,7 @@ def format_name(
     of_weights : bool
         Whether what is said of caches, activations and heads is of something else.
     """
-    text = re.sub(r"(?<![a-z])half(?![a-z])", "fp16", name.strip().lower())
+    text = re.sub(r"(?<![a-z])half(?![a-z])", "fp16", _BARE.sub(r"\1-bit", name.strip().lower()))
     exact = text if text in known else ""
     for of_others in _NOT_WEIGHTS if of_weights else ():
         text = of_others.sub(" ", text)

@@ -36,6 +36,9 @@ def test_a_format_is_known_however_it_is_spelled(key, names):
     ("name", "bits", "whole"),
     [
         ("4bit", 4.0, 4.5),
+        ("4", 4.0, 4.5),
+        ("8.0", 8.0, 8.0),
+        ("Q4NX", 4.0, 4.5),
         ("HQQ 4-bit g64", 4.0, 4.25),
         ("4-bit groupwise g128", 4.0, 4.125),
         ("GPTQ 8-bit", 8.0, 8.0),
@@ -55,7 +58,9 @@ def test_of_other_formats_the_bits_are_read(name, bits, whole):
     assert format_name(name, KNOWN) == ("", bits, pytest.approx(whole), "")
 
 
-@pytest.mark.parametrize("name", ["not stated", "default", "ternary", "AVQ2", "JANGTQ", "", "model-7B-v2", "Q", "w"])
+@pytest.mark.parametrize(
+    "name", ["not stated", "default", "ternary", "AVQ2", "JANGTQ", "", "model-7B-v2", "Q", "w", "9", "128"]
+)
 def test_what_tells_nothing_is_not_guessed(name):
     assert format_name(name, KNOWN) == ("", None, None, "")
 
