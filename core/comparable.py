@@ -192,7 +192,8 @@ def _wrong_speed(row: ComparedRow, made: Entries) -> str:
     byte = float(np.max(traffic.weight_byte(made.models[at.model], made.weights(at.weights))))
     times = decode_s * float(np.max(at.bandwidth_byte_s or mode.bandwidth_byte_s)) / byte
     if times <= 1.0 / TOO_FAST:
-        return f"decodes faster than its weights can be read at {TOO_FAST:g} times the peak bandwidth: a wrong unit?"
+        why = "a wrong unit, or a mixture of experts without what a token reads of it (params_streamed_b)?"
+        return f"decodes faster than its weights can be read at {TOO_FAST:g} times the peak bandwidth: {why}"
     return "" if times < TOO_SLOW else f"decodes {times:.0f} times as long as its weights are read: a wrong unit?"
 
 
