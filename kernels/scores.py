@@ -19,21 +19,8 @@ FUTURE_TOKENS = 512
 
 
 def probabilities(q: Tensor, k: Tensor, window: int | None = None, soft_cap: float | None = None) -> Tensor:
-    """Return the causal attention of the last queries of a sequence.
-
-    Parameters
-    ----------
-    q : Tensor
-        [n_heads, n_queries, head_dim], scaled: of the last tokens.
-    k : Tensor
-        [n_kv_heads, n_tokens, head_dim].
-    window, soft_cap : int, float, optional
-        As in `kernels.rule.AttentionRule`.
-
-    Returns
-    -------
-    Tensor
-        [n_kv_heads, n_groups, n_queries, n_tokens]; each row sums to 1.
+    """Return the softmax of `kernels.rule.causal_scores`: [n_kv_heads, n_groups, n_queries, n_tokens], each row of
+    which sums to 1.
     """
     return torch.softmax(causal_scores(q, k, window, soft_cap), -1)
 

@@ -39,21 +39,21 @@ def reason(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def read_whole(path: Path) -> bytes:
-    """Return the bytes of a small file.
+def read_whole(path: Path, max_byte: int = MAX_BYTE) -> bytes:
+    """Return the bytes of a file.
 
     Raises
     ------
     FileError
-        The file cannot be read or is larger than `MAX_BYTE`.
+        The file cannot be read or is larger than `max_byte`.
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTE + 1)
+            content = file.read(max_byte + 1)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {reason(error)}") from error
-    if len(content) > MAX_BYTE:
-        raise FileError(f"{path}: expected at most {MAX_BYTE} byte, got more")
+    if len(content) > max_byte:
+        raise FileError(f"{path}: expected at most {max_byte >> 20} MiB, got more")
     return content
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
-from app.model.files import FileError, reason, write_whole
+from app.model.files import FileError, read_whole, reason, write_whole
 from core.csv_rows import read_rows
 from core.published_rows import COLUMNS, problems_of, read_table
 
@@ -53,14 +53,7 @@ def read_import(path: Path, *, board: str = "", provenance: str = "") -> tuple[l
     FileError
         It cannot be read, or holds neither.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTE + 1)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {reason(error)}") from error
-    if len(content) > MAX_BYTE:
-        raise FileError(f"{path}: expected at most {MAX_BYTE >> 20} MiB, got more")
-    text = content.decode("utf-8-sig", errors="replace")
+    text = read_whole(path, MAX_BYTE).decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] in ("[", "{"):
         return _llama_bench(path, text, board, provenance or "measured")
     return _csv(path, provenance or "published")

@@ -88,7 +88,6 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(860, 560)
         self.resize(1600, 1000)
         self.reset_layout()
-        self._plain_state = self.saveState(LAYOUT_VERSION)
         self._restore()
         store.changed.connect(self._on_changed)
         self._clean = stack.isClean()

@@ -10,16 +10,6 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Sequence, Tup
 from app.agent.runtimes.entry import RuntimeEntry
 
 QUALITY = ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement")
-STAGES = (
-    "prompt_load_s",
-    "kv_build_s",
-    "first_token_s",
-    "decode_s",
-    "buffer_write_s",
-    "protocol_s",
-    "peripheral_s",
-)
-"""The seven stages of a request, in order, as `core.pipeline` names them."""
 
 
 class Failed(Exception):
