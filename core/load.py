@@ -178,6 +178,8 @@ def _runtime(key: str, table: Table) -> Runtime:
         prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
         choice=_choice_cost(table.table("choice"), sources) if "choice" in table.left else None,
         knobs=tuple(knobs),
+        runs_on=table.texts("runs_on"),
+        takes=table.texts("takes"),
         sources=sources,
     )
     sources.update(table.close())

@@ -204,6 +204,8 @@ class Runtime:
     prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
     choice: ChoiceCost | None = None  # None where it cannot choose anew
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
+    runs_on: tuple[str, ...] = ()  # patterns of the keys of boards that it runs on; empty: of any with its unit
+    takes: tuple[str, ...] = ()  # patterns of the weight formats that it takes; empty: any
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import numpy as np
 
 from core import traffic
@@ -13,7 +15,7 @@ def outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
 
     Memory must hold the cache before pruning, which chooses among what the whole prompt has left there.
     """
-    said = []
+    said = _not_run(at)
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     asked = point.bandwidth_byte_s
@@ -31,3 +33,17 @@ def outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
     if "alpha" not in at.runtime.knobs and pruned:
         said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
     return tuple(said)
+
+
+def _not_run(at: Setting) -> list[str]:
+    """Say that a board does not run a runtime, or a runtime a weight format; of an unknown machine nothing is said."""
+    board, runtime, said = at.board, at.runtime, list[str]()
+    sheet = board.data_sheet or ("" if board.key == "this" else board.key)
+    unit = runtime.key.rpartition("_")[2]
+    if sheet and runtime.runs_on and not any(fnmatchcase(sheet, pattern) for pattern in runtime.runs_on):
+        said.append(f"{runtime.name} does not run on {board.name}")
+    elif sheet and (unit == "npu" or (unit == "gpu" and board.unit == "cpu")) and unit != board.unit:
+        said.append(f"the data sheet of {board.name} has no {unit.upper()}")
+    if runtime.takes and not any(fnmatchcase(at.weights.key, pattern) for pattern in runtime.takes):
+        said.append(f"{runtime.name} takes no weights in {at.weights.name}")
+    return said

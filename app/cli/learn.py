@@ -23,6 +23,7 @@ from core.validation import validate
 OWN = "builtin"
 """The runtime whose priors no table speaks of: Trilemma's own decoder."""
 
+LISTS = ("knobs", "runs_on", "takes")
 PROMPT_KEYS = ("prompt_chunk_tokens", "prompt_half_width", "static_graph", "graph_tokens")
 """How a runtime takes prompts: stated in its file, not learned."""
 
@@ -162,7 +163,7 @@ def _about(fit: PublishedFit, table: str) -> dict[str, Any]:
 def _toml(runtime: Runtime, sources: Any, source: str) -> str:
     lines = [
         f'name = "{runtime.name}"',
-        f"knobs = [{', '.join(json.dumps(knob) for knob in runtime.knobs)}]",
+        *(f"{name} = {json.dumps(of)}" for name in LISTS if (of := getattr(runtime, name))),
         f"model_log_sd = {runtime.model_log_sd:.3g}",
         f"prompt_log_sd = {runtime.prompt_log_sd:.3g}",
         f"size_log_sd = {SIZE_LOG_SD}",
