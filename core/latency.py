@@ -26,6 +26,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from core.spec import Array, ChoiceCost
+from core.units import check_range
 
 SMOOTH_ORDER = 8  # p of the smooth maximum: at a tie it is 2**(1/8) = 1.0905 times the maximum
 
@@ -63,9 +64,18 @@ USUAL_VOCABULARY = 49152.0
 the CPU, mostly on one core, so the time goes with their number."""
 
 
+_RATES = ("bandwidth_byte_s", "compute_op_s", "beta", "width_cost")
+
+
+def _checked(costs: DecodeCosts | PrefillCosts) -> None:
+    """Raise `ValueError` where a rate is not above 0 or a cost below it."""
+    for each in fields(costs):
+        check_range(each.name, getattr(costs, each.name), 0.0, open_low=each.name in _RATES)
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeCosts:
-    """What one token costs, before any board (arrays allowed).
+    """What one token costs, before any board (arrays allowed). All are >= 0, or refused with a `ValueError`.
 
     Attributes
     ----------
@@ -91,6 +101,9 @@ class DecodeCosts:
     beta: Array = 1.0
     choice_s: Array = 0.0
     n_vocabularies: Array = 1.0
+
+    def __post_init__(self) -> None:
+        _checked(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +229,7 @@ def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PrefillCosts:
-    """What a prompt costs, before any board (arrays allowed).
+    """What a prompt costs, before any board (arrays allowed). All are >= 0, or refused with a `ValueError`.
 
     Attributes
     ----------
@@ -239,6 +252,9 @@ class PrefillCosts:
     n_launched: Array = 0.0
     n_vocabularies: Array = 1.0
 
+    def __post_init__(self) -> None:
+        _checked(self)
+
 
 REFERENCE_WIDTH = 1024.0  # hidden size whose share of the compute rate is eta_compute
 
@@ -255,6 +271,8 @@ def width_cost(hidden_size: Array, half_width: Array) -> Array:
     half_width : float or array
         h_half, the hidden size that reaches half of the rate, >= 0; 0 means that width does not matter.
     """
+    check_range("hidden_size", hidden_size, 0.0, open_low=True)
+    check_range("half_width", half_width, 0.0)
     return (1.0 + half_width / hidden_size) / (1.0 + half_width / REFERENCE_WIDTH)
 
 

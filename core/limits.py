@@ -24,7 +24,7 @@ def max_context_by_latency(
     weight_byte, kv_byte_per_token : float or array
         Bytes read per token, >= 0, and bytes of one cached token, > 0.
     constant_s : float or array
-        Time that no byte explains, layers and constant [s].
+        Time that no byte explains, layers and constant, >= 0 [s].
 
     References
     ----------
@@ -32,6 +32,7 @@ def max_context_by_latency(
     """
     check_range("time_s", time_s, 0.0, open_low=True)
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
+    check_range("constant_s", constant_s, 0.0)
     return _tokens(np.multiply(bandwidth_byte_s, np.subtract(time_s, constant_s)), weight_byte, kv_byte_per_token)
 
 

@@ -146,7 +146,7 @@ def entropy(mass: ArrayLike) -> float:
     """Return the entropy ``-sum p ln p`` [nat] of a distribution; tokens of zero mass add nothing."""
     p = _distribution(mass)
     p = p[p > 0.0]
-    return float(-(p @ np.log(p)))
+    return float(0.0 - p @ np.log(p))
 
 
 def causal_column_mass(n_tokens: int) -> NDArray[np.float64]:

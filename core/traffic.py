@@ -122,8 +122,10 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
     context_tokens : float or array
         Cached tokens n, >= 0.
     alpha : float or array
-        Share of them that attention skips, 0 <= alpha < 1.
+        Share of them that attention skips, 0 <= alpha <= 1.
     """
+    check_range("context_tokens", context_tokens, 0.0)
+    check_range("alpha", alpha, 0.0, 1.0)
     linear = OP_PER_MAC * (shape.body_params + shape.head_params)
     return linear + 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * context_tokens * (
         1.0 - alpha
@@ -138,6 +140,7 @@ def prompt_weight_byte(
     Tokens differ in the experts they take: of those that one token leaves idle, the others leave ``(1 - a)**(n - 1)``
     idle, a being the active share of the weights.
     """
+    check_range("n_tokens", n_tokens, 1.0)
     embedding = 0.0 if shape.tied_embeddings else shape.head_params
     resting = max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
     if not resting:
@@ -148,11 +151,13 @@ def prompt_weight_byte(
 
 def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
     """Return the operations of a prompt's matrix products with weights [op], ``2 body n + 2 head`` (head once)."""
+    check_range("context_tokens", context_tokens, 0.0)
     return OP_PER_MAC * (shape.body_params * context_tokens + shape.head_params)
 
 
 def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
     """Return the operations of causal attention over a prompt [op], ``2 L H_q d n (n + 1)`` for QK and PV together."""
+    check_range("context_tokens", context_tokens, 0.0)
     n = context_tokens
     return OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * n * (n + 1.0)
 
@@ -179,6 +184,8 @@ def graph_flop(shape: ModelShape, n_tokens: Array, graph_tokens: Array) -> Array
     graph_tokens : float
         N, the context that the graphs were compiled for.
     """
+    check_range("n_tokens", n_tokens, 0.0)
+    check_range("graph_tokens", graph_tokens, 0.0)
     embedding = 0.0 if shape.tied_embeddings else shape.head_params
     linear = OP_PER_MAC * max(shape.total_params - embedding, shape.body_params + shape.head_params) * n_tokens
     attention = 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * n_tokens * graph_tokens
@@ -204,6 +211,8 @@ def memory_byte(
     head : WeightFormat, optional
         As in `weight_byte`.
     """
+    check_range("context_tokens", context_tokens, 0.0)
+    check_range("kept_frac", kept_frac, 0.0, 1.0)
     embedding = 0.0 if shape.tied_embeddings else float(shape.vocab_size) * shape.hidden_size
     idle_experts = max(shape.total_params - shape.body_params - shape.head_params - embedding, 0.0)
     unread_bits = embedding * weights.head_bits_per_weight + idle_experts * weights.bits_per_weight

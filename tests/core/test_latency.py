@@ -52,7 +52,37 @@ def test_golden_decode_times():
     assert decode_ms(bandwidth_byte_s=1e18, beta=2.0) == pytest.approx(MODELS["M1.TPOT_ms(bw->1e18,beta=2)"], rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bandwidth_byte_s": 0.0}, r"bandwidth_byte_s = 0 is outside \(0, inf\)"),
+        ({"beta": np.array([1.0, -1.0])}, "beta = -1 is outside"),
+        ({"kv_byte": -1.0}, "kv_byte = -1 is outside"),
+        ({"flop": np.nan}, "flop = nan is outside"),
+    ],
+)
+def test_costs_out_of_range_are_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        replace(BASE, **changed)
+    of_prompt = {"flop", "bandwidth_byte_s", "beta"} & changed.keys()
+    if of_prompt:
+        with pytest.raises(ValueError, match=message):
+            replace(PrefillCosts(1e12, 1e9, 32, 1e11, 1e12), **changed)
+
+
+def test_a_memory_without_end_leaves_computing_and_constants():
+    endless = decode_parts(replace(BASE, bandwidth_byte_s=np.inf), FOUR)
+    assert (endless.weights, endless.kv, endless.unpack, endless.memory) == (0.0, 0.0, 0.0, 0.0)
+    assert endless.total == FLOP / 10e12 + 32 * FOUR.t_layer_s
+    both = decode_parts(replace(BASE, bandwidth_byte_s=np.inf, compute_op_s=np.inf), PLAIN)
+    assert both.total == 32 * 50e-6
+
+
 def test_golden_four_parameter_decode_times():
+    one = replace(PLAIN, kappa=1.0, rho=0.0)  # reduces to bytes over bandwidth and layers
+    golden = MODELS["M1.four_parameter_TPOT_ms(kappa=1,rho=0,eta=.8,tl=50us) = memory-bound base"]
+    assert decode_ms(parameters=one) == pytest.approx(golden, rel=1e-12)
+    assert decode_ms(parameters=one) == pytest.approx((BASE.weight_byte + KV_BYTE) / 81.92e6 + 1.6, rel=1e-12)
     assert decode_ms(parameters=FOUR) == pytest.approx(MODELS["M1.four_parameter_TPOT_ms(gpu prior means)"], rel=1e-12)
     pruned = decode_ms(parameters=FOUR, **half_pruned())
     assert pruned == pytest.approx(MODELS["M1.four_parameter_TPOT_ms(alpha=.5)"], rel=1e-12)

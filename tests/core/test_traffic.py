@@ -79,8 +79,35 @@ def test_prefill_flop_match_the_golden_values():
     np.testing.assert_allclose(traffic.prefill_flop(LLAMA3_8B, n) / 1e12, golden, rtol=1e-12)
 
 
+def test_counts_out_of_range_are_refused():
+    for call in (
+        lambda: traffic.decode_flop(LLAMA3_8B, -1.0),
+        lambda: traffic.prefill_flop(LLAMA3_8B, np.array([1.0, -1.0])),
+        lambda: traffic.memory_byte(LLAMA3_8B, FOUR_AND_A_HALF, FP16, -1.0),
+    ):
+        with pytest.raises(ValueError, match=r"context_tokens = -1 is outside \[0, inf\)"):
+            call()
+    with pytest.raises(ValueError, match=r"kept_frac = 1\.5"):
+        traffic.memory_byte(LLAMA3_8B, FOUR_AND_A_HALF, FP16, 1.0, 1.5)
+    with pytest.raises(ValueError, match=r"alpha = 1\.5"):
+        traffic.decode_flop(LLAMA3_8B, 1.0, 1.5)
+    with pytest.raises(ValueError, match="n_tokens = 0"):
+        traffic.prompt_weight_byte(LLAMA3_8B, FOUR_AND_A_HALF, 0.0)
+
+
 def test_one_token_prefill_costs_exactly_what_decoding_at_one_token_does():
-    assert traffic.prefill_flop(LLAMA3_8B, 1.0) == traffic.decode_flop(LLAMA3_8B, 1.0)
+    difference = traffic.prefill_flop(LLAMA3_8B, 1.0) - traffic.decode_flop(LLAMA3_8B, 1.0)
+    assert difference == MODELS["M2.sum_check_1_token_prefill_equals_decode_flops"]
+
+
+def test_formats_have_the_bits_that_their_layout_takes():
+    formats = load_catalogue().weight_formats
+    for key, layout in (
+        ("w4a16", "4 bit,g=128,fp16 scale+4bit zero"),
+        ("q4_0", "4 bit,g=32,fp16 scale"),
+        ("w8a8", "8 bit,row scale"),
+    ):
+        assert formats[key].bits_per_weight == MODELS[f"M5.bpw({layout})"]
 
 
 def test_pruning_removes_attention_operations_only():
