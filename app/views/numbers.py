@@ -13,6 +13,7 @@ from app.views.widgets import Dock, ElidedLabel, label, set_text, set_tip
 from core.spec import Estimate, Output
 
 _PACE_MS = 100
+_COLUMN_PX = 64  # holds "−0.34 ms"
 
 
 class NumbersPanel(QWidget):
@@ -23,7 +24,7 @@ class NumbersPanel(QWidget):
         self.setObjectName("numbers")
         self._store = store
         self._dock: Dock | None = None
-        grid = QGridLayout(self)
+        grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(PADDING, 2, PADDING, PADDING - 4)
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(3)
@@ -33,6 +34,7 @@ class NumbersPanel(QWidget):
             head.setAlignment(Qt.AlignmentFlag.AlignRight)
             grid.addWidget(head, 0, column)
             grid.setColumnStretch(column, 0 if column == 0 else 1)
+            grid.setColumnMinimumWidth(column, 0 if column in (0, 3) else _COLUMN_PX)
         self._cells: dict[Quantity, list[ElidedLabel]] = {}
         for i, quantity in enumerate(ALL, start=1):
             grid.addWidget(label(quantity.short, "dim"), i, 0)
@@ -61,6 +63,10 @@ class NumbersPanel(QWidget):
         set_text(self._heads["measured"], WORDS[measured_as(store.link.hello)])
         pinned = store.get("pinned")
         ghost = store.prediction_of(pinned) if pinned is not None else None
+        self._grid.setColumnStretch(3, int(pinned is not None))  # without A the others have its room
+        self._grid.setColumnMinimumWidth(3, _COLUMN_PX if pinned is not None else 0)
+        for cell in (self._heads["vs A"], *(cells[2] for cells in self._cells.values())):
+            cell.setVisible(pinned is not None)
         for quantity, (measured, predicted, against) in self._cells.items():
             now: Output = getattr(store.prediction, quantity.output)
             _show(measured, quantity, store.measured(quantity.output))

@@ -382,6 +382,19 @@ def test_the_sentence_adds_up_and_names_what_it_proposes(store):
     )
 
 
+def test_the_table_keeps_room_for_a_only_where_a_is_pinned(store, qtbot):
+    panel = NumbersPanel(store)
+    qtbot.addWidget(panel)
+    panel.resize(panel.minimumSizeHint())
+    panel.show()
+    cell = panel._cells[LATENCY][2]
+    assert not cell.isVisible()
+    store.set("pinned", replace(store.point, alpha=0.9))
+    panel.refresh()
+    panel.resize(panel.minimumSizeHint())
+    qtbot.waitUntil(lambda: cell.isVisible() and cell.width() >= 50)
+
+
 def test_a_missed_limit_comes_first(store):
     store.set("limits.latency", 1e-4)
     assert advice.sentence(store).startswith("Latency per token misses its limit")
