@@ -33,8 +33,9 @@ AXES = {
     "bandwidth": ("bandwidth_byte_s", "byte/s"),
     "context": ("context_tokens", "tokens"),
     "reselect": ("reselect_tokens", "tokens"),
+    "graph": ("graph_tokens", "tokens"),
     "mode": ("power_mode", ""),
-    **{name: (name, "") for name in NAMED if name != "power_mode"},
+    **{name: (name, "") for name in NAMED if name not in ("graph_tokens", "power_mode")},
 }
 """Name of an axis -> field and unit; "" is a text."""
 

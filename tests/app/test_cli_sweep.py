@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from app.cli import main
+from app.cli.sweep import AXES
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +83,20 @@ def test_mistakes_are_one_sentence(capsys, words, message):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+VALUES = {
+    "alpha": "0,0.5", "beta": "1,2", "bandwidth": "10GB/s,20GB/s", "context": "256,512", "reselect": "0,64",
+    "graph": "0,4096", "mode": "default", "board": "this", "runtime": "builtin", "model": "smollm2-135m",
+    "weights": "int4,int8", "kv": "bf16,int8", "policy": "attention_mass,key_norm", "layout": "masked,compacted",
+    "head": "int8,fp16",
+}  # fmt: skip
+
+
+def test_every_axis_can_be_swept(capsys):
+    assert VALUES.keys() == AXES.keys()
+    for axis, values in VALUES.items():
+        rows = json.loads(swept(capsys, "--over", f"{axis}={values}", "--json"))["rows"]
+        assert [row["decode_s"]["median"] > 0 for row in rows] == [True] * (values.count(",") + 1)
+        field, unit = AXES[axis]
+        assert all(isinstance(row[field], float if unit else str) for row in rows)
