@@ -106,7 +106,7 @@ class MainWindow(QMainWindow):
         a.separate("&File")
         a.add("&File", "export.json", "Export as &JSON…", self.files.export_json, "Ctrl+E")
         a.add("&File", "export.llama", "Export for &llama-server…", self.files.export_llama_server)
-        PictureCommands(a, lambda: self.centre.front)
+        pictures = PictureCommands(a, lambda: self.centre.front)
         a.separate("&File")
         a.add("&File", "quit", "&Quit", self.close, "Ctrl+Q")
         for key, made, keys in (
@@ -119,6 +119,7 @@ class MainWindow(QMainWindow):
         a.separate("&Edit")
         a.add("&Edit", "pin", "&Pin as A", self._pin, "Ctrl+D", "Keep this point as a grey ghost to compare with")
         a.add("&Edit", "unpin", "U&npin A", lambda: store.set("pinned", None), "Ctrl+Shift+D")
+        pictures.add_copies()
         pause = a.add(
             "&View", "pause", "&Pause the live view", self._pause, "Space", "Hold the view; recording goes on"
         )

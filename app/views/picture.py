@@ -107,13 +107,17 @@ class PictureCommands:
     """
 
     def __init__(self, actions: Actions, view: Callable[[], QWidget]) -> None:
-        self._view = view
+        self._view, self._actions = view, actions
         actions.separate("&File")
         actions.add("&File", "picture.png", "Save &picture of the view as PNG…", lambda: self._save(".png"))
         actions.add("&File", "picture.svg", "Save picture of the view as S&VG…", lambda: self._save(".svg"))
-        actions.add("&Edit", "picture.copy", "Copy picture of the &view", self._copy)
+
+    def add_copies(self) -> None:
+        """Add the commands that copy, at the end of the Edit menu."""
+        self._actions.separate("&Edit")
+        self._actions.add("&Edit", "picture.copy", "Copy picture of the &view", self._copy)
         tip = "The series of all plots of the view, tab-separated, for a spreadsheet"
-        actions.add("&Edit", "picture.data", "Copy &data of the plots", self._copy_data, "Ctrl+Shift+C", tip)
+        self._actions.add("&Edit", "picture.data", "Copy &data of the plots", self._copy_data, "Ctrl+Shift+C", tip)
 
     def _save(self, suffix: str) -> None:
         view = self._view()
