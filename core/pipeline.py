@@ -13,32 +13,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from core.spec import Array
 from core.units import check_range
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStages:
-    """Durations of the seven stages [s], each >= 0."""
+    """Durations of the seven stages [s], each >= 0 (arrays allowed)."""
 
-    prompt_load_s: float
-    kv_build_s: float
-    first_token_s: float
-    decode_s: float
-    buffer_write_s: float
-    protocol_s: float
-    peripheral_s: float
+    prompt_load_s: Array
+    kv_build_s: Array
+    first_token_s: Array
+    decode_s: Array
+    buffer_write_s: Array
+    protocol_s: Array
+    peripheral_s: Array
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             check_range(name, getattr(self, name), 0.0)
 
     @property
-    def delivery_s(self) -> float:
+    def delivery_s(self) -> Array:
         """What it takes to hand over one token [s]."""
         return self.buffer_write_s + self.protocol_s + self.peripheral_s
 
 
-def first_token_s(stages: RequestStages) -> float:
+def first_token_s(stages: RequestStages) -> Array:
     """Return the time until the first token is in the user's hands [s].
 
     References
@@ -48,7 +49,7 @@ def first_token_s(stages: RequestStages) -> float:
     return stages.prompt_load_s + stages.kv_build_s + stages.first_token_s + stages.delivery_s
 
 
-def serial_request_s(stages: RequestStages, n_tokens: int) -> float:
+def serial_request_s(stages: RequestStages, n_tokens: Array) -> Array:
     """Return the time of a request that delivers each token before it computes the next [s].
 
     References
@@ -59,7 +60,7 @@ def serial_request_s(stages: RequestStages, n_tokens: int) -> float:
     return first_token_s(stages) + (n_tokens - 1) * (stages.decode_s + stages.delivery_s)
 
 
-def pipelined_request_s(stages: RequestStages, n_tokens: int) -> float:
+def pipelined_request_s(stages: RequestStages, n_tokens: Array) -> Array:
     """Return the time of a request whose deliveries overlap the next step; the slower of the two sets the pace [s].
 
     References
@@ -67,7 +68,8 @@ def pipelined_request_s(stages: RequestStages, n_tokens: int) -> float:
     Trilemma quantities, B07: 127.55 ms for 10 tokens.
     """
     check_range("n_tokens", n_tokens, 1)
-    pace = max(stages.decode_s, stages.buffer_write_s, stages.protocol_s, stages.peripheral_s)
+    each = (stages.decode_s, stages.buffer_write_s, stages.protocol_s, stages.peripheral_s)
+    pace: Array = np.maximum.reduce(np.broadcast_arrays(*each))
     return first_token_s(stages) + (n_tokens - 1) * pace
 
 

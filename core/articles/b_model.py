@@ -137,9 +137,9 @@ def b07() -> Item:
         "model in 4 bit needs 1167 GB/s; a time-stamp counter counts cycles, not nanoseconds.",
         printed={"streaming_ms": list(printed.STREAMING_MS)},
         physical={
-            "TTFT(stages 1-3 + delivery 5-7)": pipeline.first_token_s(stages) * 1e3,
-            "serial(n=10)": pipeline.serial_request_s(stages, 10) * 1e3,
-            "pipelined(n=10)": pipeline.pipelined_request_s(stages, 10) * 1e3,
+            "TTFT(stages 1-3 + delivery 5-7)": float(pipeline.first_token_s(stages)) * 1e3,
+            "serial(n=10)": float(pipeline.serial_request_s(stages, 10)) * 1e3,
+            "pipelined(n=10)": float(pipeline.pipelined_request_s(stages, 10)) * 1e3,
             "ticks_to_ns(2.4e6 ticks,2.4GHz)": 2.4e6 / 2.4e9 * 1e9,
         },
         checks={

@@ -47,6 +47,29 @@ def event_driven(lengths: list[float], n_items: int) -> float:
     return at
 
 
+def test_pipelined_request_is_that_of_an_event_driven_one():
+    for _ in range(50):
+        stages = RequestStages(*RNG.uniform(0, 1, 7))
+        computed = stages.prompt_load_s + stages.kv_build_s + stages.first_token_s  # one pass, its two parts once
+        delivery = [stages.buffer_write_s, stages.protocol_s, stages.peripheral_s]
+        for n in (1, 2, 7):
+            free, done = [0.0] * 3, 0.0
+            for i in range(n):
+                done = computed + i * stages.decode_s
+                for k, length in enumerate(delivery):
+                    done = max(done, free[k]) + length
+                    free[k] = done
+            assert pipelined_request_s(stages, n) == pytest.approx(done)
+
+
+def test_arrays_of_requests_are_those_of_each():
+    each = RNG.uniform(0, 1, (7, 5))
+    n = np.array([1, 2, 3, 10, 100])
+    for request_s in (serial_request_s, pipelined_request_s):
+        together = request_s(RequestStages(*each), n)
+        assert together.tolist() == [float(request_s(RequestStages(*each[:, i]), n[i])) for i in range(5)]
+
+
 def test_makespan_is_that_of_an_event_driven_chain():
     for _ in range(50):
         lengths = RNG.uniform(0.1, 5, int(RNG.integers(1, 6))).tolist()
