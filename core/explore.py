@@ -22,16 +22,7 @@ PART_NAMES = {
     "token": "the constant cost of a token",
     "choice": "choosing anew which tokens are read",
 }
-REMEDIES = {
-    "weights": "fewer bits per weight or more bandwidth",
-    "kv": "pruning more, fewer bits in the KV cache, or a shorter context",
-    "unpack": "a faster instruction set (beta) or an 8-bit format",
-    "compute": "a faster instruction set (beta) or a higher clock",
-    "layers": "a runtime that fuses more, or a shallower model",
-    "token": "another runtime",
-    "choice": "choosing less often, or a policy that scores tokens as they come",
-}
-
+WORTH_FRAC = 0.005  # a change that saves less of the decode time is not told
 
 FEWER_BITS = {
     "builtin": ("int8", "int4"),
@@ -49,11 +40,11 @@ def fewer_bits(runtime: str) -> tuple[str, ...]:
     return FEWER_BITS.get(runtime.partition("_")[0], FEWER_BITS["other"])
 
 
-def explain(prediction: Prediction, tried: Sequence[Change] = ()) -> str:
+def explain(prediction: Prediction, tried: Sequence[Change]) -> str:
     """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it.
 
     Where arithmetic binds it is charged all of the time that reading and unpacking overlap, see `core.stages`. `tried`
-    are its `changes`: what the best two of them would save is told then, in place of what helps in general.
+    are its `changes`: what the best two of them would save is told.
     """
     if isinstance(prediction.decode_s, Absent):
         return f"No decode time: {prediction.decode_s.reason}."
@@ -61,7 +52,7 @@ def explain(prediction: Prediction, tried: Sequence[Change] = ()) -> str:
     parts = binding_parts_s(prediction)
     first, second = sorted(parts, key=lambda name: -parts[name])[:2]
     name = PART_NAMES[first]
-    remedy = f"{REMEDIES[first]} would help most"
+    remedy = f"none of the changes tried would save {100 * WORTH_FRAC:g} %"
     if tried:
         saved = [f"{change.text} would save {-100 * change.decode_frac:.0f} %" for change in tried[:2]]
         remedy = ", ".join([saved[0], *(text.replace("would save ", "") for text in saved[1:])])
@@ -87,13 +78,14 @@ def changes(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
 
     Tried are fewer bits for weights (the next format below of those that the runtime's knobs allow), 8 bits for the
     cache, half the context, half of the cache pruned, 10 % more bandwidth and a doubled instruction-set factor; what
-    helps by less than 0.5 % is left out.
+    helps by less than `WORTH_FRAC` is left out.
     """
     here = predict(point, catalogue, posterior)
     found = [
         change
         for text, other in _alternatives(point, catalogue, posterior)
-        if (change := _change(text, other, here, catalogue, posterior)) is not None and change.decode_frac < -0.005
+        if (change := _change(text, other, here, catalogue, posterior)) is not None
+        and change.decode_frac <= -WORTH_FRAC
     ]
     return sorted(found, key=lambda change: change.decode_frac)
 

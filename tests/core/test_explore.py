@@ -20,15 +20,15 @@ def measured(*points):
 def test_explanation_names_the_largest_part_and_its_share():
     short = predict(replace(BASE, model="llama-3-8b", context_tokens=16.0), CATALOGUE)
     share = 100 * short.parts_s["weights"] / short.decode_s.median
-    assert explain(short).startswith(f"Reading the weights limits this point: it takes {share:.0f} %")
+    assert explain(short, []).startswith(f"Reading the weights limits this point: it takes {share:.0f} %")
     long = predict(replace(BASE, context_tokens=8192.0, kv="fp32"), CATALOGUE)
-    assert explain(long).startswith("Reading the KV cache limits this point")
+    assert explain(long, []).startswith("Reading the KV cache limits this point")
 
 
 def test_explanation_of_a_point_bound_by_arithmetic():
     fast = predict(replace(BASE, model="llama-3-8b", bandwidth_byte_s=1e15), CATALOGUE)
     assert fast.binding == "compute"
-    assert explain(fast).startswith("Arithmetic limits this point")
+    assert explain(fast, []).startswith("Arithmetic limits this point")
 
 
 def fitting(rate_op_s):
@@ -49,7 +49,7 @@ def test_what_arithmetic_hides_does_not_limit_a_point():
     found = predict(point, near)
     assert found.binding == "compute"
     assert found.parts_s["weights"] > found.parts_s["compute"]
-    assert explain(found).startswith("Arithmetic limits this point: it takes 100 %")
+    assert explain(found, []).startswith("Arithmetic limits this point: it takes 100 %")
     assert predict(replace(point, bandwidth_byte_s=2e10), near).decode_s.median == pytest.approx(found.decode_s.median)
     assert predict(replace(point, beta=1.05), near).decode_s.median < 0.97 * found.decode_s.median
 
@@ -67,6 +67,8 @@ def test_what_is_said_to_help_helps_by_that_much(weights, bandwidth, context):
     sentence = explain(here, tried)
     if tried:
         assert f"{tried[0].text} would save {-100 * tried[0].decode_frac:.0f} %" in sentence
+    else:
+        assert sentence.endswith("none of the changes tried would save 0.5 %.")
 
 
 def test_roofline_terms_are_the_two_sides_of_the_maximum():
