@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from core.spec import (
     Runtime,
     WeightFormat,
 )
+from core.table_boards import with_guesses
 from core.toml_table import Table, parse, resource_tables
 
 _KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
@@ -138,6 +140,23 @@ def _board(key: str, table: Table) -> Board:
     )
     sources |= table.close()
     return made
+
+
+def read_board(path: Path) -> Board:
+    """Read the user's board, a TOML file as those of the resources; its key is the name of the file.
+
+    Raises
+    ------
+    OSError, ValueError
+        It cannot be read, or ``file: key: got X, expected Y`` for the first thing that is wrong in it.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name}: got text that is not UTF-8, expected TOML in UTF-8") from None
+    board = _board(path.stem, Table(path.name, parse(path.name, text)))
+    modes = {key: with_guesses(mode, board.unit) for key, mode in board.power_modes.items()}
+    return replace(board, power_modes=modes)
 
 
 def _runtime(key: str, table: Table) -> Runtime:

@@ -8,7 +8,7 @@ word is not that word: exllamav2 is no llama.cpp.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 OTHER = "other"
 """Stem of the runtimes that the catalogue does not know, and how the keys of those that a table describes begin."""
@@ -42,9 +42,15 @@ def runtime_stems(name: str) -> list[str]:
 
 def runtime_key(name: str, unit: str, known: Collection[str]) -> str:
     """Return the key of the runtime that a name means on a unit ("cpu", "gpu" or "npu"); "" where none is known."""
+    return next(iter(runtime_keys(name, (unit,), known)), "")
+
+
+def runtime_keys(name: str, units: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return the keys that a name may mean on some units, those of the first unit first."""
     if name in known:
-        return name
-    return next((key for stem in runtime_stems(name) if (key := f"{stem}_{unit}") in known), "")
+        return [name]
+    stems = runtime_stems(name)
+    return [key for unit in units for stem in stems if (key := f"{stem}_{unit}") in known]
 
 
 def described_key(name: str, unit: str) -> str:

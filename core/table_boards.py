@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from core.board_names import spelled
 from core.parameters import USUAL_OP_PER_BYTE
 from core.published_rows import PublishedRow
 from core.spec import Board, PowerMode
@@ -50,11 +51,6 @@ def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[
         BoardOfRow(one[0], row.number.get("dram_bandwidth_gb_s", stated.get(one)))
         for one, row in zip(at, rows, strict=True)
     ]
-
-
-def spelled(name: str) -> str:
-    """Return a name without case and marks."""
-    return "".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def same(one: float, other: float) -> bool:
@@ -106,8 +102,13 @@ def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: f
     )
     if board is None or board.unit != unit:  # the rates are those of the unit that decodes by the data sheet
         mode = replace(mode, compute_op_s=None, vector_op_s=mode.cpu_vector_op_s if unit == "cpu" else None)
-    unpacks_unknown = unit in USUAL_OP_PER_BYTE and mode.vector_op_s is None
-    return replace(mode, vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unpacks_unknown else 0.0)
+    return with_guesses(mode, unit)
+
+
+def with_guesses(mode: PowerMode, unit: str) -> PowerMode:
+    """Return a mode with what is uncertain of it where no source states the rate of the lanes that unpack weights."""
+    unknown = unit in USUAL_OP_PER_BYTE and mode.vector_op_s is None
+    return replace(mode, vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unknown else 0.0)
 
 
 def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:

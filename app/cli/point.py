@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from app.cli.output import UserError
 from app.model.axes import check_point
 from app.views.format import parse_quantity
+from core.board_names import boards_called
+from core.format_names import format_name
+from core.load import read_board
 from core.model_names import KnownNames
+from core.runtime_names import runtime_keys
 from core.spec import LAYOUTS, POLICIES, Catalogue, OperatingPoint
+from core.table_boards import mode_key
 
 _PLAIN = OperatingPoint()
 
 _KEYS = {
-    "board": ("board", "KEY", f"board, see `trilemma boards` ({_PLAIN.board})"),
+    "board": (
+        "board",
+        "KEY",
+        f"board, see `trilemma boards`, or its name, such as RK3588; or a file that describes one ({_PLAIN.board})",
+    ),
     "mode": ("power_mode", "KEY", "power mode of the board (its first)"),
-    "runtime": ("runtime", "KEY", f"runtime ({_PLAIN.runtime}, Trilemma's own decoder)"),
+    "runtime": (
+        "runtime",
+        "KEY",
+        f"runtime, or its name, such as llama.cpp ({_PLAIN.runtime}, Trilemma's own decoder)",
+    ),
     "model": ("model", "KEY", f"model, see `trilemma models`, or its name, such as llama3.2:3b ({_PLAIN.model})"),
     "weights": ("weights", "FORMAT", f"weight format: fp32, bf16, int8, int4, q4_k_m... ({_PLAIN.weights})"),
     "head": ("head", "FORMAT", "weight format of the output head, such as fp16 (that of the weight format)"),
@@ -49,6 +64,28 @@ def add_point_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{option}", metavar="VALUE", help=words)
 
 
+def with_board_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue with the board of the file named in place of one, which is the board asked for then.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or what is wrong in it.
+    """
+    if args.board is None or not args.board.lower().endswith(".toml"):
+        return catalogue
+    try:
+        board = read_board(Path(args.board))
+    except OSError as error:
+        raise UserError(f"board: {args.board}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise UserError(f"board: {error}") from error
+    if board.key in catalogue.boards:
+        raise UserError(f"board: {args.board} has the name of a board of the catalogue, expected another name")
+    args.board = board.key
+    return replace(catalogue, boards={**catalogue.boards, board.key: board})
+
+
 def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint:
     """Return the operating point that the options name.
 
@@ -62,8 +99,7 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
         given = getattr(args, option)
         if given is not None:
             fields[field] = given
-    if fields.get("model", _PLAIN.model) not in catalogue.models:  # as its authors call it
-        fields["model"] = KnownNames(catalogue.models).key(fields["model"]) or fields["model"]
+    fields |= _keys_of(fields, catalogue)
     try:
         for option, (field, unit, _) in _NUMBERS.items():
             given = getattr(args, option)
@@ -75,3 +111,38 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
     except ValueError as error:
         raise UserError(str(error).removeprefix("point.")) from error
     return point
+
+
+def _keys_of(names: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """Return the catalogue's keys of what is called by a name; what no entry has remains as it is.
+
+    Raises
+    ------
+    UserError
+        A name may mean more than one.
+    """
+    found = dict(names)
+    if "board" in names and names["board"] not in catalogue.boards:
+        found["board"] = _one("board", names["board"], boards_called(names["board"], catalogue.boards))
+    board = catalogue.boards.get(found.get("board", _PLAIN.board))
+    if "power_mode" in names and board is not None and names["power_mode"] not in board.power_modes:
+        found["power_mode"] = mode_key(names["power_mode"], board.power_modes)
+    if "runtime" in names and names["runtime"] not in catalogue.runtimes and board is not None:
+        keys = runtime_keys(names["runtime"], (board.unit, "cpu"), catalogue.runtimes)
+        found["runtime"] = (keys or [names["runtime"]])[0]
+    if names.get("model", _PLAIN.model) not in catalogue.models:  # as its authors call it
+        found["model"] = KnownNames(catalogue.models).key(names["model"]) or names["model"]
+    for field, formats in (("weights", catalogue.weight_formats), ("head", catalogue.weight_formats)):
+        if field in names:
+            found[field] = format_name(names[field], formats).key or names[field]
+    if "kv" in names:
+        found["kv"] = format_name(names["kv"], catalogue.kv_formats, of_weights=False).key or names["kv"]
+    return found
+
+
+def _one(kind: str, name: str, keys: list[str]) -> str:
+    if len(keys) > 1:
+        raise UserError(
+            f"{kind}: got {name!r}, which may be {', '.join(keys[:-1])} or {keys[-1]}: expected one of them"
+        )
+    return keys[0] if keys else name

@@ -19,7 +19,7 @@ from app.cli.measured_grid import Work, add_journal_arguments, grid, measure_all
 from app.cli.measured_table import write_table
 from app.cli.model_file import add_model_file_argument, with_model_file
 from app.cli.output import UserError, print_json
-from app.cli.point import add_point_arguments, point_from
+from app.cli.point import add_point_arguments, point_from, with_board_file
 from app.cli.target import add_target_options, target_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import point_record
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict the grid and print it."""
-    catalogue = with_model_file(args, catalogue_here())
+    catalogue = with_model_file(args, with_board_file(args, catalogue_here()))
     point = point_from(args, catalogue)
     axes = axes_from(args.over)
     if args.measured:

@@ -176,6 +176,8 @@ def _print_rows(table: PublishedTable, compared: Comparison) -> None:
     print(f"{counted(len(compared.rows), 'row')} compared, {len(compared.left_out)} left out, {problems}")
     for problem in table.problems[:20]:
         print(f"  {problem}")
+    if table.extra_columns:
+        print(f"{counted(len(table.extra_columns), 'column')} that nothing reads: {', '.join(table.extra_columns)}")
     _print_reasons([reason for _, reason in compared.left_out])
     outside = [row.outside for row in compared.rows if row.outside]
     if outside:

@@ -1,4 +1,6 @@
 import json
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +67,48 @@ def test_a_model_is_known_by_its_names(capsys):
     assert "llama-3.2-3b" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("called", "keys"),
+    [
+        (("RK3588", "rkllm", "Qwen2.5-1.5B", "W8A8", "F16"), ("rk3588", "rkllm_npu", "qwen2.5-1.5b", "w8a8", "fp16")),
+        (("Raspberry Pi 5", "llama.cpp", "llama3.2:3b", "Q4_K - Medium", "Q8_0"),
+         ("raspberry_pi_5", "llamacpp_cpu", "llama-3.2-3b", "q4_k_m", "q8_0")),
+        (("rk3588", "Ollama", "llama3.2:3b", "q8_0", "bf16"),  # no entry for its NPU: its cores
+         ("rk3588", "llamacpp_cpu", "llama-3.2-3b", "q8_0", "bf16")),
+        (("M1 Max", "mlx-lm", "llama3.2:3b", "q4f16_1", "bf16"),
+         ("apple_m1_max", "mlx_gpu", "llama-3.2-3b", "q4f16", "bf16")),
+    ],
+)  # fmt: skip
+def test_names_that_people_use_mean_keys(capsys, called, keys):
+    def words(values):
+        names = ("--board", "--runtime", "--model", "--weights", "--kv")
+        return [word for pair in zip(names, values, strict=True) for word in pair]
+
+    assert predicted(capsys, *words(called)) == predicted(capsys, *words(keys))
+
+
+def test_a_power_mode_is_known_however_it_is_spelled(capsys):
+    words = ("--board", "Jetson Orin Nano 8GB Super", "--runtime", "llama.cpp", "--weights", "q4_k_m", "--mode")
+    assert predicted(capsys, *words, "15 w")["point"]["power_mode"] == "15W"
+
+
+def test_a_board_of_the_user_s_is_predicted_from_its_file(capsys, tmp_path):
+    example = Path(str(files("resources").joinpath("examples", "board.toml")))
+    words = ("--runtime", "llama.cpp", "--model", "llama-3-8b", "--weights", "q4_0", "--board")
+    found = predicted(capsys, *words, str(example))
+    assert found["point"]["board"] == "board"
+    assert found["decode_s"]["provenance"] == found["ttft_s"]["provenance"] == "predicted"
+    bare = tmp_path / "bare.toml"
+    lines = example.read_text("utf-8").splitlines(keepends=True)
+    bare.write_text("".join(line for line in lines if not line.startswith("vector_op_s")), "utf-8")
+    unsure = predicted(capsys, *words, str(bare))
+    ratio, wider = (one["decode_s"]["q95"] / one["decode_s"]["q05"] for one in (found, unsure))
+    assert wider > 1.05 * ratio
+    low = predicted(capsys, *words, str(example), "--mode", "15W")
+    assert low["decode_s"]["median"] > found["decode_s"]["median"]
+    assert low["ttft_s"].keys() == {"absent"}
+
+
 def test_missing_numbers_are_absent_with_the_reason(capsys):
     catalogue = load_catalogue()
     without = next(b.key for b in catalogue.boards.values() if b.system_energy_j_byte is None)
@@ -125,7 +169,16 @@ def test_text_says_where_numbers_come_from_and_what_limits(capsys):
         (["--bandwidth", "51.2"], "its unit, such as 51.2 GB/s"),
         (["--bandwidth", "51,2e9"], "its unit, such as 51.2 GB/s"),
         (["--board", "abacus"], "see trilemma boards"),
-        (["--board", "raspberry"], "raspberry_pi_5"),
+        (["--board", "raspberry"], "may be raspberry_pi_4 or raspberry_pi_5: expected one of them"),
+        (["--board", "Orin Nano"], "may be jetson_orin_nano_8gb or jetson_orin_nano_8gb_super"),
+        (["--board", "none.toml"], "none.toml: no such file"),
+        (
+            ["--board", str(files("resources").joinpath("boards", "rk3588.toml"))],
+            "the name of a board of the catalogue",
+        ),
+        (["--board", str(files("resources").joinpath("formats.toml"))], "formats.toml: unit: got nothing"),
+        (["--board", "rk3588", "--runtime", "exllama"], "llamacpp_cpu"),
+        (["--weights", "FP16 vs int8"], "fp16"),
         (["--model", "hal"], "see trilemma models"),
         (["--model", "smolm2"], "smollm2-135m"),
         (["--mode", "ludicrous"], "default"),

@@ -280,3 +280,62 @@ def test_a_mixture_s_file_is_no_even_share_of_its_experts():
     assert byte == pytest.approx(experts * 4.25 / 8 + others * 8.5 / 8, rel=1e-3)
     dense, catalogue = one(model_key="qwen2.5-1.5b", weight_stream_bytes=1.4e9, params_streamed_b=1.54e9)
     assert weight_byte(catalogue.models[dense.decode.model], catalogue.weight_formats["w8a8"]) == 1.4e9
+
+
+def test_figures_of_another_unit_are_told():
+    (bandwidth,) = compare([row(dram_bandwidth_gb_s=34.1e12)], CATALOGUE).left_out  # MB/s in the column of GB/s
+    assert "dram_bandwidth_gb_s is 34100, and Rockchip RK3588 has 34.1: a wrong unit?" in bandwidth[1]
+    stated = {"params_streamed_b": 1.5e9, "weight_stream_bytes": 1.5e12}
+    (size,) = compare([row(**stated)], CATALOGUE).left_out
+    assert "7.77e+03 bits a weight" in size[1]
+    (slow,) = compare([row(decode_tok_s=0.02)], CATALOGUE).rows
+    assert "wrong unit" in slow.outside
+
+
+def test_bits_that_a_name_and_a_column_do_not_share_are_refused():
+    assert "weight_bits is 4, expected the same" in compare([row(weight_bits=4.0)], CATALOGUE).left_out[0][1]
+    assert "names formats of different bits" in compare([row(quant="FP16 or INT4")], CATALOGUE).left_out[0][1]
+    assert one(quant="FP16 or INT4", weight_bits=16.0)[0].decode.weights == "fp16"
+
+
+def test_formats_of_one_name_and_several_bits_are_as_many():
+    rows = [row(line=n, quant="custom", weight_bits=bits) for n, bits in ((2, 4.0), (3, 8.0), (4, 4.0))]
+    compared = compare(rows, CATALOGUE)
+    keys = [r.decode.weights for r in compared.rows]
+    assert keys[0] == keys[2] != keys[1]
+    four, eight = (compared.catalogue.weight_formats[key] for key in keys[:2])
+    assert (four.bits_per_weight, four.needs_unpacking) == (4.5, True)
+    assert (eight.bits_per_weight, eight.needs_unpacking) == (8.0, False)
+
+
+def test_caches_are_named_by_their_bits_or_refused():
+    assert one(kv_quant="INT8")[0].decode.kv == one(kv_quant="8-bit")[0].decode.kv == "int8"
+    assert one(kv_quant="")[0].decode.kv == "bf16"
+    assert "kv_quant" in compare([row(kv_quant="turbo")], CATALOGUE).left_out[0][1]
+
+
+def test_a_prompt_of_unstated_length_has_no_time_to_first_token():
+    (_, why), *_ = compare([row(ttft_ms=1.0)], CATALOGUE).without_ttft
+    assert "prompt_tokens" in why
+    assert one(ttft_ms=1.0, prefill_tok_s=100.0)[0].prompt.context_tokens == 100.0
+    assert one(ttft_ms=1.0, context_tokens=192.0, gen_tokens=256.0)[0].prompt.context_tokens == 64.0
+
+
+def test_a_runtime_that_nobody_knows_is_one_of_its_own():
+    found, catalogue = one(runtime="NewRT 2.1")
+    assert catalogue.runtimes[found.decode.runtime].eta == CATALOGUE.runtimes["other_npu"].eta
+    assert catalogue.runtimes[found.decode.runtime].name == "NewRT 2.1"
+    predict(found.decode, catalogue)
+
+
+def test_units_and_modes_of_an_unknown_board_are_apart():
+    text = {"board_key": "x", "runtime": "llama.cpp", "quant": "Q8_0", "model_key": "qwen2.5-1.5b"}
+    rows = [
+        row(line=n, compute=unit, power_mode=mode, dram_bandwidth_gb_s=gb_s, **text)
+        for n, (unit, mode, gb_s) in enumerate((("cpu", "", 5e10), ("gpu", "15W", 5e10), ("gpu", "MAXN", 1e11)), 2)
+    ]
+    compared = compare(rows, CATALOGUE)
+    boards = [compared.catalogue.setting(r.decode).board for r in compared.rows]
+    assert [board.unit for board in boards] == ["cpu", "gpu", "gpu"]
+    assert [r.decode.power_mode for r in compared.rows] == ["default", "15W", "MAXN"]
+    assert {r.group[0] for r in compared.rows} == {"x"}
