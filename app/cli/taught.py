@@ -14,7 +14,7 @@ from app.model.axes import exists
 from app.model.bandwidth import bandwidth_file, measured_here
 from app.model.bench import benched
 from app.model.calibration import known_before, measured_points
-from app.model.data_sheet import choices_file, data_sheet_of, described
+from app.model.data_sheet import choices_file, data_sheet_of, described, with_memory
 from app.model.elsewhere import basis, imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, with_known
@@ -68,6 +68,8 @@ def catalogue_of(hello: Mapping[str, Any], machine: str, plain: Catalogue | None
     """
     sheet = data_sheet_of(choices_file(), machine_key(hello), hello)
     catalogue = described(plain or load_catalogue(), THIS, sheet, simulated=bool(hello.get("simulated")))
+    this = with_memory(catalogue.boards[THIS], hello)
+    catalogue = replace(catalogue, boards={**catalogue.boards, THIS: this})
     return benched(measured_here(catalogue, machine), machine)
 
 

@@ -147,6 +147,14 @@ def described(catalogue: Catalogue, key: str, sheet: DataSheet | Absent, *, simu
     return replace(catalogue, boards={**catalogue.boards, key: board}, published={**catalogue.published, **taught})
 
 
+def with_memory(board: Board, hello: Mapping[str, Any]) -> Board:
+    """Return a board with the memory that it tells itself, if it does."""
+    memory_byte = hello.get("board", {}).get("memory_byte")
+    if not isinstance(memory_byte, int | float) or memory_byte <= 0:
+        return board
+    return replace(board, memory_byte=float(memory_byte), sources={**board.sources, "memory_byte": "as it tells"})
+
+
 def _as_told(board: Board, sheet: Board, found: DataSheet, *, threads: bool) -> Board:
     plain = next(iter(board.power_modes.values()))
     order = sorted(sheet.power_modes, key=lambda key: key != found.mode)  # the one it is in is the default

@@ -12,7 +12,7 @@ from app.model import axes
 from app.model.bandwidth import bandwidth_file, better, disturbed, learned, load_bandwidth, read_record, save_bandwidth
 from app.model.bench import RUNTIME, bench_file, load_bench
 from app.model.beta import beta_file, load_beta
-from app.model.data_sheet import DataSheet, choices_file, choose, data_sheet_of, described, sheet_sentence
+from app.model.data_sheet import DataSheet, choices_file, choose, data_sheet_of, described, sheet_sentence, with_memory
 from app.model.elsewhere import imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, remember, with_known
@@ -61,10 +61,7 @@ class Saved:
         named = replace(any_machine, boards={**any_machine.boards, THIS: replace(this, name=name or this.name)})
         self.data_sheet = described(named, THIS, self.sheet, simulated=bool(hello.get("simulated")))
         this, runtime = self.data_sheet.boards[THIS], self.data_sheet.runtimes[RUNTIME]
-        memory_byte = hello.get("board", {}).get("memory_byte")
-        if isinstance(memory_byte, int | float) and memory_byte > 0:
-            sources = {**this.sources, "memory_byte": "as the board tells"}
-            this = replace(this, memory_byte=float(memory_byte), sources=sources)
+        this = with_memory(this, hello)
         self.bandwidth_of, self.bandwidth_disturbed = "", False
         if (bandwidth := self._bandwidth(machine)) is not None:
             this, self.bandwidth_of = learned(this, bandwidth), machine
