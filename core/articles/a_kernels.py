@@ -154,15 +154,15 @@ def a09() -> Item:
         "0..1, leave the constant free, and judge by the error of leaving points out.",
         printed={"R2": list(printed.FIT_R2)},
         physical={
+            "loo_rmse": fitted.leave_one_out_rmse,
+            "loo_rmse_brute": _leave_one_out(design, y),
             "coef(lambda=1.2e-4)": fitted.coefficients.tolist(),
-            "R2": fitted.r_squared,
             "coef_lambda0": free.coefficients.tolist(),
             "coef_lambda1e9[0]=mean(y)": float(fit.fit_polynomial(x, y, ridge=1e9).coefficients[0]),
             "mean_y": float(y.mean()),
             "varpro_decay_rate": fit.fit_decay(x, y).rate,
             "dof_trace_hat": fitted.n_effective,
-            "loo_rmse": fitted.leave_one_out_rmse,
-            "loo_rmse_brute": _leave_one_out(design, y),
+            "R2": fitted.r_squared,
         },
         checks={
             "min_R2": min(printed.FIT_R2),

@@ -465,6 +465,13 @@ def test_the_verdict_never_contradicts_its_evidence(store, parts, says):
     assert advice.verdict(prediction).startswith(says)
 
 
+def test_what_arithmetic_hides_is_not_said_to_limit(store):
+    parts = {"weights": 7e-3, "kv": 1e-3, "unpack": 0.0, "compute": 1e-3, "layers": 1e-3, "token": 0.0, "choice": 0.0}
+    assert "memory-bound" in advice.verdict(replace(store.prediction, parts_s=parts, binding="memory"))
+    said = advice.verdict(replace(store.prediction, parts_s=parts, binding="compute"))
+    assert said == "Decode is <b>compute-bound</b>: 90 % of each token is arithmetic, 10 % per-layer cost."
+
+
 def test_names_are_short_where_there_is_no_room():
     formats, kv = CATALOGUE.weight_formats, CATALOGUE.kv_formats
     names = [short_name("point.weights", key, formats[key].name, CATALOGUE) for key in ("int4", "q4_k_m", "fp32")]
