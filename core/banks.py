@@ -7,7 +7,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from core.spec import Array
 from core.units import BIT_PER_BYTE, check_range
+
+Whole = int | NDArray[np.int64]
 
 N_BANKS = 8
 GRANULE_BYTE = 4096
@@ -16,8 +19,8 @@ TAG_BYTE = 64
 LINE_BYTE = 128
 
 
-def bank_of(address: int, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> int:
-    """Return the bank of an address when banks interleave in granules, ``(address / granule) mod n``.
+def bank_of(address: Whole, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> Whole:
+    """Return the bank of each address when banks interleave in granules, ``(address / granule) mod n``.
 
     References
     ----------
@@ -27,12 +30,14 @@ def bank_of(address: int, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BY
     return address // granule_byte % n_banks
 
 
-def hashed_bank_of(address: int, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> int:
+def hashed_bank_of(address: Whole, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> Whole:
     """Return the bank when the next address bits are folded in by exclusive or, which breaks power-of-two strides.
 
     `n_banks` is a power of two.
     """
     check_range("address", address, 0)
+    if n_banks < 1 or n_banks & (n_banks - 1):
+        raise ValueError(f"n_banks = {n_banks} is no power of 2")
     granule = address // granule_byte
     return (granule ^ granule // n_banks) % n_banks
 
@@ -77,16 +82,21 @@ def balance(load_byte: ArrayLike) -> float:
     return float(loads.mean() / loads.max())
 
 
-def aligned_fill(block_byte: float, align_byte: int = GRANULE_BYTE) -> float:
-    """Return which share of its aligned region a block fills."""
+def aligned_fill(block_byte: Array, align_byte: int = GRANULE_BYTE) -> Array:
+    """Return which share of its aligned region a block of `block_byte` > 0 fills.
+
+    References
+    ----------
+    Trilemma quantities, A11: 3.125 % for 16 x 16 in 4 bit, 50 % for 64 x 64, all for 64 x 64 in 8 bit.
+    """
     check_range("block_byte", block_byte, 0.0, open_low=True)
-    return block_byte / (math.ceil(block_byte / align_byte) * align_byte)
+    return block_byte / (np.ceil(np.asarray(block_byte) / align_byte) * align_byte)
 
 
 # --- the KV region of a layer -----------------------------------------------------------------------------------------
 
 
-def layer_capacity_tokens(region_byte: int, token_byte: float, tag_byte: int = TAG_BYTE) -> int:
+def layer_capacity_tokens(region_byte: Array, token_byte: Array, tag_byte: int = TAG_BYTE) -> Array:
     """Return how many tokens fit in a layer's region beside its version tag.
 
     References
@@ -95,10 +105,12 @@ def layer_capacity_tokens(region_byte: int, token_byte: float, tag_byte: int = T
     """
     check_range("region_byte", region_byte, tag_byte)
     check_range("token_byte", token_byte, 0.0, open_low=True)
-    return int((region_byte - tag_byte) // token_byte)
+    return (region_byte - tag_byte) // token_byte
 
 
-def layer_stride_byte(n_tokens: int, token_byte: float, page_byte: int = PAGE_BYTE, tag_byte: int = TAG_BYTE) -> int:
+def layer_stride_byte(
+    n_tokens: Array, token_byte: Array, page_byte: int = PAGE_BYTE, tag_byte: int = TAG_BYTE
+) -> Array:
     """Return the distance between layers that hold `n_tokens` each, whole pages [byte].
 
     References
@@ -107,7 +119,7 @@ def layer_stride_byte(n_tokens: int, token_byte: float, page_byte: int = PAGE_BY
     """
     check_range("n_tokens", n_tokens, 1)
     check_range("token_byte", token_byte, 0.0, open_low=True)
-    return math.ceil((n_tokens * token_byte + tag_byte) / page_byte) * page_byte
+    return np.ceil((np.multiply(n_tokens, token_byte) + tag_byte) / page_byte) * page_byte
 
 
 # --- relayout ---------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def a11() -> Item:
         for name, bit in (("int4", 4), ("int8", 8), ("fp16", 16)):
             n_byte = size * size * bit / 8
             written[f"block_bytes({size}x{size},{name})"] = n_byte
-            written[f"aligned_fill({size}x{size},{name})"] = banks.aligned_fill(n_byte)
+            written[f"aligned_fill({size}x{size},{name})"] = float(banks.aligned_fill(n_byte))
     physical: dict[str, Value] = {
         f"distinct_banks(stride={s})": banks.distinct_banks(s) for s in (4096, 8192, 12288, 16384, 32768)
     }
@@ -111,17 +111,17 @@ def a14() -> Item:
     models = load_catalogue().models
     llama3, llama2, qwen = (kv_byte(models[key]) for key in ("llama-3-8b", "llama-2-7b", "qwen2-1.5b"))
     region = printed.KV_REGION_BYTE
-    stride = banks.layer_stride_byte(2048, llama3 / 32)
+    stride = float(banks.layer_stride_byte(2048, llama3 / 32))
     return Item(
         "A14",
         "KV buffer shared across layers",
         "256 KiB a layer hold 63 tokens of Llama-3-8B. The listing reads layer 0 at every layer, which shares KV "
         "between layers and changes the model; a reader needs a sequence lock.",
         as_written={
-            "tokens_per_layer(llama3_8b fp16,tag=64B)": banks.layer_capacity_tokens(region, llama3 / 32),
-            "tokens_per_layer(llama2_7b fp16,tag=64B)": banks.layer_capacity_tokens(region, llama2 / 32),
-            "tokens_per_layer(qwen2_1.5b fp16,tag=64B)": banks.layer_capacity_tokens(region, qwen / 28),
-            "tokens_per_layer(qwen2_1.5b int4,tag=64B)": banks.layer_capacity_tokens(region, qwen / 28 / 4),
+            "tokens_per_layer(llama3_8b fp16,tag=64B)": float(banks.layer_capacity_tokens(region, llama3 / 32)),
+            "tokens_per_layer(llama2_7b fp16,tag=64B)": float(banks.layer_capacity_tokens(region, llama2 / 32)),
+            "tokens_per_layer(qwen2_1.5b fp16,tag=64B)": float(banks.layer_capacity_tokens(region, qwen / 28)),
+            "tokens_per_layer(qwen2_1.5b int4,tag=64B)": float(banks.layer_capacity_tokens(region, qwen / 28 / 4)),
             "addr(layer=1,off=0x1000)": printed.layer_address(1, 0x1000),
         },
         physical={

@@ -71,6 +71,21 @@ def test_relayout_round_trips_bit_by_bit(d: int, block: int):
         np.testing.assert_array_equal(relaid.ravel(), cache.ravel())
 
 
+def test_arrays_are_those_of_each_element():
+    addresses = RNG.integers(0, 1 << 30, 50)
+    for bank in (bank_of, hashed_bank_of):
+        assert bank(addresses).tolist() == [bank(int(a)) for a in addresses]
+    sizes = np.array([128.0, 2048.0, 4096.0])
+    assert aligned_fill(sizes).tolist() == [0.03125, 0.5, 1.0]
+    n = np.array([1.0, 63.0, 2048.0])
+    assert layer_stride_byte(n, 4096.0).tolist() == [layer_stride_byte(float(k), 4096.0) for k in n]
+    assert layer_capacity_tokens(262144, np.array([4096.0, 16384.0])).tolist() == [63.0, 15.0]
+    with pytest.raises(ValueError, match="n_banks = 6 is no power of 2"):
+        hashed_bank_of(0, n_banks=6)
+    with pytest.raises(ValueError, match="address = -1"):
+        bank_of(np.array([0, -1]))
+
+
 def test_relayout_refuses_a_block_that_does_not_divide():
     with pytest.raises(ValueError, match="block = 128 does not divide the head dimension 96"):
         blocked(np.zeros((1, 1, 1, 96)), 128)
