@@ -317,3 +317,13 @@ def test_imported_rows_of_the_attached_board_are_of_this_and_those_of_this_machi
     conductor._saved.offer_known(machine_key(HELLO))
     assert store.point.board == "this"
     conductor.stop()
+
+
+def test_a_runtime_that_nobody_knows_counts_as_another_one(here):
+    table = here / "imported.csv"
+    line = "Raspberry Pi 5,cpu,MNN 3.0,Llama-3.2-1B,llama-3.2-1b,{},,1024,120,,,published,somebody,,,\n"
+    table.write_text(HEADING + line.format("Q4_K - Medium") + line.format("FP16 or Q8_0"))
+    (found,), notes = imported(table, CATALOGUE, {})
+    assert (found.point.board, found.point.runtime, found.point.weights) == ("raspberry_pi_5", "other_cpu", "q4_k_m")
+    assert len(notes) == 1
+    assert "names formats of different bits" in notes[0]
