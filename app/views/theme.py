@@ -144,8 +144,8 @@ class Theme(QObject):
         assert isinstance(application, QApplication)
         self.palette = wanted
         application.setPalette(_qt_palette(wanted))
-        if self._with_sheet:
-            application.setStyleSheet(style_sheet(wanted))
+        if self._with_sheet and application.styleSheet() != (sheet := style_sheet(wanted)):
+            application.setStyleSheet(sheet)  # which polishes every widget anew, the same sheet too
         self.changed.emit()
 
 
