@@ -27,10 +27,10 @@ class Column(NamedTuple):
 
 
 COLUMNS: Mapping[str, Column] = {
-    "board_key": Column("key of the board, see `trilemma boards`; any other text describes a board of its own", True),
-    "board": Column("name of the board; tells boards of one key apart where no bandwidth is stated"),
+    "board_key": Column("key or name of the board, see `trilemma boards`; another text is a board of its own", True),
+    "board": Column("name of the board; tells boards of one key apart whose bandwidths differ or are not stated"),
     "compute": Column("unit that decodes: cpu, gpu or npu", True),
-    "runtime": Column("runtime, as its authors call it", True),
+    "runtime": Column("runtime, as its authors call it; one that nobody knows is of its own", True),
     "model": Column("model, as its authors call it", True),
     "quant": Column("weight format, such as Q4_K_M, w8a8, FP16", True),
     "decode_ms_per_tok": Column("time of one decoded token", unit=1e-3, low=1e-3, high=1e7),
@@ -40,7 +40,7 @@ COLUMNS: Mapping[str, Column] = {
     "energy_j_per_tok": Column("energy of one decoded token, on `power_rail`", unit=1.0, low=1e-6, high=1e6),
     "power_w": Column("mean power while decoding, used where there is no energy", unit=1.0, high=1e5),
     "power_rail": Column("what the energy and the power cover"),
-    "power_mode": Column("power mode of the board"),
+    "power_mode": Column("power mode of the board, such as 15W; its first one where absent"),
     "model_key": Column("key of the model, see `trilemma models`"),
     "params_b": Column("parameters of the model, in 1e9", unit=1e9, low=1e-3, high=1e5),
     "params_streamed_b": Column("of them read per token, without the input embedding", unit=1e9, low=1e-3, high=1e5),
@@ -55,7 +55,9 @@ COLUMNS: Mapping[str, Column] = {
     "kv_bytes_per_token": Column("bytes of KV cache of one token in 16 bit", unit=1.0, high=1e9),
     "kv_quant": Column("format of the KV cache; 16 bit where absent"),
     "context_tokens": Column("mean context while decoding", unit=1.0, high=1e7),
-    "prompt_tokens": Column("tokens of the prompt", unit=1.0, high=1e7),
+    "prompt_tokens": Column(
+        "tokens of the prompt; without them or prefill_tok_s a time to first token is left out", unit=1.0, high=1e7
+    ),
     "gen_tokens": Column("tokens generated", unit=1.0, high=1e7),
     "context_limit_tokens": Column("context that the runtime was set up for", unit=1.0, low=1.0, high=1e8),
     "ttft_full_context_ms": Column("time to the first token of a prompt that fills it", unit=1e-3, low=1e-3, high=1e9),
