@@ -9,6 +9,7 @@ from typing import Any
 from app.cli.output import UserError, print_json, print_table
 from app.cli.taught import calibrations, catalogue_here
 from app.views.format import DASH, counted, quantity_text
+from core.board_names import boards_called
 from core.names import instead
 from core.spec import Board, PowerMode
 
@@ -25,30 +26,32 @@ _BOARD_UNITS = {"memory_byte": "byte", "most_memory_byte": "byte", "idle_power_w
 EXAMPLES = """examples:
   trilemma boards
   trilemma boards rk3588
+  trilemma boards "Orin Nano"
   trilemma boards jetson_agx_orin_64gb --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the one optional key."""
-    parser.add_argument("key", nargs="?", help="show this board with the source of each number")
+    parser.add_argument("key", nargs="?", help="show this board, by key or name, with the source of each number")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the boards, or one of them."""
     catalogue = catalogue_here()
     boards = catalogue.boards
-    if args.key is not None and args.key not in boards:
+    keys = list(boards) if args.key is None else [args.key] if args.key in boards else boards_called(args.key, boards)
+    if not keys:
         raise UserError(f"board: got {args.key!r}, {instead('board', args.key, boards)}")
-    chosen = boards.values() if args.key is None else [boards[args.key]]
+    chosen = [boards[key] for key in keys]
     if args.json:
         measured = calibrations(catalogue)
         print_json([_document(board, [one for one in measured if one["board"] == board.key]) for board in chosen])
-    elif args.key is None:
+    elif len(chosen) > 1:
         print_table([("KEY", "BOARD", "UNIT", "MODES", "BANDWIDTH", "MEMORY"), *map(_row, chosen)])
     else:
-        _print_one(boards[args.key])
+        _print_one(chosen[0])
         for one in calibrations(catalogue):
-            if one["board"] == args.key:
+            if one["board"] == chosen[0].key:
                 print(f"\nMeasured with {one['runtime']} ({one['power_mode']}): {counted(one['n_points'], 'point')}.")
     return 0
 

@@ -31,6 +31,15 @@ def test_a_number_that_no_source_states_is_absent(capsys: pytest.CaptureFixture[
     assert board["power_modes"][0]["clock_hz"] == {"absent": "no source states it"}
 
 
+def test_boards_are_found_by_name(capsys: pytest.CaptureFixture[str]):
+    (board,) = documents(capsys, "boards", "Raspberry Pi 5")
+    assert board["key"] == "raspberry_pi_5"
+    both = documents(capsys, "boards", "Orin Nano")
+    assert [board["key"] for board in both] == ["jetson_orin_nano_8gb", "jetson_orin_nano_8gb_super"]
+    assert main(["boards", "Orin Nano"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
 def test_boards_prints_tables(capsys: pytest.CaptureFixture[str]):
     assert main(["boards"]) == 0
     lines = capsys.readouterr().out.splitlines()
