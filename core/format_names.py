@@ -136,6 +136,7 @@ def _keys(word: _Word, group: int) -> Iterator[str]:
     elif word.kind == "gguf":
         parts = re.findall(r"[it]?q\d|k|nl|xxs|xs|xl|[sml](?=small|medium|large)?|[01]", _short(word.text))
         yield "_".join(parts)
+        yield "_".join(parts[:2])
         yield "_".join([*parts[:2], "m"])  # llama.cpp takes Q4_K for Q4_K_M; larger heads have no entry of their own
         yield f"{parts[0]}_0" if float(bits) == WHOLE_ROW_BIT else ""
     elif word.kind == "way":
