@@ -78,7 +78,8 @@ def _name(row: PublishedRow, many: set[str]) -> str:
 def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:
     """Return a power mode as the board's data sheet states it, or as a table does where that has none of the name.
 
-    A mode that the data sheet lacks is taken to have the bandwidth of its first one where the table states none.
+    A mode that the data sheet lacks is taken to have the bandwidth of its first one where the table states none, surely
+    so where all of them have the same.
 
     Parameters
     ----------
@@ -94,7 +95,8 @@ def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: f
     nearest = listed or next(iter(modes.values()), None)
     guess, log_sd = UNKNOWN_BANDWIDTH_BYTE_S[unit], UNKNOWN_BANDWIDTH_LOG_SD
     if nearest is not None:
-        guess, log_sd = nearest.bandwidth_byte_s, 0.0 if listed else UNLISTED_MODE_LOG_SD
+        sure = listed is not None or len({one.bandwidth_byte_s for one in modes.values()}) == 1
+        guess, log_sd = nearest.bandwidth_byte_s, 0.0 if sure else UNLISTED_MODE_LOG_SD
     mode = replace(
         listed or PowerMode(key, guess),
         bandwidth_byte_s=guess if listed else bandwidth_byte_s or guess,

@@ -68,7 +68,7 @@ class Entries:
         plain = known if known is not None and same_unit else Board(key, ran_on.name, unit, {})
         board = self.boards.get(key, plain)
         self.boards[key] = replace(board, power_modes={**board.power_modes, mode: described})
-        self.bandwidth_stated[key, mode] = ran_on.bandwidth_byte_s is not None or mode in modes
+        self.bandwidth_stated[key, mode] = described.bandwidth_log_sd == 0.0
         self.compute_stated[key, mode] = described.compute_op_s is not None
         return key, mode
 

@@ -58,6 +58,7 @@ def test_what_is_not_known_of_a_mode_widens_that_mode_only():
     assert new.bandwidth_log_sd == UNLISTED_MODE_LOG_SD
     assert (new.compute_op_s, new.clock_hz) == (None, None)
     assert new.vector_log_sd > 0.0
+    assert described_mode("night", "npu", KNOWN["rk3588"], None).bandwidth_log_sd == 0.0  # it has one bandwidth
     stated = described_mode("10W", "gpu", board, 5e10)
     assert (stated.bandwidth_byte_s, stated.bandwidth_log_sd) == (5e10, 0.0)
     unknown = described_mode("x", "npu", None, None)
