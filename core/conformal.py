@@ -21,7 +21,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from core.spec import Guard, HeldOut
+from core.spec import OWN_RUNTIME, Guard, HeldOut
 from core.units import Z90
 
 Floats = NDArray[np.float64]
@@ -50,8 +50,8 @@ def bucket(n_models: int) -> str:
 
 
 def population(held_out: HeldOut | None, runtime: str, quantity: str, of: str) -> Floats:
-    """Return the scores of published boards in a bucket; nominal ones for a runtime that no table speaks of."""
-    if held_out is None or runtime not in held_out.runtimes:
+    """Return the scores of published boards in a bucket; nominal ones for Trilemma's own runtime, not in any table."""
+    if held_out is None or runtime == OWN_RUNTIME:
         return np.array(NOMINAL)
     return np.array(held_out.scores.get(quantity, {}).get(of, NOMINAL))
 

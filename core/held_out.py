@@ -40,8 +40,7 @@ def scores(parts: Parts, compared: Comparison, without_board: str = "") -> HeldO
                 if of_quantity == quantity and fit.of:
                     by_bucket.setdefault(fit.of, []).append(fit.only(counted))
         found[quantity] = {of: _quantiles(Judged.joined(fits), compared) for of, fits in sorted(by_bucket.items())}
-    runtimes = frozenset(row.decode.runtime for row in compared.rows if row.group[0] != without_board)
-    return HeldOut(runtimes, found)
+    return HeldOut(found)
 
 
 def _quantiles(judged: Judged, compared: Comparison) -> tuple[float, ...]:

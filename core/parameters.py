@@ -70,14 +70,16 @@ def data_sheet_shift(at: Setting) -> dict[str, float]:
     """Return how far a board's data sheet moves the logarithms of parameters from those of a board of usual balance.
 
     Unpacking is work of the vector lanes: its time per weight goes with the inverse of their rate, so rho, which is in
-    units of reading at peak bandwidth, goes with bandwidth over rate. Matrix units are the harder to feed the faster
+    units of reading at peak bandwidth, goes with bandwidth over rate. It is mostly of integers, which some GPUs take
+    beside floats or on twice as many lanes. Matrix units are the harder to feed the faster
     they are: of a rate m times that of the vector lanes, prompts reach a share that goes with ``m**-0.25``. Nothing
     moves where no source states the rates.
     """
     usual, vector, compute = USUAL_OP_PER_BYTE.get(at.board.unit), at.mode.vector_op_s, at.mode.compute_op_s
     if usual is None or vector is None:
         return {}
-    shift = {"rho": float(np.log(usual * at.mode.bandwidth_byte_s / vector))}
+    unpacking = vector * (at.board.integer_speedup if at.board.unit == "gpu" else 1.0)
+    shift = {"rho": float(np.log(usual * at.mode.bandwidth_byte_s / unpacking))}
     if compute is not None:
         shift["eta_compute"] = -MATRIX_EXPONENT * float(np.log(compute / (USUAL_MATRIX_SPEEDUP * vector)))
     return shift

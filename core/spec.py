@@ -20,6 +20,10 @@ Array = float | NDArray[np.float64]
 """A number, or an array that broadcasts against the others of the same call."""
 
 
+OWN_RUNTIME = "builtin"
+"""Trilemma's own decoder, of which no table of published measurements speaks."""
+
+
 class Provenance(StrEnum):
     """Where a number comes from. It travels with the value through protocol, store, screen, export and report."""
 
@@ -82,6 +86,7 @@ class Board:
     system_energy_log_sd: float = 0.35
     power_rail: str = ""  # what the watts cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
+    integer_speedup: float = 1.0  # of a GPU whose lanes take that many times the integer work of Apple M1 or Ampere
     identify: tuple[str, ...] = ()  # patterns of what such a board says of itself, see `core.identify`
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -211,7 +216,7 @@ class Runtime:
     @property
     def on_cpu(self) -> bool:
         """Whether it runs on the CPU, as its key says."""
-        return self.key == "builtin" or self.key.endswith("_cpu")
+        return self.key == OWN_RUNTIME or self.key.endswith("_cpu")
 
 
 POLICIES = (
@@ -240,7 +245,7 @@ class OperatingPoint:
     """
 
     board: str = "this"
-    runtime: str = "builtin"
+    runtime: str = OWN_RUNTIME
     power_mode: str = ""  # "" is the board's default
     model: str = "smollm2-135m"
     weights: str = "int4"
@@ -291,7 +296,6 @@ class Guard:
 class HeldOut:
     """How far published boards were from predictions made without their rows, see `core.conformal`."""
 
-    runtimes: frozenset[str]  # that the table speaks of
     scores: Mapping[str, Mapping[str, tuple[float, ...]]]  # by quantity and bucket, ascending quantiles
 
 

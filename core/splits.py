@@ -94,15 +94,22 @@ class Times:
         for model in dict.fromkeys(self.model):
             mine = self.model == model
             if not mine.all() and (self.taught & ~mine).any():
-                of_fit = self._fitted(self.taught & ~mine, before)
-                log_s[mine], log_sd[mine] = of_fit[0][mine], of_fit[1][mine]
+                taught = self.taught & ~mine
+                of_fit = self._fitted(taught, before)
+                told = mine & self._told(int(np.count_nonzero(self.kind[taught] == TTFT)))
+                log_s[told], log_sd[told] = of_fit[0][told], of_fit[1][told]
         known = np.isfinite(log_sd)
         score = np.abs(log_s - self.laid.observed.value) / log_sd
         of = conformal.bucket(len(set(self.model[self.taught])) - 1) if known.any() else ""
         for model in dict.fromkeys(self.model[known]):
-            mine = self.model == model
+            mine = known & (self.model == model)
             own = {kind: score[known & ~mine & self.taught & (self.kind == kind)] for kind in (DECODE, TTFT)}
             self._add(found, method, mine, log_s, log_sd, own=own, of=of)
+
+    def _told(self, n_ttft: int) -> Mask:
+        """Return which times can be predicted: prompts only where a source states the rate, or some were measured."""
+        told: Mask = (self.kind == DECODE) | self.rows[0].compute_stated | (n_ttft > 0)
+        return told
 
     def decode_without_model(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the logarithms of the decode times of some rows and their log-sd, predicted without the rows' models.
@@ -151,8 +158,7 @@ class Times:
                 np.where(seen, a, b) for a, b in ((guard.decode, guard.decode_other), (guard.ttft, guard.ttft_other))
             )
             log_sd = log_sd * np.where(self.kind == DECODE, decode, ttft)
-        told = (self.kind == DECODE) | self.rows[0].compute_stated | (shipped.n_ttft > 0)  # else no prompt is predicted
-        self._add(found, "shipped", told, log_s, log_sd, of="" if fitted else conformal.bucket(0))
+        self._add(found, "shipped", self._told(shipped.n_ttft), log_s, log_sd, of="" if fitted else conformal.bucket(0))
 
     def _laid(self, known: Posterior) -> Rows:
         return Rows.of(self.points, self.catalogue, known)

@@ -17,11 +17,8 @@ from core.held_out import scores
 from core.load import load_catalogue
 from core.population import LEARNED, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
 from core.published_fit import PublishedFit, fit_all
-from core.spec import Catalogue, HeldOut, Prior, Runtime
+from core.spec import OWN_RUNTIME, Catalogue, HeldOut, Prior, Runtime
 from core.validation import validate
-
-OWN = "builtin"
-"""The runtime whose priors no table speaks of: Trilemma's own decoder."""
 
 LISTS = ("knobs", "runs_on", "takes")
 PROMPT_KEYS = ("prompt_chunk_tokens", "prompt_half_width", "static_graph", "graph_tokens")
@@ -49,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
     every = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
     runtimes = {key: every[key] for key in catalogue.runtimes}
     held_out = scores(validate(compared, without_board(compared, learner)).unguarded, compared)
-    held_out = replace(held_out, runtimes=held_out.runtimes & runtimes.keys())
     known = replace(compared.catalogue, runtimes=every, held_out=held_out)
     fits = fit_all(replace(compared, catalogue=known), catalogue)
     if args.into is not None:
@@ -63,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def learned(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
     """Return the runtimes with the priors that were learned."""
-    return {key: one if key == OWN else population.applied(one) for key, one in catalogue.runtimes.items()}
+    return {key: one if key == OWN_RUNTIME else population.applied(one) for key, one in catalogue.runtimes.items()}
 
 
 def _as_written(runtime: Runtime) -> Runtime:
@@ -115,7 +111,7 @@ def _write(
         for name in ("runtimes", calibration_file.FOLDER):
             (folder / name).mkdir(parents=True, exist_ok=True)
         for key, runtime in runtimes.items():
-            if key != OWN:
+            if key != OWN_RUNTIME:
                 text = _toml(runtime, catalogue.runtimes[key].sources, source)
                 (folder / "runtimes" / f"{key}.toml").write_text(text, "utf-8")
         (folder / "held_out.toml").write_text(_held_out(held_out, table), "utf-8")
@@ -130,7 +126,6 @@ def _write(
 
 def _held_out(held_out: HeldOut, table: str) -> str:
     lines = [
-        f"runtimes = {json.dumps(sorted(held_out.runtimes - {OWN}))}",
         f'source = "`trilemma learn {table}`: |ln predicted - ln measured| over the log-sd of a prediction, each '
         'board left out of the priors; quantiles at 0.02, 0.06, ... 0.98, a model on a board counting once"',
     ]
@@ -205,7 +200,7 @@ def _document(runtimes: dict[str, Runtime], population: Population, fits: list[P
         "runtimes": {
             key: {name: asdict(getattr(runtime, name)) for name in PRIORS}
             for key, runtime in runtimes.items()
-            if key != OWN
+            if key != OWN_RUNTIME
         },
         "calibrations": [
             {
@@ -225,7 +220,7 @@ def _print(runtimes: dict[str, Runtime], population: Population, fits: list[Publ
     print(f"{population.n_rows} decode rows of {population.n_groups} boards, runtimes and power modes\n")
     rows: list[tuple[str, ...]] = [("RUNTIME", *(name.upper() for name in LEARNED))]
     for key, runtime in runtimes.items():
-        if key != OWN:
+        if key != OWN_RUNTIME:
             rows.append((key, *(f"{getattr(runtime, name).median:.3g}" for name in LEARNED)))
     print_table(rows)
     print()

@@ -106,6 +106,17 @@ def test_data_sheet_moves_unpacking_by_the_balance_of_bandwidth_and_vector_rate(
     assert seconds[1] == pytest.approx(seconds[0])  # unpacking does not wait for the memory
 
 
+def test_lanes_that_take_integers_beside_floats_unpack_faster():
+    at = CATALOGUE.setting(OperatingPoint(board="apple_m4_max", runtime="llamacpp_gpu", weights="q4_k_m"))
+    assert at.board.integer_speedup == 2.0
+    plain = replace(at, board=replace(at.board, integer_speedup=1.0))
+    change = {name: data_sheet_shift(at)[name] - shift for name, shift in data_sheet_shift(plain).items()}
+    assert change == pytest.approx({"rho": -np.log(2.0), "eta_compute": 0.0})
+    cores = CATALOGUE.setting(OperatingPoint(board="apple_m4_max", runtime="llamacpp_cpu", weights="q4_k_m"))
+    plain = replace(cores, board=replace(cores.board, integer_speedup=1.0))
+    assert data_sheet_shift(cores) == data_sheet_shift(plain)  # not the cores of its CPU
+
+
 def test_matrix_units_reach_a_smaller_share_than_vector_lanes():
     orin, apple, npu = (
         CATALOGUE.setting(OperatingPoint(board=board, runtime=runtime, weights="q4_k_m"))
