@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from core.parameters import (
     prior,
     ratio_names,
 )
+from core.runtime_names import OTHER
 from core.spec import Catalogue, Posterior, Prior, Runtime
 
 Floats = NDArray[np.float64]
@@ -71,6 +72,12 @@ def class_of(runtime: str) -> str:
     return "compiled_gpu" if stem in COMPILED else unit
 
 
+def classes_of(runtime: str) -> tuple[str, ...]:
+    """Return the classes that a runtime's key may be of: one that nobody knows, on a GPU, of either."""
+    one = class_of(runtime)
+    return (one, "compiled_gpu") if one == "gpu" and runtime.startswith(OTHER) else (one,)
+
+
 def prior_of(name: str) -> Floats:
     """Return the prior mean of a class of runtimes, in the order of `LEARNED`."""
     mean = PRIOR.copy()
@@ -78,13 +85,26 @@ def prior_of(name: str) -> Floats:
     return mean
 
 
+class Normal(NamedTuple):
+    """A normal distribution of logarithms, independent, in the order of `LEARNED`."""
+
+    mean: Floats
+    sd: Floats
+
+    @classmethod
+    def of_either(cls, either: Sequence[Normal]) -> Normal:
+        """Return the normal distribution with the mean and variance of an even mixture of some."""
+        mean = np.mean([one.mean for one in either], axis=0)
+        variance = np.mean([np.square(one.sd) + np.square(one.mean - mean) for one in either], axis=0)
+        return cls(mean, np.sqrt(variance))
+
+
 @dataclass(frozen=True, slots=True)
 class Population:
     """What the boards have in common, in logarithms in the order of `LEARNED`."""
 
-    runtimes: Mapping[str, Floats]  # by key
-    classes: Mapping[str, Floats]
-    board_sd: Floats
+    runtimes: Mapping[str, Normal]  # by key: what to expect of a board
+    classes: Mapping[str, Normal]  # the same of a board of a runtime without rows
     n_groups: int
     n_rows: int
     model_log_sd: Mapping[Key, float] = field(default_factory=dict)  # by runtime and kind of factor
@@ -92,10 +112,9 @@ class Population:
 
     def applied(self, runtime: Runtime) -> Runtime:
         """Return the runtime with these priors; one without rows takes those of its class."""
-        mean = self.runtimes.get(runtime.key, self.classes.get(class_of(runtime.key), prior_of(class_of(runtime.key))))
+        known = self.runtimes.get(runtime.key) or Normal.of_either([self.classes[c] for c in classes_of(runtime.key)])
         learned: dict[str, Any] = {
-            name: Prior(float(np.exp(centre)), float(sd))
-            for name, centre, sd in zip(LEARNED, mean, self.board_sd, strict=True)
+            name: Prior(float(np.exp(mean)), float(sd)) for name, mean, sd in zip(LEARNED, *known, strict=True)
         }
         scatter: dict[str, Any] = {
             "model_log_sd": self.model_log_sd.get((runtime.key, DECODE_FACTOR), MODEL_LOG_SD),
@@ -231,7 +250,7 @@ class Learner:
         """Return what the boards have in common, one of them left out."""
         groups = [group for group in self._groups if group.board != without_board]
         means = {key: prior_of(class_of(key)) for key in sorted({group.runtime for group in groups})}
-        classes = {name: prior_of(name) for name in sorted({class_of(key) for key in means})}
+        classes = {name: prior_of(name) for name in COMPUTE_SHARE}
         board_sd, model_log_sd = FIRST_BOARD_SD, dict[Key, float]()
         factors = dict[Key, dict[str, Prior]]()
         for _ in range(N_ROUNDS if groups else 0):
@@ -245,7 +264,8 @@ class Learner:
             )
             model_log_sd = scatter(found, model_log_sd)
         n_rows = sum(group.n_rows for group in groups)
-        return Population(means, classes, board_sd, len(groups), n_rows, model_log_sd, factors)
+        to_expect = _to_expect(groups, means, classes, board_sd)
+        return Population(*to_expect, len(groups), n_rows, model_log_sd, factors)
 
 
 def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
@@ -280,6 +300,38 @@ def _averaged(
                 len(own) * per_runtime + per_class
             )
     return means, classes
+
+
+def _to_expect(
+    groups: Sequence[_Group], means: Mapping[str, Floats], classes: Mapping[str, Floats], board_sd: Floats
+) -> tuple[dict[str, Normal], dict[str, Normal]]:
+    """Return what to expect of a board by runtime, and of a board of a runtime without rows by class.
+
+    Boards differ, and what they differ about is known by few: a board counts by how much its rows narrowed what was
+    expected of it. Exact for a Gaussian tree of such boards.
+    """
+    board_var = np.square(board_sd)
+    n_boards = dict.fromkeys(means, np.zeros(len(LEARNED)))
+    for group in groups:
+        n_boards[group.runtime] = n_boards[group.runtime] + np.maximum(
+            1.0 - np.asarray(group.variance) / board_var, 0.0
+        )
+
+    def class_var(name: str, without: str = "") -> Floats:
+        said = [
+            n / (n * RUNTIME_SD**2 + board_var)
+            for key, n in n_boards.items()
+            if key != without and class_of(key) == name
+        ]
+        return np.asarray(1.0 / (1.0 / CLASS_SD**2 + sum(said)))
+
+    def runtime_var(key: str) -> Floats:
+        return 1.0 / (n_boards[key] / board_var + 1.0 / (RUNTIME_SD**2 + class_var(class_of(key), without=key)))
+
+    return (
+        {key: Normal(mean, np.sqrt(board_var + runtime_var(key))) for key, mean in means.items()},
+        {name: Normal(mean, np.sqrt(board_var + RUNTIME_SD**2 + class_var(name))) for name, mean in classes.items()},
+    )
 
 
 def _spread(groups: Sequence[_Group], means: Mapping[str, Floats]) -> Floats:

@@ -2,13 +2,29 @@ from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from core.comparable import ComparedRow, compare
 from core.load import load_catalogue
-from core.population import COMPUTE_SHARE, LEARNED, PRIOR, Learner, class_of, groups_of, measured, thinned
+from core.population import (
+    CLASS_SD,
+    COMPUTE_SHARE,
+    LEARNED,
+    LEAST_BOARD_SD,
+    PRIOR,
+    RUNTIME_SD,
+    Learner,
+    Normal,
+    _to_expect,
+    class_of,
+    classes_of,
+    groups_of,
+    measured,
+    thinned,
+)
 from core.published_rows import PublishedRow, read_table
 
 CATALOGUE = replace(load_catalogue(), published={})
@@ -43,7 +59,7 @@ def synthetic(n_boards, truth, seed=0):
 def test_what_the_boards_have_in_common_is_recovered():
     compared = synthetic(12, (0.70, 4e-4, 8e-4))
     learned = Learner(compared.rows, compared.catalogue).learn()
-    found = dict(zip(LEARNED, np.exp(learned.runtimes["rkllm_npu"]), strict=True))
+    found = dict(zip(LEARNED, np.exp(learned.runtimes["rkllm_npu"].mean), strict=True))
     assert found["eta"] == pytest.approx(0.70, rel=0.06)
     assert found["t_layer_s"] == pytest.approx(4e-4, rel=0.15)
     assert found["t_token_s"] == pytest.approx(8e-4, rel=0.25)
@@ -56,6 +72,44 @@ def test_what_the_boards_have_in_common_is_recovered():
     assert elsewhere.eta.median == pytest.approx(np.exp(PRIOR[0]))
 
 
+def test_what_few_boards_say_is_less_sure():
+    eta = LEARNED.index("eta")
+
+    def expected_log_sd(n_boards: int, runtime: str) -> float:
+        compared = synthetic(n_boards, (0.8, 2e-4, 4e-4))
+        return Learner(compared.rows, compared.catalogue).learn().applied(CATALOGUE.runtimes[runtime]).eta.log_sd
+
+    few, many, another = (expected_log_sd(*of) for of in ((1, "rkllm_npu"), (12, "rkllm_npu"), (12, "qnn_npu")))
+    assert LEAST_BOARD_SD[eta] < many < 1.15 * LEAST_BOARD_SD[eta] < few < another
+    assert another > np.hypot(LEAST_BOARD_SD[eta], RUNTIME_SD[eta])
+
+
+def test_expected_boards_are_those_of_the_gaussian_tree():
+    rng = np.random.default_rng(3)
+    board_sd = rng.uniform(0.1, 0.5, len(LEARNED))
+    n_boards = {"rkllm_npu": 3, "qnn_npu": 1}
+    groups = [
+        SimpleNamespace(runtime=key, variance=np.zeros(len(LEARNED))) for key, n in n_boards.items() for _ in range(n)
+    ]
+    of_runtime, of_class = _to_expect(groups, dict.fromkeys(n_boards, PRIOR), {"npu": PRIOR}, board_sd)
+    for p, sd in enumerate(board_sd):
+        # a new board of rkllm, one of qnn and one of a runtime without rows, then the four that were seen
+        runtime = np.array([0, 1, 2, 0, 0, 0, 1])
+        cov = CLASS_SD[p] ** 2 + RUNTIME_SD[p] ** 2 * (runtime[:, None] == runtime) + sd**2 * np.eye(7)
+        posterior = cov[:3, :3] - cov[:3, 3:] @ np.linalg.solve(cov[3:, 3:], cov[3:, :3])
+        found = [of_runtime["rkllm_npu"].sd[p], of_runtime["qnn_npu"].sd[p], of_class["npu"].sd[p]]
+        np.testing.assert_allclose(found, np.sqrt(np.diag(posterior)), rtol=1e-9)
+
+
+def test_unknown_runtime_of_a_gpu_may_be_of_either_class():
+    assert classes_of("other_gpu") == classes_of("other-mnn_gpu") == ("gpu", "compiled_gpu")
+    assert classes_of("llamacpp_gpu") == ("gpu",)
+    assert classes_of("other_npu") == ("npu",)
+    either = Normal.of_either([Normal(np.array([0.0, 1.0]), np.ones(2)), Normal(np.array([2.0, 1.0]), np.ones(2))])
+    np.testing.assert_allclose(either.mean, [1.0, 1.0])
+    np.testing.assert_allclose(either.sd, [np.sqrt(2.0), 1.0])
+
+
 def test_board_left_out_teaches_nothing():
     compared = synthetic(3, (0.8, 2e-4, 4e-4))
     slow = [
@@ -66,9 +120,9 @@ def test_board_left_out_teaches_nothing():
     ]
     whole, spoiled = (Learner(rows, compared.catalogue) for rows in (compared.rows, slow))
     np.testing.assert_allclose(
-        whole.learn("board1").runtimes["rkllm_npu"], spoiled.learn("board1").runtimes["rkllm_npu"], rtol=1e-3
+        whole.learn("board1").runtimes["rkllm_npu"].mean, spoiled.learn("board1").runtimes["rkllm_npu"].mean, rtol=1e-3
     )
-    change = spoiled.learn().runtimes["rkllm_npu"] - whole.learn().runtimes["rkllm_npu"]
+    change = spoiled.learn().runtimes["rkllm_npu"].mean - whole.learn().runtimes["rkllm_npu"].mean
     assert change[LEARNED.index("eta")] < -0.02
     assert change[LEARNED.index("t_layer_s")] > 0.02
     assert whole.boards == {"board0", "board1", "board2"}
@@ -99,7 +153,7 @@ def test_share_of_a_rate_that_no_source_states_teaches_nothing_of_other_boards()
         for row in compared.rows
     ]
     learned = Learner(rows, compared.catalogue).learn()
-    share = np.exp(learned.runtimes["rkllm_npu"][LEARNED.index("eta_compute")])
+    share = np.exp(learned.runtimes["rkllm_npu"].mean[LEARNED.index("eta_compute")])
     assert share == pytest.approx(COMPUTE_SHARE["npu"], rel=0.05)
 
 

@@ -65,7 +65,7 @@ def test_points_make_predictions_of_the_same_rows_no_worse(study, method):
     before = study.summary("decode_s", method, 4, by_shipped=True)
     assert before.n_rows == figures(study, method).n_rows
     assert figures(study, method).mean_of_medians_frac < before.mean_of_medians_frac
-    assert figures(study, method).mean_of_means_frac < 1.02 * before.mean_of_means_frac
+    assert figures(study, method).mean_of_means_frac < 1.05 * before.mean_of_means_frac
 
 
 @pytest.mark.parametrize("quantity", ["decode_s", "ttft_s"])
