@@ -185,6 +185,39 @@ def calibration_plan(
     return [choice.point for choice in choose(prior(at), candidates, catalogue, n=n)]
 
 
+def next_measurement(
+    calibration: Calibration, candidates: Sequence[OperatingPoint], catalogue: Catalogue
+) -> tuple[OperatingPoint, str] | None:
+    """Return the candidate that would narrow the predictions of all candidates most, and why; None where none would.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    candidates : sequence of OperatingPoint
+        What could be measured (scalars only); points measured already are passed over.
+    catalogue : Catalogue
+
+    Returns
+    -------
+    (point, sentence) or None
+    """
+    measured = {m.point for m in calibration.points}
+    new = [point for point in candidates if point not in measured]
+    chosen = choose(calibration.posterior, new, catalogue, n=1, matters=candidates)
+    if not chosen or chosen[0].narrowing_frac < 0.01:
+        return None
+    choice = chosen[0]
+    best, meaning = max(
+        (1.0 - which.log_sd(choice.after) / which.log_sd(choice.before), which.meaning)
+        for which in physical_parameters([choice.point], with_ttft=False)
+    )
+    p = choice.point
+    return p, (
+        f"{p.weights} weights, {p.kv} KV, alpha {float(p.alpha):g}, context {float(p.context_tokens):g} narrows the "
+        f"{meaning} by {100 * best:.0f} % and the predictions by {100 * choice.narrowing_frac:.0f} %"
+    )
+
+
 def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: OperatingPoint) -> Setting:
     settings = [catalogue.setting(measured.point) for measured in points] or [catalogue.setting(at)]
     found = sorted({(s.board.key, s.runtime.key, s.mode.key) for s in settings})

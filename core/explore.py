@@ -1,13 +1,10 @@
-"""What to make of a prediction and a calibration: what limits a point, and what to measure next."""
+"""What to make of a prediction: what limits a point, what would change it, and what is left to limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from core.calibrate import Calibration
-from core.design import choose
-from core.parameters import physical_parameters
 from core.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE, knowledge, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Posterior, Prediction
 from core.stages import MEMORY_PARTS, binding_parts_s
@@ -216,36 +213,3 @@ def margins(
             )
         )
     return found
-
-
-def next_measurement(
-    calibration: Calibration, candidates: Sequence[OperatingPoint], catalogue: Catalogue
-) -> tuple[OperatingPoint, str] | None:
-    """Return the candidate that would narrow the predictions of all candidates most, and why; None where none would.
-
-    Parameters
-    ----------
-    calibration : Calibration
-    candidates : sequence of OperatingPoint
-        What could be measured (scalars only); points measured already are passed over.
-    catalogue : Catalogue
-
-    Returns
-    -------
-    (point, sentence) or None
-    """
-    measured = {m.point for m in calibration.points}
-    new = [point for point in candidates if point not in measured]
-    chosen = choose(calibration.posterior, new, catalogue, n=1, matters=candidates)
-    if not chosen or chosen[0].narrowing_frac < 0.01:
-        return None
-    choice = chosen[0]
-    best, meaning = max(
-        (1.0 - which.log_sd(choice.after) / which.log_sd(choice.before), which.meaning)
-        for which in physical_parameters([choice.point], with_ttft=False)
-    )
-    p = choice.point
-    return p, (
-        f"{p.weights} weights, {p.kv} KV, alpha {float(p.alpha):g}, context {float(p.context_tokens):g} narrows the "
-        f"{meaning} by {100 * best:.0f} % and the predictions by {100 * choice.narrowing_frac:.0f} %"
-    )

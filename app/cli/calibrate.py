@@ -37,9 +37,8 @@ from app.model.measurements import (
 from app.model.recorded import measured
 from app.model.records import point_record
 from app.views.format import DASH, estimate_text, quantity_text
-from core.calibrate import PLAN_ROUNDS, Calibration, calibrate
+from core.calibrate import PLAN_ROUNDS, Calibration, calibrate, next_measurement
 from core.crosscheck import CrossCheck, merged
-from core.explore import next_measurement
 from core.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 

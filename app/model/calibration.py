@@ -11,8 +11,15 @@ from app.model import axes
 from app.model.elsewhere import basis
 from app.model.known import THIS
 from app.model.measurements import Measurement
-from core.calibrate import PLAN_CONTEXT_TOKENS, PLAN_KV, PLAN_WEIGHTS, Calibration, calibrate, calibration_plan
-from core.explore import next_measurement
+from core.calibrate import (
+    PLAN_CONTEXT_TOKENS,
+    PLAN_KV,
+    PLAN_WEIGHTS,
+    Calibration,
+    calibrate,
+    calibration_plan,
+    next_measurement,
+)
 from core.measured import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, OperatingPoint, Posterior
 

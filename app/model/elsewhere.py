@@ -6,17 +6,19 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.model.axes import canonical, check_point
 from app.model.files import FileError, data_dir
 from app.model.known import THIS, KnownBoard
 from app.model.measurements import Measurement
-from core.comparable import ComparedRow, compare
 from core.names import instead
 from core.published_rows import COLUMNS, PublishedRow, read_table
 from core.runtime_names import OTHER
 from core.spec import Catalogue, OperatingPoint, Provenance
+
+if TYPE_CHECKING:
+    from core.comparable import ComparedRow
 
 SAME_FILE_FRAC = 0.03
 """A file of weights whose size differs by more from the catalogue's is another model for the prediction."""
@@ -94,6 +96,8 @@ def imported(path: Path, catalogue: Catalogue, boards: Mapping[str, KnownBoard])
     """
     if not path.exists():
         return [], []
+    from core.comparable import compare  # what reads tables is not imported where there is none
+
     try:
         rows = read_table(path).rows
     except (OSError, ValueError) as error:

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.calibrate import calibrate, calibration_plan
+from core.calibrate import calibrate, calibration_plan, next_measurement
 from core.crosscheck import _of, merged
 from core.load import load_catalogue
 from core.measured import MeasuredPoint, measured_point, pooled
@@ -349,3 +349,41 @@ def test_what_published_rows_taught_together_stays_a_covariance():
     n = len(known.names)
     assert np.linalg.eigvalsh(posterior.log_cov)[0] > 0
     assert np.all(np.diag(posterior.log_cov)[:n] <= np.diag(known.log_cov) * (1 + 1e-9))
+
+
+ALONE = replace(BASE, weights="int8")
+
+
+def exactly_predicted(*points):
+    return [MeasuredPoint(p, predict(p, CATALOGUE).decode_s.median, 0.003) for p in points]
+
+
+def test_next_measurement_is_where_least_is_known():
+    # Only short contexts were measured, so the cost of the KV cache is what is missing.
+    calibration = calibrate(
+        exactly_predicted(*[replace(ALONE, context_tokens=n) for n in (16.0, 32.0, 64.0)]), CATALOGUE
+    )
+    candidates = [replace(ALONE, context_tokens=n, alpha=a) for n in (64.0, 512.0, 4096.0) for a in (0.0, 0.9)]
+    point, sentence = next_measurement(calibration, candidates, CATALOGUE)
+    assert (point.context_tokens, point.alpha) == (4096.0, 0.0)
+    assert "context 4096 narrows the cost of a KV byte in bf16 by" in sentence
+
+
+def test_measuring_it_narrows_the_predictions_as_announced():
+    candidates = [replace(ALONE, context_tokens=n) for n in (64.0, 512.0, 4096.0)]
+    before = calibrate(exactly_predicted(replace(ALONE, context_tokens=16.0)), CATALOGUE)
+    point, _ = next_measurement(before, candidates, CATALOGUE)
+    after = calibrate(exactly_predicted(replace(ALONE, context_tokens=16.0), point), CATALOGUE)
+    spread = [predict(point, CATALOGUE, c.posterior).decode_s for c in (before, after)]
+    assert spread[1].q95 / spread[1].q05 < 0.8 * spread[0].q95 / spread[0].q05
+
+
+@pytest.mark.parametrize("candidates", [[], [ALONE]])
+def test_nothing_is_proposed_where_nothing_is_new(candidates):
+    assert next_measurement(calibrate(exactly_predicted(ALONE), CATALOGUE), candidates, CATALOGUE) is None
+
+
+def test_what_measuring_again_would_not_tell_is_not_proposed():
+    many = [replace(ALONE, context_tokens=float(n), alpha=a) for n in range(64, 4096, 200) for a in (0.0, 0.5)]
+    calibration = calibrate(exactly_predicted(*many), CATALOGUE)
+    assert next_measurement(calibration, [replace(ALONE, context_tokens=1000.0)], CATALOGUE) is None
