@@ -69,8 +69,8 @@ _RATES = ("bandwidth_byte_s", "compute_op_s", "beta", "width_cost")
 
 def _checked(costs: DecodeCosts | PrefillCosts) -> None:
     """Raise `ValueError` where a rate is not above 0 or a cost below it."""
-    for each in fields(costs):
-        check_range(each.name, getattr(costs, each.name), 0.0, open_low=each.name in _RATES)
+    for name in costs.__dataclass_fields__:
+        check_range(name, getattr(costs, name), 0.0, open_low=name in _RATES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,8 @@ LOSSLESS_BIT = 16.0  # a format of 16 bits or more is the reference itself
 
 
 def _of_bits(bits: Array, lossless_bit: float, amplitude: float, rate: float, log_sd: float) -> Damage:
-    lossless = np.asarray(bits) >= lossless_bit
-    median = np.where(lossless, 0.0, amplitude * np.exp(-rate * np.asarray(bits)))
-    return Damage(median[()], np.where(lossless, 0.0, log_sd)[()])
+    lossy: Any = bits < lossless_bit
+    return Damage(lossy * amplitude * np.exp(-rate * bits), lossy * log_sd)
 
 
 def weights_damage(

@@ -30,6 +30,8 @@ def check_range(
     low, high : float
         The ends [unit of `value`]; `open_low` and `open_high` exclude them.
     """
+    if isinstance(value, (float, int)) and (low < value < high or (value == low and not open_low)):  # as most are
+        return
     values = np.asarray(value)
     if not values.size:
         return
