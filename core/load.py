@@ -49,7 +49,7 @@ def load_catalogue() -> Catalogue:
     kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
     formats.close()
     boards = {key: _board(key, table) for key, table in resource_tables("boards")}
-    boards = {"this": boards["this"], **boards}
+    boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
     models = {key: read_model(key, table) for key, table in resource_tables("models")}
     runtimes = {key: _runtime(key, table) for key, table in resource_tables("runtimes")}
     for model in models.values():
@@ -151,9 +151,12 @@ def read_board(path: Path) -> Board:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path.name}: got text that is not UTF-8, expected TOML in UTF-8") from None
-    board = _board(path.stem, Table(path.name, parse(path.name, text)))
-    modes = {key: with_guesses(mode, board.unit) for key, mode in board.power_modes.items()}
-    return replace(board, power_modes=modes)
+    return _guessed(_board(path.stem, Table(path.name, parse(path.name, text))))
+
+
+def _guessed(board: Board) -> Board:
+    """Return a board, of which some rates may not be stated; that of any machine states usual ones."""
+    return replace(board, power_modes={key: with_guesses(mode, board.unit) for key, mode in board.power_modes.items()})
 
 
 def _runtime(key: str, table: Table) -> Runtime:

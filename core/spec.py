@@ -88,6 +88,7 @@ class Board:
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
     integer_speedup: float = 1.0  # of a GPU whose lanes take that many times the integer work of Apple M1 or Ampere
     identify: tuple[str, ...] = ()  # patterns of what such a board says of itself, see `core.identify`
+    listed: bool = False  # in the catalogue, so that runtimes tell whether they run on it
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found
     sources: Mapping[str, str] = field(default_factory=dict)
 

@@ -164,15 +164,15 @@ def _as_told(board: Board, sheet: Board, found: DataSheet, *, threads: bool) -> 
     modes |= {mode.key: _with_threads(mode, now, sheet.unit) for mode in limited}
     energy = board if sheet.system_energy_j_byte is None else sheet
     return replace(
-        board,
-        unit=sheet.unit,
+        sheet,
+        key=board.key,
+        name=board.name,
         power_modes=modes,
-        memory_byte=sheet.memory_byte,
-        idle_power_w=sheet.idle_power_w,
         system_energy_j_byte=energy.system_energy_j_byte,
         system_energy_log_sd=energy.system_energy_log_sd,
         power_rail=energy.power_rail,
-        bandwidth_log_sd=sheet.bandwidth_log_sd,
+        identify=board.identify,
+        listed=False,
         data_sheet=sheet.key,
         sources={**board.sources, **sheet.sources, "data_sheet": found.by},
     )

@@ -83,6 +83,16 @@ def test_an_agent_on_a_rk3588_is_described_by_its_data_sheet(here):
     assert knowledge(catalogue.setting(replace(point, runtime="rkllm_npu")), catalogue).n_decode > 0
 
 
+@pytest.mark.parametrize(("key", "runtime"), [("dgx_spark", "llamacpp_gpu"), ("spacemit_k3", "llamacpp_cpu")])
+def test_an_attached_board_is_predicted_as_that_of_its_data_sheet(key, runtime):
+    catalogue = described(CATALOGUE, THIS, DataSheet(key, "by hand", ""))
+    boards = (catalogue.boards[THIS], CATALOGUE.boards[key])
+    assert len({(board.integer_speedup, board.most_memory_byte, board.unit) for board in boards}) == 1
+    point = OperatingPoint(board=key, runtime=runtime, model="llama-3-8b", weights="q4_0", kv="fp16")
+    here = replace(point, board=THIS, power_mode=next(iter(boards[1].power_modes)))
+    assert predict(here, catalogue).decode_s == predict(point, CATALOGUE).decode_s
+
+
 def test_a_mac_tells_its_processor_and_memory(here):
     tool = here / "usr" / "sbin" / "sysctl"
     tool.parent.mkdir(parents=True)

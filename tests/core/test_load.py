@@ -46,6 +46,7 @@ def test_every_number_has_a_source():
                 assert getattr(mode, name) is None or board.sources[f"{mode.key}.{name}"], (board.key, name)
         for name in ("memory_byte", "most_memory_byte", "idle_power_w", "system_energy_j_byte"):
             assert getattr(board, name) is None or board.sources[name], (board.key, name)
+        assert board.integer_speedup == 1.0 or board.sources["integer_speedup"], board.key
     for model in catalogue.models.values():
         for name in ("n_layers", "n_kv_heads", "vocab_size", "max_context_tokens", "damage_scale"):
             assert model.sources[name], (model.key, name)
@@ -53,6 +54,16 @@ def test_every_number_has_a_source():
         assert all(runtime.sources[name] for name in ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute"))
     formats = [*catalogue.weight_formats.values(), *catalogue.kv_formats.values()]
     assert all(item.source for item in formats)
+
+
+def test_rates_that_no_source_states_widen_what_is_predicted_of_a_board():
+    boards = load_catalogue().boards
+    for board in (board for key, board in boards.items() if key != "this"):
+        assert board.listed
+        for mode in board.power_modes.values():
+            assert (mode.vector_log_sd > 0.0) == (mode.vector_op_s is None and board.unit != "npu")
+    assert boards["jetson_agx_orin_64gb"].power_modes["15W"].vector_log_sd > 0.0
+    assert not boards["this"].listed
 
 
 def test_a_machine_not_yet_measured_says_so():
