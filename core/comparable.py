@@ -207,7 +207,7 @@ def _beyond_memory(row: ComparedRow, made: Entries) -> str:
     needed = float(np.max(traffic.memory_byte(made.models[at.model], weights, kv, at.context_tokens)))
     if needed <= board.memory_byte:
         return ""
-    return f"{needed / 1e9:.3g} GB do not fit in the {board.memory_byte / 1e9:.3g} GB of {board.name}"
+    return f"weights and cache take {needed / board.memory_byte:.3g} times the memory of {board.name}"
 
 
 def _cached_prompt(row: ComparedRow, made: Entries) -> str:

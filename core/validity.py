@@ -7,13 +7,14 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from core import traffic
-from core.spec import OperatingPoint, Setting
+from core.spec import NUMERIC, OperatingPoint, Setting
 
 
 def outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
     """Return what speaks against the prediction of a point (or of any of an array of points), as sentences.
 
-    Memory must hold the cache before pruning, which chooses among what the whole prompt has left there.
+    Memory must hold the cache before pruning, which chooses among what the whole prompt has left there. By how much it
+    is short is said of a single point only: of arrays, however they are cut, the sentences are the same.
     """
     said = _not_run(at)
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
@@ -21,24 +22,38 @@ def outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
     asked = point.bandwidth_byte_s
     if asked is not None and np.any(np.greater(asked, 1.05 * at.mode.bandwidth_byte_s)):
         said.append(f"{at.board.name} has less than the bandwidth asked for")
-    there, pruned = at.board.memory_byte or at.board.most_memory_byte, np.any(np.asarray(point.alpha) > 0.0)
-    if there is not None:
-        held = float(np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head)))
-        if held > there:
-            most, before = "" if at.board.memory_byte else " at most", " before pruning" if pruned else ""
-            said.append(
-                f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}: "
-                f"it takes {held / 1e9:.3g} GB{before} of{most} {there / 1e9:.3g} GB"
-            )
-    if "alpha" not in at.runtime.knobs and pruned:
+    said += _not_held(point, at)
+    if "alpha" not in at.runtime.knobs and _pruned(point):
         said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
     return tuple(said)
 
 
+def _pruned(point: OperatingPoint) -> bool:
+    return bool(np.any(np.asarray(point.alpha) > 0.0))
+
+
+def _not_held(point: OperatingPoint, at: Setting) -> list[str]:
+    """Say that memory, that of the largest version where versions differ, does not hold weights and cache."""
+    there = at.board.memory_byte or at.board.most_memory_byte
+    held_byte = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
+    if there is None or held_byte <= there:
+        return []
+    version = "" if at.board.memory_byte else ", not even of its largest version"
+    text = f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}{version}"
+    if any(np.ndim(getattr(point, name)) for name in NUMERIC):
+        return [text]
+    times, before = float(held_byte) / there, " before pruning" if _pruned(point) else ""
+    more = f"{times:.3g} times as much" if times >= 2.0 else f"{100.0 * (times - 1.0):.2g} % more"
+    return [f"{text}: it takes {more}{before}"]
+
+
 def _not_run(at: Setting) -> list[str]:
-    """Say that a board does not run a runtime, or a runtime a weight format; of an unknown machine nothing is said."""
+    """Say that a board does not run a runtime, or a runtime a weight format.
+
+    Of a machine that neither is in the catalogue nor has its data sheet, what it runs is not known.
+    """
     board, runtime, said = at.board, at.runtime, list[str]()
-    sheet = board.data_sheet or ("" if board.key == "this" else board.key)
+    sheet = board.data_sheet or (board.key if board.listed else "")
     unit = runtime.key.rpartition("_")[2]
     if sheet and runtime.runs_on and not any(fnmatchcase(sheet, pattern) for pattern in runtime.runs_on):
         said.append(f"{runtime.name} does not run on {board.name}")

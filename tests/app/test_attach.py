@@ -147,7 +147,8 @@ def test_an_attached_board_has_the_memory_that_it_tells(conductor):
     assert store.catalogue.boards["this"].memory_byte == 2e9
     assert store.prediction.outside == ()
     store.set("point.model", "llama-3.2-3b")
-    assert store.prediction.outside[0].endswith("GB of 2 GB")
+    assert store.prediction.outside[0].startswith("Llama-3.2-3B in ")
+    assert " does not fit in the memory of " in store.prediction.outside[0]
     conductor.attach(Scripted, "orin")
     hear(conductor, Connected(hello("slow")))
     assert store.catalogue.boards["this"].memory_byte is None

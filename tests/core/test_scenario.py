@@ -259,7 +259,11 @@ def test_what_does_not_fit_is_said():
     big = replace(LLAMA, model="llama-3-70b", weights="fp16")
     assert any("does not fit in the memory" in text for text in predict(big, CATALOGUE).outside)
     on_any = replace(big, board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_k_m")
-    assert predict(on_any, CATALOGUE).outside[0].endswith("GB of at most 17.2 GB")
+    (said,) = predict(on_any, CATALOGUE).outside
+    assert said.endswith("Raspberry Pi 5, not even of its largest version: it takes 2.53 times as much")
+    many = replace(on_any, alpha=np.linspace(-0.5, 0.5, 3 * scenario.CHUNK).clip(0.0))
+    assert predict(many, CATALOGUE).outside[0] == said.partition(":")[0]
+    assert sum("memory" in text for text in predict(many, CATALOGUE).outside) == 1  # however many points there are
     fast = replace(LLAMA, bandwidth_byte_s=1e15)
     assert any("bandwidth" in text for text in predict(fast, CATALOGUE).outside)
     assert predict(LLAMA, CATALOGUE).outside == ()

@@ -98,7 +98,7 @@ def test_largest_context_fits_before_pruning_and_one_more_does_not():
         for alpha, layout in ((0.0, "compacted"), (0.5, "compacted"), (0.9, "masked"))
     ]
     assert counts[0] == counts[1] == counts[2]
-    for alpha, whole in ((0.0, "does not fit"), (0.5, "GB before pruning of")):
+    for alpha, whole in ((0.0, "does not fit"), (0.5, "% more before pruning")):
         point = replace(POINT, alpha=alpha, context_tokens=float(counts[0]))
         assert predict(point, catalogue).outside == ()
         assert whole in predict(replace(point, context_tokens=counts[0] + 1.0), catalogue).outside[0]

@@ -57,6 +57,13 @@ def test_an_attached_board_is_judged_by_its_data_sheet():
     assert outside(point, told) == ("rkllm on a Rockchip NPU does not run on This machine",)
 
 
+def test_of_a_machine_that_nobody_listed_it_is_not_known_what_it_runs():
+    point = OperatingPoint(board="jetson_orin_nx_16gb", runtime="rkllm_npu", weights="w8a8")
+    at = CATALOGUE.setting(point)
+    assert len(outside(point, at)) == 1
+    assert outside(point, replace(at, board=replace(at.board, key="mine", listed=False))) == ()
+
+
 def test_every_published_fit_is_inside():
     for board, runtime, _ in CATALOGUE.published:
         assert not any("run on" in text or "data sheet" in text for text in said(board, runtime, "fp16")), (
