@@ -21,7 +21,10 @@ QUANTITIES = ("decode_s", "ttft_s")
 
 
 def scores(parts: Parts, compared: Comparison, without_board: str = "") -> HeldOut:
-    """Return how far the rows of a table were from their predictions, a model on a board and runtime counting as one.
+    """Return how far the rows of a table were from their predictions.
+
+    What is off about a board is so for all its models, and it is of another board that one wants to know: so each board
+    counts once, and in it each model with a runtime.
 
     Parameters
     ----------
@@ -47,7 +50,8 @@ def _quantiles(judged: Judged, compared: Comparison) -> tuple[float, ...]:
     score = np.abs(judged.log_error) / judged.log_sd
     unit = [(*compared.rows[i].group, same_model(compared.rows[i].decode.model)) for i in judged.row]
     size = Counter(unit)
-    return conformal.quantiles(score, np.array([1.0 / size[one] for one in unit]))
+    of_board = Counter(board for board, *_ in size)
+    return conformal.quantiles(score, np.array([1.0 / (size[one] * of_board[one[0]]) for one in unit]))
 
 
 def guarded(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Judged]]:

@@ -127,7 +127,7 @@ def _write(
 def _held_out(held_out: HeldOut, table: str) -> str:
     lines = [
         f'source = "`trilemma learn {table}`: |ln predicted - ln measured| over the log-sd of a prediction, each '
-        'board left out of the priors; quantiles at 0.02, 0.06, ... 0.98, a model on a board counting once"',
+        'board left out of the priors; quantiles at 0.02, 0.06, ... 0.98, each board counting once"',
     ]
     for quantity, by_bucket in held_out.scores.items():
         lines += ["", f"[{quantity}]"]

@@ -1,0 +1,36 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from core import conformal, held_out
+from core.scores import Judged
+
+ROWS = [
+    SimpleNamespace(group=(board, "gpu", "llama.cpp", ""), outside=outside, decode=SimpleNamespace(model=model))
+    for board, model, outside in (
+        *(("many", f"m{i}", "") for i in range(9)),
+        ("one", "m0", ""),
+        ("one", "m0", ""),  # the same model in another format
+        ("one", "m1", "2 bits a weight"),
+    )
+]
+COMPARED = SimpleNamespace(rows=ROWS)
+SCORE = np.array([0.5] * 9 + [2.0, 3.0, 9.0])
+
+
+def quantile(level: float, without_board: str = "") -> float:
+    fit = Judged(np.arange(len(ROWS)), -0.1 * SCORE, np.full(len(ROWS), 0.1), of="3")
+    found = held_out.scores({("decode_s", "k3"): [fit]}, COMPARED, without_board).scores["decode_s"]["3"]
+    return float(np.interp(level, conformal.LEVELS, found))
+
+
+def test_each_board_counts_once_and_in_it_each_model():
+    assert quantile(0.40) == pytest.approx(0.5)  # nine models of one board are half of all
+    assert 2.0 <= quantile(0.66) < quantile(0.86) <= 3.0  # two rows of the only model of the other the other half
+
+
+def test_a_board_left_out_and_rows_outside_say_nothing():
+    assert quantile(0.98, without_board="one") == pytest.approx(0.5)
+    assert quantile(0.02, without_board="many") == pytest.approx(2.0)
+    assert quantile(0.98, without_board="many") == pytest.approx(3.0)
