@@ -15,6 +15,7 @@ from pathlib import Path
 from core import calibration_file
 from core.gguf_header import Header, read_header, readable
 from core.load_models import damage_prior, read_model
+from core.parameters import with_guesses
 from core.spec import (
     POLICIES,
     Board,
@@ -28,7 +29,6 @@ from core.spec import (
     Runtime,
     WeightFormat,
 )
-from core.table_boards import with_guesses
 from core.toml_table import Table, parse, resource_tables
 
 _KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")

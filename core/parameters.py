@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from core.guessed_shape import shape_log_sd
 from core.latency import PARAMETERS
-from core.spec import Array, OperatingPoint, Posterior, Prior, Setting
+from core.spec import Array, OperatingPoint, Posterior, PowerMode, Prior, Setting
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
@@ -31,6 +31,7 @@ USUAL_OP_PER_BYTE: Mapping[str, float] = {"cpu": 7.0, "gpu": 30.0}
 UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
 """[prior] peak operations per byte of peak bandwidth, where no compute rate is stated."""
 UNKNOWN_OP_LOG_SD = 1.0
+UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boards of one unit: the catalogue's is 0.55
 
 USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
 MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
@@ -57,6 +58,12 @@ _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 def prompt_op_s(at: Setting) -> float:
     """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place."""
     return at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
+
+
+def with_guesses(mode: PowerMode, unit: str) -> PowerMode:
+    """Return a mode with what is uncertain of it where no source states the rate of the lanes that unpack weights."""
+    unknown = unit in USUAL_OP_PER_BYTE and mode.vector_op_s is None
+    return replace(mode, vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unknown else 0.0)
 
 
 def guessed_log_sd(at: Setting) -> dict[str, float]:

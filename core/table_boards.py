@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from core.board_names import spelled
-from core.parameters import USUAL_OP_PER_BYTE
+from core.parameters import with_guesses
 from core.published_rows import PublishedRow
 from core.spec import Board, PowerMode
 
 UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
 UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
 UNLISTED_MODE_LOG_SD = 0.4  # [prior] a board's modes have two thirds of its bandwidth or all of it
-UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boards of one unit: the catalogue's is 0.55
 SAME_FRAC = 0.01  # within which bandwidths are the same
+
+_MOST = re.compile(r"(?<![a-z])max(?![ _-]?[pq](?![a-z]))")  # Max-Q and Max-P are modes that save power
 
 
 class BoardOfRow(NamedTuple):
@@ -107,18 +108,12 @@ def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: f
     return with_guesses(mode, unit)
 
 
-def with_guesses(mode: PowerMode, unit: str) -> PowerMode:
-    """Return a mode with what is uncertain of it where no source states the rate of the lanes that unpack weights."""
-    unknown = unit in USUAL_OP_PER_BYTE and mode.vector_op_s is None
-    return replace(mode, vector_log_sd=UNKNOWN_VECTOR_LOG_SD if unknown else 0.0)
-
-
 def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
     """Return the mode that a name means: the one it names, the first where it says nothing or "max", else its own."""
     words = re.findall(r"[a-z0-9_]+", re.sub(r"(?<=\d)[ -]?w(?:atts?)?(?![a-z])", "w", name.lower()))
     for mode in modes:
         if mode.lower() in words:
             return mode
-    if modes and (not words or any(word.startswith("max") for word in words)):
+    if modes and (not words or _MOST.search(name.lower())):
         return next(iter(modes))
     return name or "default"
