@@ -141,7 +141,7 @@ def measured(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
 def thinned(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
     """Return at most so many rows, or one of each sort: a model with the times that were measured of it.
 
-    As many of each sort as there are of the others, or all that there are, evenly over its rows.
+    Of each sort at most as many are taken as there is room for of all alike, evenly over its rows.
     """
     sorts = dict[tuple[str, bool, bool], list[ComparedRow]]()
     for row in rows:

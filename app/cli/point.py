@@ -24,7 +24,7 @@ _KEYS = {
     "board": (
         "board",
         "KEY",
-        f"board, see `trilemma boards`, or its name, such as RK3588; or a file that describes one ({_PLAIN.board})",
+        f"board, see `trilemma boards`, or its name, such as RK3588; to predict also FILE.toml ({_PLAIN.board})",
     ),
     "mode": ("power_mode", "KEY", "power mode of the board (its first)"),
     "runtime": (
