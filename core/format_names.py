@@ -36,7 +36,7 @@ _WORD = re.compile(
     r"|(?P<float>(?<![a-z0-9])(?:mx|nv)?(?:b?f|fp|nf|b?float)(?P<float_bit>32|16|8|6|4)(?![0-9]))"
     r"|(?P<both>(?<![a-z0-9])(?:w(?P<both_bit>\d+)a\d+|a\d+w(?P<behind_bit>\d+)|\dda(?P<dynamic_bit>\d)w))"
     r"|(?P<int>(?<![a-z])(?:u?int|[ius])(?P<int_bit>\d)(?![0-9]))"
-    r"|(?P<bits>(?<![a-z0-9.])(?:(?P<bits_bit>\d+(?:\.\d+)?)[ _-]?bits?(?![a-z])"
+    r"|(?P<bits>(?<![a-z0-9.])(?:(?P<bits_bit>\d+(?:\.\d+)?)(?:(?=/\d+[ _-]?bit)|[ _-]?bits?(?![a-z]))"
     r"|w(?P<w_bit>\d+(?:\.\d+)?)(?![a-z0-9.])"
     r"|(?<![a-z0-9])q(?P<own_bit>\d)[a-z]+(?![a-z0-9])))"
     r"|(?P<whole>(?<![0-9.])(?P<whole_bit>\d+(?:\.\d+)?)[ _-]?bpw)"

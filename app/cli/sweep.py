@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
-import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -152,7 +151,7 @@ def axes_from(given: list[str]) -> dict[str, list[Any]]:
 def _numbers(name: str, text: str, unit: str) -> list[float]:
     """Return the values of ``from:to:step``, both ends included, or of a list with commas."""
     bare = None if unit == "byte/s" else ""
-    ends = [parse_quantity(value, unit, name=name, bare=bare) for value in re.split("[:,]", text)]
+    ends = [parse_quantity(value, unit, name=name, bare=bare) for value in text.split(":" if ":" in text else ",")]
     if ":" not in text:
         return ends
     if len(ends) != 3 or ends[2] <= 0.0 or ends[1] < ends[0]:

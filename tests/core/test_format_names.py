@@ -69,6 +69,7 @@ def test_what_tells_nothing_is_not_guessed(name):
 def test_words_that_contradict_each_other_are_told_unless_stated_bits_decide():
     assert format_name("FP16 vs Q4_K_M", KNOWN).contradiction == "fp16 and q4_k_m"
     assert format_name("4-bit weights (labelled fp16)", KNOWN).contradiction
+    assert format_name("mixed 4/6 bit", KNOWN).contradiction == "4 and 6 bit"
     assert format_name("FP16 vs Q4_K_M", KNOWN, 4.9).key == "q4_k_m"
     assert format_name("FP16 vs Q4_K_M", KNOWN, 16.0).key == "fp16"
 
