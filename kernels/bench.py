@@ -10,6 +10,7 @@ import copy
 import importlib
 import itertools
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -99,6 +100,21 @@ def subjects() -> list[str]:
     return sorted(m.name[len(_PREFIX) :] for m in pkgutil.iter_modules(kernels.__path__) if m.name.startswith(_PREFIX))
 
 
+def check_device(device: str) -> None:
+    """Raise `ValueError`, in a sentence, unless a device is "cpu", or "cuda" or "cuda:N" and there."""
+    if device == "cpu":
+        return
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        raise ValueError(f"device: got {device!r}, expected cpu, cuda or cuda:N")
+    if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        raise ValueError(f"device: got {device}, expected cpu: torch {torch.__version__} is built without CUDA")
+    n = torch.cuda.device_count()
+    if not n:
+        raise ValueError(f"device: got {device}, expected cpu: torch finds no CUDA device on this machine")
+    if int(device.partition(":")[2] or 0) >= n:
+        raise ValueError(f"device: got {device}, expected at most cuda:{n - 1}")
+
+
 def run(
     names: Sequence[str],
     quick: bool = False,
@@ -114,7 +130,7 @@ def run(
     quick : bool
         Fewer shapes.
     device : str
-        "cpu", or a device of torch.
+        "cpu", "cuda" or "cuda:N".
     progress : callable
         Called with the share done, 0..1, and what is timed; may raise to stop.
 
@@ -128,8 +144,9 @@ def run(
     Raises
     ------
     ValueError
-        When names fit no case, or a kernel computes something else than its reference.
+        When names fit no case, there is no such device, or a kernel computes something else than its reference.
     """
+    check_device(device)
     known = subjects()
     wanted = [name.partition("/") for name in names or known]
     for subject, _, _ in wanted:

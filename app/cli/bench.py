@@ -18,7 +18,7 @@ HELP = (
     "kernels: each beside the read bandwidth of that moment; decoder: a token of the whole model"
 )
 TAKEN = {
-    "kernels": ("names", "quick"),
+    "kernels": ("names", "quick", "device"),
     "decoder": ("quick", "against_llama", "context"),
     "alpha": ("journal", "fresh"),
 }
@@ -26,6 +26,7 @@ TAKEN = {
 EXAMPLES = """examples:
   trilemma bench engine --json
   trilemma bench kernels --quick linear/int4
+  trilemma bench kernels --quick --device cuda:0            the same cases on a GPU, timed by its events
   trilemma bench decoder --against-llama --quick
   trilemma bench alpha --journal alpha.jsonl                goes on where it was stopped"""
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", choices=SUBJECTS, help=HELP)
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="kernels: a subject, or SUBJECT/WORD")
     parser.add_argument("--quick", action="store_true", help="kernels: fewer shapes; decoder: no long context")
+    parser.add_argument("--device", metavar="DEVICE", help="kernels: cpu (the default), cuda or cuda:N")
     parser.add_argument("--against-llama", action="store_true", help="decoder: in turn with llama.cpp")
     parser.add_argument("--context", type=int, metavar="N", help="decoder: one context, in place of 256, 2048 and 8000")
     add_journal_arguments(parser.add_argument_group("alpha, some six minutes"))

@@ -1,4 +1,4 @@
-"""``trilemma bench kernels [--quick] [NAME...]``: each kernel beside the read bandwidth of that moment."""
+"""``trilemma bench kernels [--quick] [--device cuda] [NAME...]``: each kernel beside the read bandwidth of then."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from app.model.bench import bench_file, save_bench
 from app.model.files import FileError
 
 
-def measure_kernels(names: list[str], quick: bool) -> list[dict[str, Any]]:
-    """Check and time the kernels in a process of their own.
+def measure_kernels(names: list[str], quick: bool, device: str | None = None) -> list[dict[str, Any]]:
+    """Check and time the kernels in a process of their own; what was found on the CPU is kept for calibrations.
 
     Parameters
     ----------
@@ -21,20 +21,26 @@ def measure_kernels(names: list[str], quick: bool) -> list[dict[str, Any]]:
         Subjects such as "linear", or SUBJECT/WORD; all when empty.
     quick : bool
         Fewer shapes, under 50 s in total.
+    device : str, optional
+        "cpu", the default, "cuda" or "cuda:N".
 
     Returns
     -------
     list of dict
         As `kernels.bench.run` says.
     """
+    device = "cpu" if device is None else device
 
     def measure() -> Any:
         from kernels import bench
 
         with ProgressLine() as line:
-            return bench.run(names, quick, progress=line.show)
+            return bench.run(names, quick, device, line.show)
 
-    found: list[dict[str, Any]] = in_own_process(["bench", "kernels", *names, *(["--quick"] if quick else [])], measure)
+    options = ["--device", device, *(["--quick"] if quick else [])]
+    found: list[dict[str, Any]] = in_own_process(["bench", "kernels", *names, *options], measure)
+    if device != "cpu":
+        return found
     try:
         save_bench(bench_file(), this_machine(), found)
     except FileError as error:

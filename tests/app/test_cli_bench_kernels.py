@@ -9,7 +9,7 @@ import pytest
 
 from app.cli import main
 from app.cli.bench_decoder import show_decoder
-from app.cli.bench_kernels import show_kernels
+from app.cli.bench_kernels import measure_kernels, show_kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = {"absent": "not quiet enough: something else ran during 60% of the repeats"}
@@ -58,6 +58,7 @@ def test_a_subject_comes_back_from_the_child_as_one_document():
     [
         (["bench", "engine", "--quick"], "engine: got --quick, expected no such option"),
         (["bench", "decoder", "linear"], "decoder: got linear, expected no such option"),
+        (["bench", "decoder", "--device", "cuda"], "decoder: got --device, expected no such option"),
         (["bench", "kernels", "--against-llama"], "kernels: got --against-llama, expected no such option"),
     ],
 )
@@ -71,10 +72,35 @@ def test_options_of_another_subject_are_refused(words, says, capsys):
 )
 def test_options_stand_before_between_and_after_the_names(words, monkeypatch, capsys):
     monkeypatch.setattr(
-        "app.cli.bench_kernels.measure_kernels", lambda names, quick: [{"names": names, "quick": quick}]
+        "app.cli.bench_kernels.measure_kernels", lambda names, quick, device: [{"names": names, "quick": quick}]
     )
     assert main(["bench", "kernels", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"names": ["linear", "prefill"], "quick": True}]
+
+
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        ("gpu", "got 'gpu', expected cpu, cuda or cuda:N"),
+        ("cuda:", "got 'cuda:', expected cpu, cuda or cuda:N"),
+        ("cuda:99", "got cuda:99, expected "),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_sentence(device, says, monkeypatch, capsys):
+    monkeypatch.setenv("TRILEMMA_BENCH_CHILD", "1")  # here, not in a process of its own
+    assert main(["bench", "kernels", "linear", "--device", device]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"trilemma bench: device: {says}")
+
+
+@pytest.mark.parametrize(("device", "is_kept"), [(None, True), ("cpu", True), ("cuda:1", False)])
+def test_only_what_the_cpu_reaches_becomes_the_prior_of_this_machine(device, is_kept, monkeypatch, tmp_path):
+    started = []
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr("app.cli.bench_kernels.in_own_process", lambda words, measure: started.append(words) or [ROW])
+    assert measure_kernels(["linear"], quick=True, device=device) == [ROW]
+    assert started == [["bench", "kernels", "linear", "--device", device or "cpu", "--quick"]]
+    assert (tmp_path / "bench.json").exists() == is_kept
 
 
 def test_missing_packages_are_one_sentence(monkeypatch, capsys):

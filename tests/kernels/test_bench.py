@@ -171,3 +171,26 @@ def test_a_word_chooses_among_the_cases_of_a_subject(monkeypatch):
     assert [r["name"] for r in bench.run(["things/fp"])] == ["thing fp32"]
     with pytest.raises(ValueError, match="names: got things/int4, expected words that the names of some cases hold"):
         bench.run(["things/int4"])
+
+
+@pytest.mark.parametrize(
+    ("device", "built", "n_devices", "says"),
+    [
+        ("cuda", False, 0, r"got cuda, expected cpu: torch \S+ is built without CUDA"),
+        ("cuda:0", True, 0, "got cuda:0, expected cpu: torch finds no CUDA device on this machine"),
+        ("cuda:2", True, 2, "got cuda:2, expected at most cuda:1"),
+        ("mps", True, 2, "got 'mps', expected cpu, cuda or cuda:N"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused_with_what_there_is(monkeypatch, device, built, n_devices, says):
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: built)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_devices)
+    with pytest.raises(ValueError, match=says):
+        bench.run(["linear"], device=device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:0", "cuda:1"])
+def test_devices_that_are_there_are_taken(monkeypatch, device):
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    bench.check_device(device)
