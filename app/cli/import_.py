@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
+from app.cli.point import board_key
 from app.cli.taught import catalogue_here, this_machine
 from app.client.recorder import SUFFIX, RecordingError
 from app.client.recording import Recording
@@ -29,7 +30,7 @@ from core.spec import Provenance
 _LINE = re.compile(r"^line (\d+)")
 EXAMPLES = """examples:
   llama-bench -m model.gguf -o json > bench.json
-  trilemma import bench.json --board raspberry_pi_5
+  trilemma import bench.json --board "Raspberry Pi 5"
   trilemma predict --board raspberry_pi_5 --runtime llamacpp_cpu --model qwen2.5-1.5b --weights q4_k_m
   trilemma import night.trilemma --board orin         what was measured while it was recorded
   trilemma import published.csv --into mine.csv
@@ -54,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--board",
         default="",
         metavar="KEY",
-        help="the board that llama-bench ran on, see trilemma boards; for a recording, the name its board gets",
+        help="the board that llama-bench ran on, by key or name, see trilemma boards; "
+        "for a recording, the name its board gets",
     )
     parser.add_argument(
         "--provenance",
@@ -71,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
         return _take_recording(args)
     table = args.into or imported_file()
     try:
-        rows, notes = read_import(args.file, board=args.board, provenance=args.provenance)
+        board = board_key(args.board, catalogue_here().boards) if args.board else ""
+        rows, notes = read_import(args.file, board=board, provenance=args.provenance)
         if not rows:
             raise UserError(f"{args.file}: got no row that can be used ({' '.join(notes) or 'it has none'})")
         n_new = add_rows(table, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from core.format_names import format_name
 from core.load import read_board
 from core.model_names import KnownNames
 from core.runtime_names import runtime_keys
-from core.spec import LAYOUTS, POLICIES, Catalogue, OperatingPoint
+from core.spec import LAYOUTS, POLICIES, Board, Catalogue, OperatingPoint
 from core.table_boards import mode_key
 
 _PLAIN = OperatingPoint()
@@ -72,18 +73,81 @@ def with_board_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue
     UserError
         The file cannot be read, or what is wrong in it.
     """
-    if args.board is None or not args.board.lower().endswith(".toml"):
-        return catalogue
+    if args.board is not None:
+        (args.board,), catalogue = with_board_files([args.board], catalogue)
+    return catalogue
+
+
+def with_board_files(names: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Catalogue]:
+    """Return names of boards with the key in place of each file, and the catalogue with the boards of the files.
+
+    Raises
+    ------
+    UserError
+        A file cannot be read, or what is wrong in it.
+    """
+    keys = []
+    for name in names:
+        key = name
+        if name.lower().endswith(".toml"):
+            key, catalogue = _with_file(name, catalogue)
+        keys.append(key)
+    return keys, catalogue
+
+
+def _with_file(path: str, catalogue: Catalogue) -> tuple[str, Catalogue]:
     try:
-        board = read_board(Path(args.board))
+        board = read_board(Path(path))
     except OSError as error:
-        raise UserError(f"board: {args.board}: {(error.strerror or str(error)).lower()}") from error
+        raise UserError(f"board: {path}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
         raise UserError(f"board: {error}") from error
     if board.key in catalogue.boards:
-        raise UserError(f"board: {args.board} has the name of a board of the catalogue, expected another name")
-    args.board = board.key
-    return replace(catalogue, boards={**catalogue.boards, board.key: board})
+        raise UserError(f"board: {path} has the name of a board of the catalogue, expected another name")
+    return board.key, replace(catalogue, boards={**catalogue.boards, board.key: board})
+
+
+def board_key(name: str, boards: Mapping[str, Board]) -> str:
+    """Return the key of the board that a name means, or the name where it means none.
+
+    Raises
+    ------
+    UserError
+        It may mean more than one.
+    """
+    return name if name in boards else _one("board", name, boards_called(name, boards))
+
+
+def keys_of(names: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """Return the catalogue's keys of what is called by a name; what no entry has remains as it is.
+
+    Parameters
+    ----------
+    names : mapping
+        By field of `OperatingPoint`. A mode or runtime is looked up on the board that stands beside it.
+
+    Raises
+    ------
+    UserError
+        A name may mean more than one.
+    """
+    found = dict(names)
+    if "board" in names:
+        found["board"] = board_key(names["board"], catalogue.boards)
+    board = catalogue.boards.get(found.get("board", _PLAIN.board))
+    if "power_mode" in names and board is not None and names["power_mode"] not in board.power_modes:
+        found["power_mode"] = mode_key(names["power_mode"], board.power_modes)
+    if "runtime" in names and names["runtime"] not in catalogue.runtimes and board is not None:
+        keys = runtime_keys(names["runtime"], (board.unit, "cpu"), catalogue.runtimes)
+        found["runtime"] = (keys or [names["runtime"]])[0]
+    if names.get("model", _PLAIN.model) not in catalogue.models:  # as its authors call it
+        found["model"] = KnownNames(catalogue.models).key(names["model"]) or names["model"]
+    for field, formats in (("weights", catalogue.weight_formats), ("head", catalogue.weight_formats)):
+        if field in names:
+            found[field] = format_name(names[field], formats).key or names[field]
+    if "kv" in names:
+        found["kv"] = format_name(names["kv"], catalogue.kv_formats, of_weights=False).key or names["kv"]
+    return found
 
 
 def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint:
@@ -99,7 +163,7 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
         given = getattr(args, option)
         if given is not None:
             fields[field] = given
-    fields |= _keys_of(fields, catalogue)
+    fields |= keys_of(fields, catalogue)
     try:
         for option, (field, unit, _) in _NUMBERS.items():
             given = getattr(args, option)
@@ -111,33 +175,6 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
     except ValueError as error:
         raise UserError(str(error).removeprefix("point.")) from error
     return point
-
-
-def _keys_of(names: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
-    """Return the catalogue's keys of what is called by a name; what no entry has remains as it is.
-
-    Raises
-    ------
-    UserError
-        A name may mean more than one.
-    """
-    found = dict(names)
-    if "board" in names and names["board"] not in catalogue.boards:
-        found["board"] = _one("board", names["board"], boards_called(names["board"], catalogue.boards))
-    board = catalogue.boards.get(found.get("board", _PLAIN.board))
-    if "power_mode" in names and board is not None and names["power_mode"] not in board.power_modes:
-        found["power_mode"] = mode_key(names["power_mode"], board.power_modes)
-    if "runtime" in names and names["runtime"] not in catalogue.runtimes and board is not None:
-        keys = runtime_keys(names["runtime"], (board.unit, "cpu"), catalogue.runtimes)
-        found["runtime"] = (keys or [names["runtime"]])[0]
-    if names.get("model", _PLAIN.model) not in catalogue.models:  # as its authors call it
-        found["model"] = KnownNames(catalogue.models).key(names["model"]) or names["model"]
-    for field, formats in (("weights", catalogue.weight_formats), ("head", catalogue.weight_formats)):
-        if field in names:
-            found[field] = format_name(names[field], formats).key or names[field]
-    if "kv" in names:
-        found["kv"] = format_name(names["kv"], catalogue.kv_formats, of_weights=False).key or names["kv"]
-    return found
 
 
 def _one(kind: str, name: str, keys: list[str]) -> str:

@@ -25,7 +25,7 @@ from app.cli.model_file import add_model_file_argument, check_measurable, with_m
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from
 from app.cli.progress import ProgressLine
-from app.cli.sweep import axes_from
+from app.cli.sweep import axes_from, by_keys
 from app.cli.target import add_target_options, target_from
 from app.client.blocking import AttachedBoard, LinkError
 from app.client.target import Target
@@ -84,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
     """Measure and report."""
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
-    points = grid(point, axes_from(args.over), catalogue) if args.over else star(point, catalogue)
+    axes = by_keys(axes_from(args.over), args, catalogue) if args.over else {}
+    points = grid(point, axes, catalogue) if axes else star(point, catalogue)
     target = target_from(args.attach, args.ssh_config)
     if args.attention is not None:
         _write_attention(args, point, target, catalogue)

@@ -9,6 +9,7 @@ import argparse
 import csv
 import functools
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,14 @@ from app.cli.measured_grid import Work, add_journal_arguments, grid, measure_all
 from app.cli.measured_table import write_table
 from app.cli.model_file import add_model_file_argument, with_model_file
 from app.cli.output import UserError, print_json
-from app.cli.point import add_point_arguments, point_from, with_board_file
+from app.cli.point import (
+    add_point_arguments,
+    board_key,
+    keys_of,
+    point_from,
+    with_board_file,
+    with_board_files,
+)
 from app.cli.target import add_target_options, target_from
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.records import point_record
@@ -38,6 +46,7 @@ AXES = {
 }
 """Name of an axis -> field and unit; "" is a text."""
 
+_PLAIN = OperatingPoint()
 MOST_POINTS = 1_000_000
 MOST_ROUNDS = 100
 MEASURED = ("decode", "ttft", "quality")
@@ -76,9 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict the grid and print it."""
-    catalogue = with_model_file(args, with_board_file(args, catalogue_here()))
+    axes, catalogue = axes_from(args.over), with_board_file(args, catalogue_here())
+    if "board" in axes:
+        axes["board"], catalogue = with_board_files(axes["board"], catalogue)
+        args.board = axes["board"][0]
+    catalogue = with_model_file(args, catalogue)
+    axes = by_keys(axes, args, catalogue)
     point = point_from(args, catalogue)
-    axes = axes_from(args.over)
     if args.measured:
         return _measure(args, point, axes, catalogue)
     names = [name.strip() for name in args.pareto.split(",")] if args.pareto is not None else []
@@ -146,6 +159,35 @@ def axes_from(given: list[str]) -> dict[str, list[Any]]:
         if n > MOST_POINTS:
             raise UserError(f"over: got {n} points or more, expected at most {MOST_POINTS}")
     return axes
+
+
+def by_keys(axes: Mapping[str, list[Any]], args: argparse.Namespace, catalogue: Catalogue) -> dict[str, list[Any]]:
+    """Return the axes with the catalogue's keys in place of the names that people use.
+
+    Raises
+    ------
+    UserError
+        A name may mean more than one, or a runtime or mode something else on one swept board than on another.
+    """
+    boards = [board_key(name, catalogue.boards) for name in axes.get("board", [args.board or _PLAIN.board])]
+    for field, given in (("runtime", args.runtime), ("power_mode", args.mode)):
+        if given is not None and field not in axes:
+            _key(field, given, boards, catalogue)
+    found = {
+        field: [_key(field, value, boards, catalogue) for value in values] if field in NAMED else values
+        for field, values in axes.items()
+    }
+    return {**found, "board": boards} if "board" in axes else found
+
+
+def _key(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) -> Any:
+    """Return what a name means, which must be the same on all boards."""
+    keys = {keys_of({"board": board, field: name}, catalogue)[field]: board for board in reversed(boards)}
+    if len(keys) > 1 and field != "board":
+        (last, there), *_, (first, here) = keys.items()
+        word = next(axis for axis, (of, _) in AXES.items() if of == field)
+        raise UserError(f"{word}: got {name!r}, which means {first} on {here} and {last} on {there}: expected a key")
+    return next(iter(keys))
 
 
 def _numbers(name: str, text: str, unit: str) -> list[float]:

@@ -240,6 +240,16 @@ def test_a_gpu_build_is_of_the_gpu_and_layers_on_the_cpu_are_not(tmp_path, capsy
     assert [(row["compute"], row["board_key"]) for row in rows] == [("gpu", "Orin"), ("cpu", "Cortex-A76")]
 
 
+def test_the_board_of_llama_bench_may_be_named_as_people_call_it(tmp_path, capsys):
+    path, words = bench(tmp_path, {}), ("--into", str(tmp_path / "table.csv"), "--json")
+    for name, key in (("Raspberry Pi 5", "raspberry_pi_5"), ("RK-3588", "rk3588"), ("my own board", "my own board")):
+        (row,) = json.loads(run(capsys, "import", str(path), "--board", name, *words)[1])["rows"]
+        assert row["board_key"] == key
+    status, _, error = run(capsys, "import", str(path), "--board", "Orin Nano", *words)
+    assert status == 2
+    assert error.endswith("which may be jetson_orin_nano_8gb or jetson_orin_nano_8gb_super: expected one of them\n")
+
+
 def test_a_test_of_llama_bench_with_impossible_numbers_is_left_out(tmp_path, capsys):
     path = bench(tmp_path, {}, {"n_gen": -5}, {"n_depth": 10**12}, {"model_filename": None})
     report = json.loads(run(capsys, "import", str(path), "--board", "raspberry_pi_5", "--json")[1])

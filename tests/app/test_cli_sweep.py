@@ -2,11 +2,14 @@ import csv
 import io
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from app.cli import main
 from app.cli.sweep import AXES
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "resources" / "examples" / "board.toml"
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +103,61 @@ def test_every_axis_can_be_swept(capsys):
         assert [row["decode_s"]["median"] > 0 for row in rows] == [True] * (values.count(",") + 1)
         field, unit = AXES[axis]
         assert all(isinstance(row[field], float if unit else str) for row in rows)
+
+
+def test_axes_take_the_names_that_people_use(capsys):
+    words = [
+        "--over",
+        "board=Raspberry Pi 5,RK-3588",
+        "--over",
+        "model=llama3.2:1b",
+        "--over",
+        "weights=Q8_0,Q4_K - Medium",
+    ]
+    found = json.loads(swept(capsys, *words, "--over", "kv=F16", "--over", "runtime=LLAMA.CPP", "--json"))
+    swept_keys = [(row["board"], row["model"], row["weights"], row["kv"], row["runtime"]) for row in found["rows"]]
+    assert swept_keys == [
+        (board, "llama-3.2-1b", weights, "fp16", "llamacpp_cpu")
+        for board in ("raspberry_pi_5", "rk3588")
+        for weights in ("q8_0", "q4_k_m")
+    ]
+    modes = ["--over", "mode=15 W,MAXN SUPER", "--board", "Orin Nano Super", "--runtime", "llama.cpp", "--json"]
+    rows = json.loads(swept(capsys, *modes, "--model", "qwen2.5-1.5b", "--weights", "q4_k_m"))["rows"]
+    assert [row["power_mode"] for row in rows] == ["15W", "MAXN"]
+
+
+def test_a_runtime_and_a_mode_are_those_of_the_boards_swept_not_of_this_machine(capsys):
+    words = ["--model", "qwen2.5-1.5b", "--weights", "q4_k_m", "--runtime", "llama.cpp", "--mode", "15W", "--json"]
+    found = json.loads(swept(capsys, "--over", "board=jetson_orin_nano_8gb_super", *words))
+    (row,) = found["rows"]
+    assert (found["point"]["runtime"], found["point"]["power_mode"]) == ("llamacpp_gpu", "15W")
+    assert row["decode_s"]["provenance"] == "calibrated"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["board=Orin Nano"],
+            "board: got 'Orin Nano', which may be jetson_orin_nano_8gb or ",
+        ),
+        (
+            ["board=Raspberry Pi 5,AGX Orin 64GB", "runtime=llama.cpp"],
+            "runtime: got 'llama.cpp', which means llamacpp_cpu on raspberry_pi_5 and llamacpp_gpu on ",
+        ),
+        (["board=nowhere.toml"], "board: nowhere.toml: no such file"),
+        (["board=no such board"], "board is 'no such board': expected one of"),
+    ],
+)
+def test_names_that_may_mean_more_than_one_are_refused(capsys, words, message):
+    assert main(["sweep", *(part for word in words for part in ("--over", word))]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"trilemma sweep: {message}")
+    assert error.count("\n") == 1
+
+
+def test_a_board_of_a_file_stands_beside_those_of_the_catalogue(capsys):
+    words = ["--over", f"board={EXAMPLE},rk3588", "--runtime", "llamacpp_cpu", "--model", "qwen2.5-1.5b"]
+    rows = json.loads(swept(capsys, *words, "--weights", "q4_k_m", "--json"))["rows"]
+    assert [row["board"] for row in rows] == [EXAMPLE.stem, "rk3588"]
+    assert rows[0]["decode_s"]["median"] != rows[1]["decode_s"]["median"]
