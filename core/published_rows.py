@@ -110,6 +110,11 @@ class PublishedRow:
         power_w, decode_s = self.number.get("power_w", 0.0), self.decode_s
         return power_w * decode_s if power_w > 0.0 and decode_s is not None else None
 
+    def cells(self) -> dict[str, str]:
+        """Return what the row holds by column, as a table of commas and points has it in the columns' own units."""
+        numbers = {name: f"{value / (COLUMNS[name].unit or 1.0):.12g}" for name, value in self.number.items()}
+        return {name: cell for name, cell in {**self.text, **numbers, **self.extra}.items() if name and cell}
+
 
 class Problem(NamedTuple):
     """What is wrong with a row."""

@@ -17,7 +17,6 @@ import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
 from app.model.files import FileError, read_whole, reason, write_whole
-from core.csv_rows import read_rows
 from core.published_rows import COLUMNS, problems_of, read_table
 
 MAX_BYTE = 64 << 20
@@ -154,15 +153,10 @@ def _source(path: Path, test: Mapping[str, Any]) -> str:
 def _csv(path: Path, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
     try:
         table = read_table(path)
-        heading, read = read_rows(path)
     except (OSError, ValueError) as error:
         raise FileError(f"{error}: expected llama-bench's JSON, or CSV in the columns of trilemma validate") from error
-    lines, told = {row.line for row in table.rows}, {"provenance": provenance, "source": path.name, "more": "{}"}
-    rows = [
-        {**told, **{name: cell for name, cell in zip(heading, row.cells, strict=False) if name and cell}}
-        for row in read
-        if row.line in lines
-    ]
+    told = {"provenance": provenance, "source": path.name, "more": "{}"}
+    rows = [{**told, **row.cells()} for row in table.rows]
     return rows, [f"{path.name}: {problem}; the row was left out." for problem in table.problems]
 
 

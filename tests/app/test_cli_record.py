@@ -301,6 +301,21 @@ def test_a_csv_keeps_its_other_columns_and_says_what_is_wrong(tmp_path, capsys):
     assert json.loads(run(capsys, "import", str(renamed), "--into", str(into), "--json")[1])["n_new"] == 0
 
 
+def test_a_table_of_another_spelling_is_taken_as_one_of_ours(tmp_path, capsys):
+    ours, theirs, into = (tmp_path / name for name in ("ours.csv", "theirs.csv", "mine.csv"))
+    ours.write_text(
+        "board_key,compute,runtime,model,quant,decode_tok_s,ttft_ms\nrk3588,npu,rkllm,Qwen2-0.5B,w8a8,41.5,\n"
+    )
+    theirs.write_text(
+        "\nBoard Key;Compute;Runtime;Model;Quant;Decode tok s;TTFT ms\nrk3588;NPU;rkllm;Qwen2-0.5B;w8a8;41,50;n/a\n"
+    )
+    status, out, err = run(capsys, "import", str(theirs), "--into", str(into))
+    assert (status, "41.5 tokens/s" in out, err) == (0, True, "")
+    assert json.loads(run(capsys, "import", str(ours), "--into", str(into), "--json")[1])["n_new"] == 0
+    (row,) = read_table(into).rows
+    assert (row.number, row.ttft_s) == ({"decode_tok_s": 41.5}, None)
+
+
 def test_a_table_that_cannot_be_read_is_left_as_it_is(tmp_path):
     broken = tmp_path / "t.csv"
     broken.write_bytes(b"\xff\xfe\x00")

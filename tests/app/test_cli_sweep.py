@@ -73,6 +73,7 @@ def test_boards_can_be_an_axis_and_absent_outputs_stay_absent(capsys):
         (["--over", "colour=red"], "expected AXIS=VALUES with an axis"),
         (["--over", "alpha=0:0.9"], "expected FROM:TO:STEP"),
         (["--over", "alpha=0.9:0:0.1"], "expected FROM:TO:STEP"),
+        (["--over", "alpha=0:0.9,0.1"], "alpha: got '0.9,0.1'"),
         (["--over", "alpha=x"], "alpha"),
         (["--over", "alpha=0", "--over", "alpha=1"], "got alpha twice"),
         (["--over", "weights=int7"], "int7"),

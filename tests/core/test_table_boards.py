@@ -40,7 +40,8 @@ def test_a_bandwidth_stated_once_is_that_of_the_board_and_mode():
     [
         ("", "MAXN"), ("15W", "15W"), ("15 W", "15W"), ("25 watts", "25W"), ("Super (25W/MAXN)", "MAXN"),
         ("max clocks", "MAXN"), ("10W", "10W"), ("nvpmodel 2", "nvpmodel 2"),
-        ("MAXN_SUPER", "MAXN"), ("maximum", "MAXN"), ("MAXQ", "MAXQ"), ("Max-Q", "Max-Q"), ("maxp_core_arm", "maxp_core_arm"),
+        ("MAXN_SUPER", "MAXN"), ("maximum", "MAXN"), ("MAXQ", "MAXQ"), ("Max-Q", "Max-Q"),
+        ("maxp_core_arm", "maxp_core_arm"),
     ],
 )  # fmt: skip
 def test_modes_by_their_names(said, key):
