@@ -144,12 +144,6 @@ def _compared(
     if reason:
         return reason
     board, mode = made.board_of(row, ran_on)
-    threads = row.number.get("threads", most_threads)
-    outside = ""
-    if bits < LEAST_BIT:
-        outside = f"{bits:.3g} bits a weight; the cost of unpacking under {LEAST_BIT:g} is not known"
-    elif threads < most_threads:
-        outside = f"{threads:g} of {most_threads:g} threads; the equations are of all"
     runtime = made.runtime_of(row)
     kv = made.kv_of(row, runtime)
     if kv is None:
@@ -178,9 +172,18 @@ def _compared(
         replace(point, context_tokens=max(prompt, 1.0), graph_tokens=stated_graph_tokens(row) if compiled else 0.0),
         made.bandwidth_stated[board, mode],
         made.compute_stated[board, mode],
-        outside,
+        _unlike(bits, row.number.get("threads", most_threads), most_threads),
         DOUBTFUL_LOG_SD if row.text["trust"].upper() == "C" else 0.0,
     )
+
+
+def _unlike(bits: float, n_threads: float, most_threads: float) -> str:
+    """Say that the equations are not of such a row; "" where they are."""
+    if bits < LEAST_BIT:
+        return f"{bits:.3g} bits a weight; the cost of unpacking under {LEAST_BIT:g} is not known"
+    if n_threads < most_threads:
+        return f"{n_threads:g} of {most_threads:g} threads; the equations are of all"
+    return ""
 
 
 def _wrong_speed(row: ComparedRow, made: Entries) -> str:
