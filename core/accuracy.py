@@ -184,6 +184,8 @@ def retrieval(point: OperatingPoint) -> Estimate | Absent:
     """
     if point.policy not in quality.RETRIEVAL:
         return Absent(f"no published table tells how well {point.policy} keeps what a long text holds")
+    if np.any(np.asarray(point.alpha) > quality.RETRIEVAL_ALPHA):
+        return Absent(f"published tables of it end where {100 * quality.RETRIEVAL_ALPHA:g} % of the cache are pruned")
     band = quality.retrieval_score(point.alpha, point.policy)
     return Estimate(plain(band.median), plain(band.q05), plain(band.q95), Provenance.PREDICTED)
 

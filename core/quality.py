@@ -246,6 +246,8 @@ RETRIEVAL: Mapping[str, RetrievalCurve] = {
 """By method, fitted to kv_eviction_accuracy.csv (RULER 4096, Llama-3.1-8B-Instruct, x = 0.25, 0.5, 0.75). `key_norm`
 is its knorm, `attention_mass` its observed_attention, `sinks_recent` its streaming_llm."""
 
+RETRIEVAL_ALPHA = 0.75  # the most that was pruned where the curves were fitted: beyond, they are not known to hold
+
 RETRIEVAL_LOG_SD = 0.5
 """[prior] of ``-ln(score / full)`` on another model or task; the fit itself leaves 0.05 to 0.2."""
 

@@ -16,7 +16,7 @@ from app.views.page import CardGrid, Page
 from app.views.theme import Theme
 from app.views.widgets import Card, label, set_text
 from core.pruning import zipf_retained_mass
-from core.quality import RETRIEVAL, retrieval_score
+from core.quality import RETRIEVAL, RETRIEVAL_ALPHA, retrieval_score
 from core.spec import LAYOUTS, POLICIES, Absent, Estimate, Provenance
 
 _PACE_MS = 80
@@ -82,8 +82,8 @@ class Pruning(Page):
         )
 
     def _retrieval_chart(self) -> Chart:
-        """Return what the policy, and the best one, leave of finding what a long text holds; tables end at 0.75."""
-        alpha, here, series = np.linspace(0.0, 0.75, _N), self._store.point.policy, list[Series]()
+        """Return what the policy, and the best one, leave of finding what a long text holds."""
+        alpha, here, series = np.linspace(0.0, RETRIEVAL_ALPHA, _N), self._store.point.policy, list[Series]()
         for key in (key for key in dict.fromkeys((here, "expected_attention")) if key in RETRIEVAL):
             found = retrieval_score(alpha, key)
             band = (np.asarray(found.q05), np.asarray(found.q95)) if key == here else (None, None)

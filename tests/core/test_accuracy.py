@@ -9,7 +9,7 @@ from core.load import load_catalogue
 from core.measured import MeasuredPoint, measured_point
 from core.parameters import extended, prior
 from core.scenario import predict
-from core.spec import OperatingPoint, Provenance
+from core.spec import Estimate, OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 BASE = OperatingPoint(weights="int8", context_tokens=1024.0)
@@ -139,6 +139,8 @@ def test_retrieval_is_apart_and_absent_where_nothing_is_published():
     assert found.median[0] == found.q05[0] == 1.0
     assert found.median[1] == pytest.approx(0.619, abs=0.05)
     assert "page_bounds" in accuracy.retrieval(replace(BASE, policy="page_bounds")).reason
+    assert isinstance(accuracy.retrieval(replace(BASE, alpha=0.75, policy="snapkv")), Estimate)
+    assert "tables of it end where 75 %" in accuracy.retrieval(replace(BASE, alpha=0.76, policy="snapkv")).reason
 
 
 def test_times_and_accuracy_do_not_touch_each_other():
