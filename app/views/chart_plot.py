@@ -11,7 +11,8 @@ import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPen
 
-from app.views.chart import Chart, Points, Rule, Series
+from app.views.chart import Chart, Floats, Points, Rule, Series
+from app.views.label_place import crosses, places
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, line_pen, log_ticks, show_curve
 from app.views.theme import HEADING_PX, Palette, Theme, font
@@ -51,6 +52,11 @@ class _Pool:
         for item in self._items[self._n_used :]:
             item.setVisible(False)
 
+    @property
+    def shown(self) -> list[Any]:
+        """The items of this chart."""
+        return self._items[: self._n_used]
+
     def _color(self, item: Any, palette: Palette) -> None:
         if id(item) in self._painters:
             self._painters[id(item)](palette)
@@ -70,9 +76,10 @@ class ChartPlot(Figure):
         self._curves = _Pool(self, lambda: pg.PlotCurveItem(antialias=True, connect="finite"))
         self._rules = {across: _Pool(self, partial(_labelled_rule, angle)) for across, angle in (("x", 90), ("y", 0))}
         self._dots = _Pool(self, lambda: pg.ScatterPlotItem(antialias=True))
-        self._texts = _Pool(self, _text)
+        self._texts, self._names = _Pool(self, _text), _Pool(self, _text)
         self.cross = self.add(pg.InfiniteLine(angle=90), lambda item, p: item.setPen(line_pen(p, "dim")))
         self.cross.hide()
+        self.box.sigResized.connect(lambda _box: self._place_names())
 
     def show_chart(self, chart: Chart) -> None:
         """Draw a chart in place of the one before."""
@@ -95,6 +102,7 @@ class ChartPlot(Figure):
             self._draw_points(dots)
         for pool in pools:
             pool.end()
+        self._place_names()
 
     def _show_axes(self, chart: Chart) -> None:
         for axis, (_, unit), span, log in zip(
@@ -130,13 +138,55 @@ class ChartPlot(Figure):
         item = self._curves.take(lambda p: item.setPen(line_pen(p, line.color, DASHES[line.provenance])))
         item.setPen(line_pen(self._theme.palette, line.color, DASHES[line.provenance]))
         show_curve(item, x, y)
-        if line.name and len(x):
-            self._write(line.name, float(x[-1]), float(y[-1]), line.color, (1.0, 1.0))
 
-    def _write(self, text: str, x: float, y: float, color: str, anchor: tuple[float, float]) -> None:
-        made = self._texts.take(lambda p: made.setColor(p.color(color)))
-        made.setText(text, self._theme.palette.color(color))
-        made.setAnchor(anchor)
+    def _pixels(self, x: Any, y: Any) -> tuple[Floats, Floats]:
+        """Return plotted positions in pixels of the plot, y downwards."""
+        (left, right), (low, high) = self.box.viewRange()
+        return (
+            (np.asarray(x, dtype=float) - left) / (right - left) * self.box.width(),
+            (high - np.asarray(y, dtype=float)) / (high - low) * self.box.height(),
+        )
+
+    def _lines(self, series: Sequence[Series]) -> list[tuple[Floats, Floats]]:
+        found = [self._pixels(*self._placed(line.x, line.y)) for line in series]
+        fine = [np.flatnonzero(np.isfinite(x) & np.isfinite(y)) for x, y in found]
+        order = [at[np.argsort(x[at], kind="stable")] for (x, _), at in zip(found, fine, strict=True)]
+        return [(x[at], y[at]) for (x, y), at in zip(found, order, strict=True) if at.size]
+
+    def _place_names(self) -> None:
+        """Write the name of each curve where it stands on nothing else, anew when the plot gets another size."""
+        self._names.begin()
+        if self._chart is not None and not self._chart.message:
+            named = [line for line in self._chart.series if line.name and np.isfinite(line.y).any()]
+            plain = [line for line in self._chart.series if not line.name]
+            made = [self._take_name(line) for line in named]
+            sizes = [(item.boundingRect().width(), item.boundingRect().height()) for item in made]
+            rules = self._rules["x"].shown + self._rules["y"].shown
+            taken = [self.box.mapRectFromScene(line.label.sceneBoundingRect()).getCoords() for line in rules]
+            room = (float(self.box.width()), float(self.box.height()))
+            curves = self._lines(named)
+            for item, (left, top, *_) in zip(made, places(curves, sizes, room, taken, self._lines(plain)), strict=True):
+                (x0, x1), (y0, y1) = self.box.viewRange()
+                item.setPos(x0 + left / room[0] * (x1 - x0), y1 - top / room[1] * (y1 - y0))
+        self._names.end()
+
+    def _take_name(self, line: Series) -> Any:
+        made = self._names.take(lambda p: made.setColor(p.color(line.color)))
+        made.setText(line.name, self._theme.palette.color(line.color))
+        made.setAnchor((0.0, 0.0))
+        return made
+
+    def _write(self, text: str, x: float, y: float, gap_px: float) -> None:
+        """Write a text beside a dot, on a ground of its own: the dots and curves around it are many."""
+
+        def paint(p: Palette) -> None:
+            made.fill = pg.mkBrush(p.color("panel", 0.85))
+            made.setColor(p.color("dim"))
+
+        made = self._texts.take(paint)
+        paint(self._theme.palette)
+        made.setText(text)
+        made.setAnchor((-gap_px / max(made.boundingRect().width(), 1.0), 0.5))
         made.setPos(x, y)
 
     def _draw_rule(self, rule: Rule) -> None:
@@ -155,12 +205,25 @@ class ChartPlot(Figure):
         line.label.anchors = [pg.Point(1, 0.5)] * 2 if late else [pg.Point(0, 0.5)] * 2
         if not stands:
             line.label.anchors = [pg.Point(0, 0)] * 2 if late else [pg.Point(0, 1)] * 2
-        if stands and rule.name:
-            line.label.orthoPos = 0.93 - 0.08 * (self._n_standing % 4)  # neighbours do not write over each other
-            self._n_standing += 1
         line.label.setFormat(rule.name)
         line.setValue(at)
+        if stands and rule.name:
+            line.label.orthoPos = self._free_height(line.label, at, late)
+            self._n_standing += 1
         line.label.updatePosition()
+
+    def _free_height(self, label: Any, at: float, late: bool) -> float:
+        """Return how high the name of a standing rule is written: below its neighbour's, on no curve if it can be."""
+        size, height = label.boundingRect(), float(self.box.height())
+        x = float(self._pixels(at, 0.0)[0]) - (size.width() if late else 0.0)
+        curves = self._lines(self._chart.series if self._chart is not None else ())
+        heights = [0.93 - 0.08 * ((self._n_standing + i) % 8) for i in range(8)]
+        for found in heights[:5]:
+            middle = (1.0 - found) * height
+            box = (x, middle - size.height() / 2, x + size.width(), middle + size.height() / 2)
+            if not any(crosses(box, curve) for curve in curves):
+                return found
+        return heights[0]
 
     def _draw_points(self, dots: Points) -> None:
         x, y = self._placed(dots.x, dots.y)
@@ -176,7 +239,7 @@ class ChartPlot(Figure):
         item.setSize(dots.size_px)
         item.setData(x, y)
         for name, a, b in zip(dots.names, np.atleast_1d(x), np.atleast_1d(y), strict=False):
-            self._write(name, float(a), float(b), "dim", (-0.08, 0.5))
+            self._write(name, float(a), float(b), dots.size_px / 2 + 2)
 
     def point_at(self, x: float | None) -> None:
         """Stand the crosshair at a plotted position, or hide it."""

@@ -92,18 +92,19 @@ class Pruning(Page):
                 Series(alpha, np.asarray(found.median), Provenance.PREDICTED, POLICY_NAMES[key], color, *band)
             )
         half = {POLICY_NAMES[key]: float(retrieval_score(0.5, key).median) for key in POLICIES if key in RETRIEVAL}
+        scores = "; ".join(f"{name} {100 * score:.0f} %" for name, score in half.items())
         missing = "" if here in RETRIEVAL else f" No published table has {POLICY_NAMES[here]}."
         return Chart(
             "Retrieval by policy",
             ("prune rate α", "1"),
-            ("score, whole cache 1", "frac"),
+            ("score", "frac"),
             series=tuple(series),
             rules=self._rules(),
             x_range=(-0.01, 0.96),
             y_range=(0.0, 1.04),
             wash_from=self._store.r_max.alpha,
-            description="Finding what a long text holds suffers from pruning far sooner than the next word does. At α "
-            f"0.5: {'; '.join(f'{name} {100 * score:.0f} %' for name, score in half.items())}.{missing}",
+            description="Finding what a long text holds suffers from pruning far sooner than the next word does. Left "
+            f"at α 0.5 of the score with the whole cache: {scores}.{missing}",
         )
 
     def _curves(self, name: str, keys: tuple[str, ...], words: dict[str, str], output: str) -> Chart:

@@ -139,6 +139,8 @@ class TradeOff(Page):
                 points.append(Points(np.array([place[0]]), np.array([place[1]]), "text", True, 13, names=(name,)))
         order = np.flatnonzero(known & found.on_front)
         order = order[np.argsort(x[order], kind="stable")]
+        columns = (found.found.outputs[name] for name in ("decode_s", quantity.output))
+        calibrated = all((column.provenance[order] == Provenance.CALIBRATED.value).all() for column in columns)
         rules = [
             Rule(axis, limit, "limit", "bad")
             for axis, limit in (
@@ -151,7 +153,7 @@ class TradeOff(Page):
             "Trade-off",
             ("latency per token", "s"),
             (quantity.title.lower(), quantity.unit),
-            series=(Series(x[order], y[order], Provenance.PREDICTED),),
+            series=(Series(x[order], y[order], Provenance.CALIBRATED if calibrated else Provenance.PREDICTED),),
             rules=tuple(rules),
             points=tuple(points),
             x_range=_span(x[known]),

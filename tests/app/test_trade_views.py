@@ -1,6 +1,7 @@
 """Trade-off, breakdown and pruning views: what they draw is what core says, and a click goes there."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from app.model.tradeoff import AGAINST, trade
 from app.views.breakdown import Breakdown, roofline_chart, stage_bars
 from app.views.chart import Chart, Points, Series
 from app.views.chart_card import ChartCard
+from app.views.chart_plot import ChartPlot
+from app.views.label_place import overlap
 from app.views.pruning import Pruning
-from app.views.theme import Theme
+from app.views.theme import DARK, Theme
 from app.views.tradeoff import TradeOff
 from core.load import load_catalogue
 from core.pruning import r_max_zipf
@@ -87,6 +90,35 @@ def test_a_click_on_a_dot_goes_there_and_undo_comes_back(qtbot, store):
     assert store.point == found.points[index] != before
     view._stack.undo()
     assert store.point == before
+
+
+def test_the_front_is_dashed_until_all_of_it_is_calibrated(qtbot, store):
+    view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
+    qtbot.waitUntil(lambda: bool(view.card.chart.series), timeout=10_000)
+    found = view._trade
+    assert view.card.chart.series[0].provenance is Provenance.PREDICTED
+    told = {
+        name: replace(column, provenance=np.full(len(column.median), "calibrated"))
+        for name, column in found.found.outputs.items()
+    }
+    for outputs, provenance in (
+        (told, Provenance.CALIBRATED),
+        ({**told, "top1_agreement": found.found.outputs["top1_agreement"]}, Provenance.PREDICTED),
+    ):
+        chart = view._chart(replace(found, found=replace(found.found, outputs=outputs)))
+        assert chart.series[0].provenance is provenance
+
+
+def test_the_name_of_a_dot_stands_behind_it_on_a_ground_of_its_own(qtbot, qapp):
+    plot = shown(qtbot, ChartPlot(Theme("dark"), "p", "P"), (400, 300))
+    at = np.array([0.5])
+    plot.show_chart(Chart("P", ("x", "1"), ("y", "1"), points=(Points(at, at, "text", True, 13, names=("A",)),)))
+    qapp.processEvents()
+    (text,) = plot._texts.shown
+    room = text.sceneBoundingRect()
+    dot = plot.box.mapViewToScene(QPointF(0.5, 0.5))
+    assert 6.5 < room.left() - dot.x() < 12
+    assert text.fill.color().name() == DARK.panel
 
 
 def test_what_cannot_be_traded_is_said(qtbot, store):
@@ -206,6 +238,23 @@ def test_pruning_curves_are_the_predictions_and_end_at_r_max(qtbot, store):
     assert "expected attention 97 %" in found.description
     store.set("point.policy", "page_bounds")
     qtbot.waitUntil(lambda: "No published table has" in view.retrieval.chart.description, timeout=5000)
+
+
+@pytest.mark.parametrize("size", [(900, 700), (560, 1200)])
+def test_no_name_of_a_curve_is_cut_or_written_over_another(qtbot, qapp, store, size):
+    view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")), size)
+    cards = (view.mass, view.time, view.agreement, view.retrieval)
+    qtbot.waitUntil(lambda: all(card.plot is not None and card.plot._names.shown for card in cards), timeout=10_000)
+    view.resize(size[0] + 40, size[1])  # they are placed anew
+    qapp.processEvents()
+    for card in cards:
+        plot = card.plot
+        assert [name.toPlainText() for name in plot._names.shown] == [line.name for line in card.chart.series]
+        room = plot.box.sceneBoundingRect().adjusted(-1, -1, 1, 1)
+        boxes = [name.sceneBoundingRect() for name in plot._names.shown]
+        assert all(room.contains(box) for box in boxes)
+        edges = [box.adjusted(1, 1, -1, -1).getCoords() for box in boxes]
+        assert not any(overlap(a, b) for a, b in combinations(edges, 2))
 
 
 def test_the_mark_follows_the_accuracy_limit(qtbot, store):
