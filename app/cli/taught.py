@@ -13,9 +13,9 @@ from app.cli.output import UserError
 from app.model.axes import exists
 from app.model.bandwidth import bandwidth_file, measured_here
 from app.model.bench import benched
-from app.model.calibration import known_before, measured_points
+from app.model.calibration import basis_of, known_before, measured_points
 from app.model.data_sheet import choices_file, data_sheet_of, described, with_memory
-from app.model.elsewhere import basis, imported, imported_file, of_known
+from app.model.elsewhere import imported, imported_file, of_known
 from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, with_known
 from app.model.machine import machine_key
@@ -100,7 +100,7 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
     if point.board == THIS and not others:
         return posterior
     here = [m for m in (*others, *own) if _same(m.point, point, catalogue)]
-    return replace(posterior, basis=basis(here, posterior.basis))
+    return replace(posterior, basis=basis_of(here, catalogue, posterior.basis))
 
 
 def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:

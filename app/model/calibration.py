@@ -47,15 +47,22 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    points = measured_points([m for m in measurements if kin(m.point, at, catalogue)], catalogue)
+    near = [m for m in measurements if kin(m.point, at, catalogue)]
+    points = measured_points(near, catalogue)
     if all(point.decode_s is None for point in points):
         return None
     calibration = calibrate(points, catalogue, known=known_before(at, catalogue))
     if at.board != THIS:  # of the attached one the points themselves are on the screen
         posterior = calibration.posterior
-        told = basis([m for m in measurements if kin(m.point, at, catalogue)], posterior.basis)
+        told = basis_of(near, catalogue, posterior.basis)
         calibration = replace(calibration, posterior=replace(posterior, basis=told))
     return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
+
+
+def basis_of(measurements: Sequence[Measurement], catalogue: Catalogue, before: str) -> str:
+    """Return in words what a calibration rests on: these measurements, and what was known `before` them."""
+    own = measured_points([measurement for measurement in measurements if measurement.machine], catalogue)
+    return basis(measurements, len(own), before)
 
 
 def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:

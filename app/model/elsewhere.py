@@ -43,18 +43,19 @@ def of_known(measurements: Iterable[Measurement], boards: Mapping[str, KnownBoar
     ]
 
 
-def basis(measurements: Sequence[Measurement], before: str) -> str:
+def basis(measurements: Sequence[Measurement], n_points: int, before: str) -> str:
     """Return in words what a calibration of a board rests on: its own measurements, imported ones, published rows.
 
-    `before` is what was known without them; "" where that is the runtime's prior.
+    `n_points` is at how many points its own ones were made. `before` is what was known without them; "" where that is
+    the runtime's prior.
     """
     own = [measurement for measurement in measurements if measurement.machine]
     others = [measurement for measurement in measurements if not measurement.machine]
     parts = []
     if own:
         simulated = any(_origin(measurement) == Provenance.SIMULATED.value for measurement in own)
-        kind = "simulated measurement" if simulated else "measurement"
-        parts.append(f"{_counted(len(own), kind)}, the last of {max(m.time_utc for m in own)[:10]}")
+        kind = "simulated measurements" if simulated else "measurements"
+        parts.append(f"{kind} at {_counted(n_points, 'point')}, the last of {max(m.time_utc for m in own)[:10]}")
     if others:
         sources = sorted({str(m.body["source"]) for m in others} - {""})
         parts.append(f"{_counted(len(others), 'imported value')} ({'; '.join(sources) or 'of a table'})")

@@ -13,16 +13,19 @@ from core.spec import Catalogue, OperatingPoint
 def machine_key(hello: Mapping[str, Any]) -> str:
     """Return what a measurement holds for, as text: processor, threads, torch version, model file and size, board.
 
-    Measurements of another processor, another torch or another model file say nothing about this one.
+    Measurements of another processor, another torch or another model file say nothing about this one. A simulated
+    board has none but the first, which tells its seed too.
     """
     board, models = hello.get("board", {}), hello.get("models", [])
     model = models[0] if models else {}
-    parts: tuple[Any, ...] = (
-        board.get("cpu", "unknown processor"),
-        f"{board.get('n_threads', '?')} threads",
-        f"torch {hello.get('can', {}).get('torch', '?')}",
-        f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
-    )
+    parts: tuple[Any, ...] = (board.get("cpu", "unknown processor"),)
+    if not hello.get("simulated"):
+        parts = (
+            *parts,
+            f"{board.get('n_threads', '?')} threads",
+            f"torch {hello.get('can', {}).get('torch', '?')}",
+            f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
+        )
     if "id" in board:  # two boards of one kind are not the same
         parts = (*parts, f"board {board['id']}")
     if hello.get("simulated"):

@@ -28,6 +28,14 @@ def test_runtimes_are_fitted_apart():
     assert fit(own, CATALOGUE, DRIVEN) is None
 
 
+def test_a_calibration_of_a_board_says_at_how_many_points_it_was_measured():
+    points = [OperatingPoint(board="rk3588", context_tokens=n) for n in (256.0, 2048.0)]
+    again = [measured(point, seconds) for point in points for seconds in (0.010, 0.011, 0.0105)]
+    found = fit(again, CATALOGUE, points[0]).calibration
+    assert len(found.points) == 2
+    assert found.posterior.basis.startswith("measurements at 2 points, the last of 2026-01-01")
+
+
 def test_the_plan_of_a_runtime_varies_what_it_can_vary():
     points = plan(DRIVEN, CATALOGUE)
     assert [p.context_tokens for p in points] == [256, 1024, 2048]

@@ -93,7 +93,7 @@ def test_a_board_calibrated_over_ssh_is_listed_predicted_by_name_and_known_at_th
     predicted = told(capsys, "predict", "--board", "desk", *POINT, "--context", "2048")
     assert predicted["decode_s"]["provenance"] == "calibrated"
     assert predicted["decode_s"]["median"] == pytest.approx(0.052, rel=0.02)
-    assert re.match(r"\d+ measurements, the last of 20", predicted["basis"])
+    assert re.match(r"measurements at 3 points, the last of 20", predicted["basis"])
     here_ = told(capsys, "predict", "--board", "this", *POINT, "--context", "2048")
     assert here_["decode_s"]["provenance"] == "predicted"
     explained = told(capsys, "explain", "--board", "desk", *POINT)

@@ -17,7 +17,7 @@ from app.client.recording import Recording
 from app.client.session import Session
 from app.client.target import open_target
 from app.client.transport import LocalTransport
-from app.model.machine import why_not_measurable
+from app.model.machine import machine_key, why_not_measurable
 from app.simulator.board import SimulatedBoard
 from app.simulator.heat import DRAIN_S, STEP_S, Charge, Heat
 from app.simulator.runs import bandwidth, measure
@@ -55,6 +55,11 @@ def test_a_board_with_a_single_power_mode_tells_none(key, told):
     board = SimulatedBoard(key, seed=1)
     assert ("power_mode" in board.facts()) == told
     assert set(board.power_mode_state()) == ({"value"} if told else {"absent"})
+
+
+def test_a_simulated_board_is_known_by_what_it_is_and_its_seed():
+    keys = [machine_key({"simulated": True, "board": SimulatedBoard(KEY, seed=seed).facts()}) for seed in (1, 2)]
+    assert keys == [f"simulated cpu of Raspberry Pi 5, seed {seed}, simulated" for seed in (1, 2)]
 
 
 # --- heat and battery -------------------------------------------------------------------------------------------------
