@@ -49,6 +49,11 @@ class Link:
         self._heard_s, self._patience_s = time.monotonic(), SILENCE_S
         return data
 
+    @property
+    def silent_s(self) -> float:
+        """How long ago the last byte arrived [s]."""
+        return time.monotonic() - self._heard_s
+
     def ended(self) -> Ended | None:
         """Return why the link has ended, as far as this end knows; None where the other end just ended."""
         if self._why_ended:

@@ -173,6 +173,13 @@ class Session:
         """Return the time of the newest samples' clock: ours, or where the player of a recording stands."""
         return time.monotonic() if self.position is None else self.position.now_s
 
+    @property
+    def silent_s(self) -> float:
+        """How long the attached agent, which is pinged each second, has said nothing [s]; 0 for a recording."""
+        with self._lock:
+            link = self._link if self._attached else None
+        return 0.0 if link is None or self.position is not None else link.silent_s
+
     def _request(self, message: dict[str, Any]) -> int:
         request_id = next(self._ids)
         message["id"] = request_id

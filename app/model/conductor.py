@@ -160,6 +160,11 @@ class Conductor(QObject):
             self._session.reconnect_now()
 
     @property
+    def silent_s(self) -> float:
+        """How long the attached board has said nothing [s]."""
+        return self._session.silent_s
+
+    @property
     def _session(self) -> Session:
         return self._attachment.session
 

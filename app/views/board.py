@@ -25,7 +25,8 @@ from app.views.widgets import Choice, Dock, ElidedLabel, clear, label, row, set_
 
 _PACE_MS = 500
 _RATE_SPAN_S = 5.0
-_STATE_ROLES = {"attached": "ok", "lost": "bad", "connecting": "dim", "detached": "dim"}
+_SILENT_S = 3.0  # of an agent that is pinged each second: from then on it does not answer
+_STATE_ROLES = {"attached": "ok", "lost": "bad", "does not answer": "bad", "connecting": "dim", "detached": "dim"}
 _FACTS = ("State", "Board", "Memory", "Bandwidth", "Samples", "Clock")
 
 
@@ -46,6 +47,7 @@ class BoardPanel(QWidget):
         self._values: dict[str, ElidedLabel] = {}
         self._shown: Sequence[object] = ()
         self._shown_state: object = None
+        self._silent = False
         self._reconnect = QPushButton(plain(reconnect))
         self._reconnect.setObjectName("reconnect.button")
         self._reconnect.setAccessibleName("Reconnect the board now")
@@ -110,7 +112,7 @@ class BoardPanel(QWidget):
         link, hello = self._store.link, self._store.link.hello
         board = hello.get("board", {})
         facts = {
-            "Board": _board_text(board),
+            "Board": _board_text(board, simulated=bool(hello.get("simulated"))),
             "Memory": quantity_text(float(board["memory_byte"]), "byte") if "memory_byte" in board else "not known",
             "Bandwidth": self._bandwidth(),
         }
@@ -197,19 +199,30 @@ class BoardPanel(QWidget):
             self._values[channel.key] = value
 
     def _refresh_values(self) -> None:
+        self._show_state()
         if not self.isVisible():
             return
         link = self._store.link
-        state = f"{link.text[:1].upper()}{link.text[1:].rstrip('.')}." if link.text else ""
-        if link.retry_at_s is not None:
-            state += f" Next try in {max(link.retry_at_s - time.monotonic(), 0):.0f} s."
-        set_text(self._facts["State"], state)
         units = {channel.key: channel.unit for channel in link.channels}
         for key, value in self._values.items():
             latest = self._conductor.history.latest(link.channels, key)
             set_text(value, "–" if latest is None else quantity_text(latest, units[key]))
         set_text(self._facts["Samples"], self._samples_text())
         set_text(self._facts["Clock"], self._clock_text())
+
+    def _show_state(self) -> None:
+        """Say how the board is attached, and where the link stands but nothing comes, for how long."""
+        link = self._store.link
+        state = f"{link.text[:1].upper()}{link.text[1:].rstrip('.')}." if link.text else ""
+        if link.retry_at_s is not None:
+            state += f" Next try in {max(link.retry_at_s - time.monotonic(), 0):.0f} s."
+        silent_s = self._conductor.silent_s if link.state == "attached" else 0.0
+        if silent_s > _SILENT_S:
+            state = f"It does not answer: nothing has come for {silent_s:.0f} s."
+        set_text(self._facts["State"], state)
+        if self._silent != (silent_s > _SILENT_S):
+            self._silent = not self._silent
+            self._show_aside()
 
     def _samples_text(self) -> str:
         link = self._store.link
@@ -233,17 +246,20 @@ class BoardPanel(QWidget):
 
     def _show_aside(self) -> None:
         if self._dock is not None:
-            state = self._store.link.state
+            state = "does not answer" if self._silent else self._store.link.state
             set_text(self._dock.aside, f"● {state}" if state == "attached" else f"○ {state}")
             set_role(self._dock.aside, _STATE_ROLES[state])
 
 
-def _board_text(board: Mapping[str, Any]) -> str:
-    """Return the board's name, its processor where that is another name, and what it has of both."""
+def _board_text(board: Mapping[str, Any], *, simulated: bool) -> str:
+    """Return the board's name, its processor where that is another name, and what it has of both.
+
+    The name of a simulated board says all.
+    """
     if not board:
         return "not attached"
     name, cpu = str(board["name"]), str(board.get("cpu", ""))
-    parts = [name] if not cpu or cpu in name else [name, cpu]
+    parts = [name] if simulated or not cpu or cpu in name else [name, cpu]
     if "n_threads" in board:
         parts.append(counted(int(board["n_threads"]), "thread"))
     if board.get("virtual"):

@@ -15,7 +15,7 @@ from app.views.calibration import _unmeasured
 from app.views.names import channel_name, channel_text
 from app.views.state_text import NAMES, entry_text, state_rows, unknown_text
 from app.views.theme import Theme
-from app.views.widgets import ElidedLabel, label, set_tip
+from app.views.widgets import Dock, ElidedLabel, label, set_tip
 from core.load import load_catalogue
 from core.spec import Absent
 
@@ -47,6 +47,7 @@ def panel(qtbot, qapp):
     nothing = (np.empty(0), np.empty(0))
     history = SimpleNamespace(latest=lambda *_: None, series=lambda *_: nothing)
     conductor = SimpleNamespace(history=history, tape=SimpleNamespace(clock=None), sheet=Absent("none fits"), chosen=[])
+    conductor.silent_s = 0.0
     conductor.choose_sheet = conductor.chosen.append
     made = BoardPanel(store, conductor, Theme("light"), QAction("Reconnect"))
     made.conductor = conductor
@@ -75,6 +76,32 @@ def test_warnings_stand_out_by_word_and_by_colour(panel):
     assert "Not known: NPU clock, bus" in texts(panel)
     warnings = [found for found in panel.findChildren(QLabel) if found.property("role") == "bad"]
     assert [found.accessibleName() for found in warnings] == ["Warning about Governor", "Warning about Other programs"]
+
+
+def test_a_board_that_does_not_answer_is_not_called_attached(panel, qtbot):
+    dock = Dock("dock.board", "Board", label(""))
+    qtbot.addWidget(dock)
+    panel.follow(dock)
+    panel.store.set_link(state="attached", text="Attached.", hello={"board": {"name": "x"}})
+    panel._refresh_values()
+    assert (panel._facts["State"].text(), dock.aside.text()) == ("Attached.", "● attached")
+    panel.conductor.silent_s = 4.2
+    panel._refresh_values()
+    assert panel._facts["State"].text() == "It does not answer: nothing has come for 4 s."
+    assert (dock.aside.text(), dock.aside.property("role")) == ("○ does not answer", "bad")
+    panel.conductor.silent_s = 0.1
+    panel._refresh_values()
+    assert (dock.aside.text(), dock.aside.property("role")) == ("● attached", "ok")
+    panel.conductor.silent_s = 11.0
+    panel.store.set_link(state="lost", text="the agent has been silent for 10 s")
+    panel._refresh_values()
+    assert dock.aside.text() == "○ lost"
+
+
+def test_a_simulated_board_is_named_once(panel):
+    board = {"name": "Rockchip RK3588 (simulated)", "cpu": "simulated npu of Rockchip RK3588, seed 0", "key": "rk3588"}
+    panel.store.set_link(state="attached", hello={"board": board, "simulated": True})
+    assert panel._facts["Board"].text() == "Rockchip RK3588 (simulated)"
 
 
 def test_a_new_state_replaces_the_old_one_and_the_same_one_costs_nothing(panel):

@@ -41,6 +41,8 @@ def value(median):
 class ScriptedSession:
     """Takes requests down and says what the test tells it to say."""
 
+    silent_s = 0.0
+
     def __init__(self, on_event):
         self.say = on_event
         self.asked = {}  # id -> (operation, point, what, queued)

@@ -63,6 +63,8 @@ class SilentSession:
     def __init__(self, on_event):
         self.asked, self._ids, self.rings = [], count(1), self
 
+    silent_s = 0.0
+
     def start(self): ...
 
     def stop(self): ...
@@ -525,3 +527,27 @@ def test_buttons_are_their_actions(window):
     for button in window.findChildren(QPushButton):
         assert "&" not in button.text()
     assert isinstance(window.actions_["measure"], QAction)
+
+
+@pytest.mark.parametrize(
+    ("key", "held", "command"),
+    [
+        (Qt.Key.Key_Question, Qt.KeyboardModifier.NoModifier, "shortcuts"),
+        (Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier, "shortcuts"),
+        (Qt.Key.Key_M, Qt.KeyboardModifier.NoModifier, "markers"),
+    ],
+)
+def test_a_key_runs_its_command_whatever_has_the_focus_but_a_text(window, key, held, command, monkeypatch):
+    ran = []
+    monkeypatch.setattr(window, "_list", lambda runnable: ran.append("palette" if runnable else "shortcuts"))
+    monkeypatch.setattr(window.centre, "toggle_markers", lambda: ran.append("markers"))
+    window.activateWindow()
+    assert QTest.qWaitForWindowActive(window)
+    for widget in (window.controls.choices["point.weights"], window.controls.pin, window.tabs.tabBar()):
+        widget.setFocus()
+        QTest.keyClick(widget, key, held)
+    assert ran == [command] * 3
+    field = window.controls.sliders["point.alpha"].field
+    field.setFocus()
+    QTest.keyClick(field, key, held)
+    assert len(ran) == (4 if key == Qt.Key.Key_F1 else 3)

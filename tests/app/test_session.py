@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -423,6 +424,20 @@ def test_a_silent_agent_is_given_up(monkeypatch):
     with attached(lambda: ScriptedTransport(hello())) as board:
         board.wait(Connected)
         assert "silent" in board.wait(Disconnected).reason
+
+
+def test_how_long_an_agent_has_said_nothing_is_told_from_its_last_byte(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(link, "time", SimpleNamespace(monotonic=lambda: now[0], monotonic_ns=lambda: 0))
+    transport = ScriptedTransport(hello())
+    with attached(lambda: transport) as board:
+        board.wait(Connected)
+        now[0] = 4.0
+        assert board.session.silent_s == 4.0
+        transport.put(encode_control({"op": "log", "level": "info", "text": "here"}, 1))
+        board.wait(Log)
+        assert board.session.silent_s == 0.0
+    assert board.session.silent_s == 0.0
 
 
 def test_a_flood_of_samples_stays_in_bounded_memory():
