@@ -9,11 +9,12 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.views.marks import COLORS
+from app.views.marks import COLORS, DASHES
 from app.views.theme import SECONDARY_PX, Theme, font
 from core.spec import Provenance
 
 _ROW_PX, _BAR_PX, _GAP_PX = 24, 10, 10
+_HOLLOW = (Provenance.PREDICTED, Provenance.SIMULATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Bar:
 
 
 class Bars(QWidget):
-    """Rows of bars. What is measured is filled, a calibrated bar too; a prediction from priors is hollow."""
+    """Rows of bars: filled where measured or calibrated, hollow where predicted from priors or simulated."""
 
     def __init__(self, theme: Theme, name: str, path: str) -> None:
         super().__init__()
@@ -88,8 +89,7 @@ class Bars(QWidget):
         if share <= 0:
             return
         filled = QRectF(room.left(), room.top(), max(share * room.width(), 2.0), room.height())
-        hollow = bar.provenance is Provenance.PREDICTED
-        pen = QPen(p.color(color), 1, Qt.PenStyle.DashLine if hollow else Qt.PenStyle.SolidLine)
-        painter.setPen(pen)
+        hollow = bar.provenance in _HOLLOW
+        painter.setPen(QPen(p.color(color), 1, DASHES[bar.provenance]))
         painter.setBrush(p.color(color, 0.30 if hollow else 1.0))
         painter.drawRoundedRect(filled.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)

@@ -17,6 +17,7 @@ from app.views.chart import Chart, Points, Rule, Series
 from app.views.chart_card import ChartCard
 from app.views.format import output_text, quantity_text
 from app.views.page import CardGrid, Page
+from app.views.quantities import WORDS
 from app.views.theme import Theme
 from app.views.widgets import Card, label, set_text
 from core.spec import Estimate, Provenance
@@ -144,7 +145,7 @@ class Breakdown(Page):
         bars = []
         for name, seconds in predicted.items():
             words = _TOKEN_STAGES.get(name, name)
-            beside = f"predicted {quantity_text(seconds, 's')}"
+            beside = f"{WORDS[origin]} {quantity_text(seconds, 's')}"
             if name in measured:
                 bars.append(_measured_bar(words, measured[name], beside))
             else:
@@ -203,7 +204,7 @@ def roofline_chart(found: Roofline, origin: Provenance) -> Chart:
         x_range=(low, high),
         y_range=(bottom, float(peak.max()) * 2),
         log=(True, True),
-        description=f"Grey: peak; dashed: as reached in practice. {'; '.join(shares)}.",
+        description=f"Grey: peak; coloured: as reached in practice. {'; '.join(shares)}.",
     )
 
 

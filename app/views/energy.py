@@ -22,6 +22,7 @@ from app.views.field import QuantityField
 from app.views.format import number_text, output_text, quantity_text
 from app.views.heatmap import HeatMapView
 from app.views.page import CardGrid, Page
+from app.views.quantities import measured_as
 from app.views.theme import Theme
 from app.views.widgets import Card, Choice, label, set_text
 from core.dvfs import KNEES
@@ -29,6 +30,7 @@ from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance
 
 _PACE_MS = 150  # the simulation follows a drag at this pace
 _FILE = "file"
+_SOON = "Being simulated."  # until the first answer
 _FIELD_PX = 28
 _CHARTS = {
     "energy.temperature": ("Die temperature", energy_data.temperature_chart),
@@ -160,6 +162,10 @@ class Energy(Page):
         known = f"{output_text(power, 'W')} while it decodes" if isinstance(power, Estimate) else "not predicted"
         set_text(self.sentence, f"Power: {known}. Heat, throttling and battery are being simulated.")
         set_text(self._limit, "Measure this point on the board to see beside it what it really takes.")
+        for path, card in self.cards.items():
+            card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message=_SOON))
+        for part in (self._power, self._heat_words, *self._knees.values()):
+            set_text(part, _SOON)
 
     def _ask(self) -> None:
         store = self._store
@@ -228,7 +234,7 @@ class Energy(Page):
         if posterior is None or not posterior.n_energy or self._store.not_measured_here:
             return Provenance.PREDICTED
         if term == "idle" and posterior.idle_power_w is not None:
-            return Provenance.MEASURED
+            return measured_as(self._store.link.hello)
         return Provenance.CALIBRATED if term in ("core", "dram") else Provenance.PREDICTED
 
 

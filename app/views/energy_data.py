@@ -22,7 +22,7 @@ from core.throttle import PowerAllocator, TripCaps
 
 KNEE_WORDS = {
     "performance_per_watt": "most work per watt",
-    "energy_delay": "least energy x delay",
+    "energy_delay": "least energy × delay",
     "envelope_bend": "bend of the concave envelope (Kneedle)",
     "price": "where one more watt stops being worth its price",
 }

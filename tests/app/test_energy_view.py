@@ -1,6 +1,7 @@
 """The energy view: words and charts against the simulation, controls against the store, work off the GUI thread."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from app.model.holding import Around, coolings, hold, workloads
 from app.model.measurements import Measurement
 from app.model.store import Store
 from app.views import energy_data
+from app.views.bars import _HOLLOW, Bar, Bars
 from app.views.energy import Energy
 from app.views.format import output_text
-from app.views.theme import Theme
+from app.views.marks import COLORS
+from app.views.theme import DARK, Theme
 from core.dvfs import Knee
 from core.load import load_catalogue
 from core.spec import Absent, OperatingPoint, Provenance
@@ -140,6 +143,31 @@ def test_before_the_first_simulation_it_says_what_is_known_and_what_to_do(qtbot,
     assert made.sentence.text().startswith(f"Power: {output_text(store.prediction.power_w, 'W')} while it decodes.")
     assert "predicted" in made.sentence.text()
     assert made._limit.text().startswith("Measure this point")
+    assert {card.chart.message for card in made.cards.values()} == {"Being simulated."}
+    assert made._power.text() == made._heat_words.text() == "Being simulated."
+
+
+@pytest.mark.parametrize(("simulated", "origin"), [(False, Provenance.MEASURED), (True, Provenance.SIMULATED)])
+def test_the_idle_power_comes_from_where_the_board_measured_it(view, store, monkeypatch, simulated, origin):
+    known = SimpleNamespace(n_energy=3, idle_power_w=2.1)
+    monkeypatch.setattr(type(store), "posterior", property(lambda self: known))
+    monkeypatch.setattr(type(store), "not_measured_here", property(lambda self: ""))
+    store.set_link(hello={"simulated": simulated})
+    assert view._origin("idle") is origin
+    assert view._origin("core") is Provenance.CALIBRATED
+
+
+def test_bars_of_what_is_measured_or_calibrated_are_filled_and_others_hollow(qtbot, qapp):
+    bars = Bars(Theme("dark"), "Bars", "bars")
+    qtbot.addWidget(bars)
+    bars.resize(300, 40)
+    filled = {}
+    for provenance in (*_HOLLOW, Provenance.MEASURED, Provenance.CALIBRATED):
+        bars.show_bars([Bar("", 1.0, "", provenance)])
+        image = bars.grab().toImage()
+        colour = image.pixelColor(image.width() // 2, image.height() // 2).name()
+        filled[provenance] = colour == getattr(DARK, COLORS[provenance])
+    assert filled == {key: key in (Provenance.MEASURED, Provenance.CALIBRATED) for key in filled}
 
 
 def test_terms_add_up_to_the_mean_power(view, store):
