@@ -91,10 +91,10 @@ class Dashboard:
         self.conductor.wanted_sheet = options.board_as
         self.boards = Boards(self.conductor, self.settings, options.ssh_config)
         self.theme = Theme(self.store.get("theme"), sheet=False)
-        self.window = MainWindow(self.store, self.stack, self.conductor, self.theme, self.settings, self.boards)
+        self.window = MainWindow(
+            self.store, self.stack, self.conductor, self.theme, self.settings, self.boards, options.preset
+        )
         self.theme.apply()
-        if options.preset:
-            self.window.open_preset(options.preset)
         if options.size:
             self.window.resize(*options.size)
         for note in notes:

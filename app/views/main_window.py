@@ -57,6 +57,13 @@ class MainWindow(QMainWindow):
         Where the window was; `layout_state` says where it is.
     boards : Boards, optional
         What can be attached.
+    preset : Path, optional
+        Opened before the first panel shows a point.
+
+    Raises
+    ------
+    FileError
+        The preset cannot be opened.
     """
 
     layout_changed = Signal()
@@ -70,6 +77,7 @@ class MainWindow(QMainWindow):
         theme: Theme,
         settings: Settings,
         boards: Boards | None = None,
+        preset: Path | None = None,
     ) -> None:
         super().__init__()
         self.boards = boards or Boards(conductor, settings)
@@ -77,6 +85,8 @@ class MainWindow(QMainWindow):
         self._store, self._stack, self._conductor = store, stack, conductor
         self._theme, self._settings = theme, settings
         self.files = Files(store, stack, settings, self)
+        if preset is not None:
+            self.files.open(preset)
         self.actions_ = Actions(self)
         self._make_actions()
         self.docks = self._make_docks()

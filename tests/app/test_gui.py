@@ -12,6 +12,7 @@ from app import LAUNCHER
 from app.cli.bench_start import measure_start
 from app.gui import Dashboard, Options, _keep_settings, wait
 from app.model.state import Limits
+from app.model.store import Store
 from app.qt_platform import CannotStart, check_platform, refuse_losing_references
 from app.views.curve_plot import CurvePlot
 
@@ -170,6 +171,19 @@ def test_a_preset_named_on_the_command_line_is_opened(qtbot, folder):
     first.store.set("point.alpha", 0.1)
     second = dashboard(qtbot, preset=folder / "edge.json")
     assert second.store.point.alpha == 0.7
+
+
+def test_the_first_picture_is_already_of_the_preset_on_the_command_line(qtbot, folder):
+    from app.model.presets import save_preset
+    from app.views.advice import sentence
+
+    first = dashboard(qtbot)
+    first.store.set("point.board", "raspberry_pi_5")
+    first.store.set("point.context", 2048.0)
+    save_preset(folder / "edge.json", first.store)
+    shown = dashboard(qtbot, preset=folder / "edge.json").window
+    assert shown.controls.choices["point.board"].currentData() == "raspberry_pi_5"
+    assert shown.headline.sentence.text() == sentence(first.store) != sentence(Store(first.store.catalogue))
 
 
 @pytest.mark.parametrize("change", ["nothing", "the point", "the file"])
