@@ -86,7 +86,7 @@ class CurveCard(Card):
         wide = self.width() >= _WIDE_FROM_PX
         if wide != self._wide:
             self._wide = wide
-            self._line.setStretch(0, 2 if wide else 3)
+            self._line.setStretch(0, 2)
             self._line.setStretch(1, 3 if wide else 2)
             self._show_texts()
         if self._note is not None:

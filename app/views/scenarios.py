@@ -49,6 +49,7 @@ class Scenarios(Page):
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setHorizontalHeaderLabels(["scenario", "accuracy", "latency", "energy", "verdict", "score"])
         self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft)
+        self.table.horizontalHeader().setStretchLastSection(True)
         self.table.verticalHeader().hide()
         self.table.cellClicked.connect(self._clicked)
         self._keys: list[str] = []

@@ -47,6 +47,7 @@ class ScheduleView(Page):
         self.table.setObjectName("schedule.table")
         self.table.setAccessibleName("The schedule as a table")
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.table.horizontalHeader().setStretchLastSection(True)
         self.table.verticalHeader().hide()
         self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft)
         super().__init__(

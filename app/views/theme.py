@@ -214,6 +214,8 @@ QPushButton[role="primary"]:focus { border: 1px solid $text; }
 QPushButton[role="primary"]:disabled { background: $raised; color: $dim; border-color: $line; font-weight: 400; }
 QPushButton:checked { background: $line; border-color: $dim; }
 
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+
 QLineEdit { background: $raised; border: 1px solid $line; border-radius: 5px; padding: 3px 8px;
             selection-background-color: $accent; selection-color: $on_accent; }
 QLineEdit:focus { border: 1px solid $accent; }
@@ -222,7 +224,8 @@ QLineEdit[wrong="true"] { border: 1px solid $bad; }
 QAbstractItemView { background: $panel; border: 1px solid $line; outline: none;
                     selection-background-color: $accent; selection-color: $on_accent; }
 QTableView, QTreeView { gridline-color: $panel; border: none; }
-QHeaderView::section { background: $panel; color: $dim; font-size: ${secondary}px; border: none;
+QHeaderView { background: $panel; border: none; }
+QHeaderView::section { background: $panel; color: $dim; text-align: left; font-size: ${secondary}px; border: none;
                        border-bottom: 1px solid $line; padding: 3px 6px; }
 QPlainTextEdit, QTextBrowser { background: $panel; border: none; font-size: ${secondary}px;
                  selection-background-color: $accent; selection-color: $on_accent; }
@@ -233,11 +236,14 @@ QScrollArea, QScrollArea > QWidget > QWidget#page { background: transparent; bor
 
 QTabWidget::pane { border: none; }
 QTabBar { background: transparent; qproperty-drawBase: 0; }
-QTabBar::tab { background: transparent; color: $dim; padding: 4px 12px; border: 1px solid transparent;
-               border-radius: 5px; margin-right: 4px; }
+QTabBar::tab { background: transparent; color: $dim; padding: 4px 9px; border: 1px solid transparent;
+               border-radius: 5px; margin-right: 2px; }
 QTabBar::tab:selected { background: $raised; color: $text; border-color: $line; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:focus { border-color: $accent; }
+QTabBar::tear { width: 0; border: none; }
+QTabBar QToolButton { background: $raised; border: 1px solid $line; border-radius: 4px; }
+QTabBar QToolButton:hover { border-color: $dim; }
 
 QMenuBar { background: $bg; padding: 2px 6px; }
 QMenuBar::item { background: transparent; padding: 3px 9px; border-radius: 5px; }

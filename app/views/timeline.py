@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QLineF, QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.views.format import display_unit, number_text, quantity_text, significant_decimals
@@ -13,6 +13,7 @@ from app.views.schedule_data import Bar, Timeline
 from app.views.theme import SECONDARY_PX, Theme, font
 
 _ROW_PX, _BAR_PX, _AXIS_PX, _GAP_PX = 30, 18, 22, 10
+_MARGIN_PX = 3  # on either side of a label
 
 
 class TimelineView(QWidget):
@@ -107,7 +108,7 @@ class TimelineView(QWidget):
 
     def _draw_label(self, painter: QPainter, bar: Bar, room: QRectF) -> None:
         """Write a bar's label into it, or where it is too short behind it, or in front of it."""
-        width = painter.fontMetrics().horizontalAdvance(bar.label) + 6
+        width = painter.fontMetrics().horizontalAdvance(bar.label) + 2 * _MARGIN_PX
         beside = QRectF(room.right() + 3, room.top(), width, room.height())
         if width > room.width() and width <= self._free_px(bar, room.right()):
             painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter, bar.label)
@@ -117,9 +118,9 @@ class TimelineView(QWidget):
                 beside.translated(room.left() - beside.right(), 0), Qt.AlignmentFlag.AlignVCenter, bar.label
             )
             return
-        text = painter.fontMetrics().elidedText(bar.label, Qt.TextElideMode.ElideRight, int(room.width() - 6))
+        text = fitted(painter.fontMetrics(), bar.label, room.width())
         if room.width() >= 10 and (text == bar.label or len(text) > 3):
-            painter.drawText(room.adjusted(3, 0, -3, 0), Qt.AlignmentFlag.AlignCenter, text)
+            painter.drawText(room.adjusted(_MARGIN_PX, 0, -_MARGIN_PX, 0), Qt.AlignmentFlag.AlignCenter, text)
 
     def _free_px(self, bar: Bar, x1: float) -> float:
         """Return the room behind a bar that ends at `x1`, up to the next of its row; none where its slack is drawn."""
@@ -169,6 +170,13 @@ class TimelineView(QWidget):
         at = (pos.x() - self._scale[0]) / self._scale[1]
         row = pos.y() // _ROW_PX
         return next((b for b in self._shown.bars if b.row == row and b.start <= at <= b.end), None)
+
+
+def fitted(metrics: QFontMetrics, text: str, room_px: float) -> str:
+    """Return a label as it is written into a bar of a width: whole where it and its margins fit, else cut."""
+    if metrics.horizontalAdvance(text) + 2 * _MARGIN_PX <= room_px:
+        return text
+    return metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(room_px - 2 * _MARGIN_PX))
 
 
 def round_ticks(end: float, most: int) -> Sequence[float]:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QFontMetrics, QImage
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.model.commands import undo_stack
@@ -15,7 +15,7 @@ from app.views.scenarios import Scenarios
 from app.views.schedule import ScheduleView
 from app.views.schedule_data import Bar, Timeline, told
 from app.views.theme import DARK, Theme
-from app.views.timeline import TimelineView, round_ticks
+from app.views.timeline import TimelineView, fitted, round_ticks
 from app.views.triangle import Triangle
 from core.load import load_catalogue
 from core.objectives import judge
@@ -239,6 +239,13 @@ def test_the_label_of_a_short_bar_at_the_end_is_written_in_front_of_it_where_the
     before = range(int(left + 8.7 * per_unit), int(left + 9.7 * per_unit))
     inks = {image.pixelColor(x, y).lightness() for x in before for y in range(8, 22)}
     assert (max(inks) - min(inks) > 60) == is_written
+
+
+def test_a_label_is_cut_only_where_it_does_not_fit(qapp):
+    metrics = QFontMetrics(qapp.font())
+    width = metrics.horizontalAdvance("1.26 ms")
+    assert {fitted(metrics, "1.26 ms", width + extra) for extra in (6.0, 6.4, 6.9, 40.0)} == {"1.26 ms"}
+    assert fitted(metrics, "1.26 ms", width + 5.0).endswith("…")
 
 
 # ---- scenarios
