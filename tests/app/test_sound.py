@@ -96,7 +96,7 @@ def test_whatever_a_board_says_can_be_shown(message):
     sound, _ = sound_hello(message)
     assert machine_key(sound)
     assert isinstance(cannot(sound, "measure"), str)
-    assert _board_text(sound["board"])
+    assert _board_text(sound["board"], simulated=bool(sound.get("simulated")))
     float(sound["board"].get("memory_byte", 0))
     state = sound.get("state", {})
     state_rows(state)
