@@ -27,6 +27,11 @@ def _key(point: OperatingPoint) -> _Key:
     return tuple(getattr(point, name) for name in FIELDS.values())
 
 
+def point_key(point: OperatingPoint, catalogue: Catalogue) -> _Key:
+    """Return what two points have in common that are measured in one and the same way."""
+    return _key(canonical(point, catalogue))
+
+
 def _without(*paths: str) -> itemgetter[_Key]:
     return itemgetter(*(i for i, path in enumerate(_PATHS) if path not in paths))
 
@@ -43,11 +48,11 @@ class Measured:
     def add(self, measurement: Measurement, catalogue: Catalogue) -> None:
         """Append a measurement."""
         self.all.append(measurement)
-        self._keys.append(_key(canonical(measurement.point, catalogue)))
+        self._keys.append(point_key(measurement.point, catalogue))
 
     def at(self, point: OperatingPoint, catalogue: Catalogue) -> list[Measurement]:
         """Return the measurements of exactly a point, oldest first."""
-        here = _key(canonical(point, catalogue))
+        here = point_key(point, catalogue)
         return [measurement for key, measurement in zip(self._keys, self.all, strict=True) if key == here]
 
     def along(

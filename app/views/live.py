@@ -1,13 +1,17 @@
 """The live view: latency, power and accuracy against time, as the point changes and as measurements land.
 
 Time runs in seconds before the right edge. Pause holds the view while everything is still recorded; so does dragging
-into the past. Zoom and the crosshair work while it runs.
+into the past. Zoom and the crosshair work while it runs. What was measured at another point than was on the screen
+then, such as those of a calibration, is a small grey dot: the prediction beside it is not its own.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,10 +21,12 @@ from PySide6.QtGui import QAction, QHideEvent, QShowEvent, QUndoStack
 from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.model.conductor import Conductor
+from app.model.measured import point_key
+from app.model.measurements import Measurement
 from app.model.store import Store
 from app.views.format import number_text, quantity_text
+from app.views.live_card import KEPT, LiveCard
 from app.views.live_card import SPAN_S as SHOWN_S
-from app.views.live_card import LiveCard
 from app.views.markers import Markers, power_between
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity, measured_as
 from app.views.theme import GAP, Theme
@@ -52,14 +58,15 @@ class Live(QWidget):
         self._origin_s = conductor.history.now_s()
         self._at: float | None = None
         self._hello: Mapping[str, Any] = {}
-        self._n_measurements, self._measured_at = -1, np.empty(0)
+        self._n_measurements, self._measured_at, self._own = -1, np.empty(0), np.empty(0, dtype=bool)
+        self._points: deque[tuple[float, object]] = deque(maxlen=KEPT)  # on the screen, since when
         self.cards = [LiveCard(store, theme, quantity) for quantity in (LATENCY, POWER, TOP1)]
         self.markers = Markers(self.cards, lambda: self._origin_s, store, stack)
         self.markers.changed.connect(self._show_reading)
         self.markers.zoom_wanted.connect(self._zoom)
         self._build(pause)
+        self._remember()
         for card in self.cards:
-            card.remember(self._origin_s)
             card.plot.pointed.connect(self._pointed)
             card.plot.moved.connect(self._moved)
             card.plot.double_clicked.connect(self.run_on)
@@ -173,6 +180,12 @@ class Live(QWidget):
             if recording is not None:
                 card.forget()
             card.remember(since_s)
+        if recording is not None:
+            self._points.clear()
+            self._n_measurements = -1
+        point = point_key(self._store.point, self._store.catalogue)
+        if not self._points or self._points[-1][1] != point:
+            self._points.append((since_s, point))
 
     def _meet(self) -> None:
         """Begin anew with another board, whose clock may be another."""
@@ -204,7 +217,8 @@ class Live(QWidget):
         happened = np.array([mark.t_s for mark in self._conductor.tape.marks])
         for card in self.cards:
             trace = self._trace(left, right) if card.quantity is POWER else (np.empty(0), np.empty(0))
-            card.show_time(self._origin_s, now_s, self._rows(card.quantity), trace, happened)
+            rows, own = self._rows(card.quantity)
+            card.show_time(self._origin_s, now_s, rows[:, own], rows[:2, ~own], trace, happened)
             card.show_now()
         self.markers.draw()
         self._show_reading()
@@ -218,16 +232,24 @@ class Live(QWidget):
         utc = self._conductor.tape.now_utc()
         ages = [(utc - datetime.fromisoformat(m.time_utc)).total_seconds() for m in measurements]
         self._measured_at = now_s - np.array(ages, dtype=float)
-        self._by_output: dict[str, Floats] = {}
+        self._own = np.array([self._was_shown(*one) for one in zip(self._measured_at, measurements, strict=True)])
+        self._by_output: dict[str, tuple[Floats, NDArray[np.bool_]]] = {}
 
-    def _rows(self, quantity: Quantity) -> Floats:
+    def _was_shown(self, t_s: float, measurement: Measurement) -> bool:
+        """Whether a measurement is of the point that was on the screen when it was made."""
+        i = bisect_right(self._points, t_s, key=itemgetter(0))
+        return self._points[max(i - 1, 0)][1] == point_key(measurement.point, self._store.catalogue)
+
+    def _rows(self, quantity: Quantity) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return rows (time, median, q05, q95) of an output, (4, n), and which are of the point shown then, (n,)."""
         if quantity.output not in self._by_output:
             found = []
-            for t_s, measurement in zip(self._measured_at, self._store.measurements, strict=True):
+            for t_s, own, measurement in zip(self._measured_at, self._own, self._store.measurements, strict=True):
                 output = measurement.output(quantity.output)
                 if isinstance(output, Estimate):
-                    found.append((t_s, float(output.median), float(output.q05), float(output.q95)))
-            self._by_output[quantity.output] = np.array(found, dtype=float).reshape(-1, 4).T
+                    found.append((t_s, float(output.median), float(output.q05), float(output.q95), float(own)))
+            rows = np.array(found, dtype=float).reshape(-1, 5).T
+            self._by_output[quantity.output] = rows[:4], rows[4] > 0
         return self._by_output[quantity.output]
 
     def _trace(self, left: float, right: float) -> tuple[Floats, Floats]:

@@ -23,6 +23,7 @@ from core.spec import Absent, Estimate, Provenance
 SPAN_S = (5.0, 3600.0)  # the shortest and the longest time shown
 KEPT = 20_000  # predictions kept: an hour of steady dragging
 _TALL = (-1e12, 1e12)  # beyond any value shown
+_OTHER_PX = 4
 _MERGE_S = 0.03  # predictions closer than this are one
 
 
@@ -74,6 +75,7 @@ class TimePlot(Figure):
         self.trace.setClipToView(True)
         self.bound = self.add(rule(0), in_pen("bad", Qt.PenStyle.DashDotDotLine, 0.7))
         self.happened = self.add(pg.PlotCurveItem(connect="pairs"), in_pen("bad", Qt.PenStyle.DotLine))
+        self.others = self.add(pg.ScatterPlotItem(size=_OTHER_PX), _color_other, "measured at another point")
         self.marks = Marks(self)
         self.named["measured"] = self.marks.dots
         self.cross = self.add(rule(90), in_pen("dim"))
@@ -127,6 +129,11 @@ def _color_marker(item: pg.InfiniteLine, palette: Palette) -> None:
     item.label.fill = pg.mkBrush(palette.color("raised"))
 
 
+def _color_other(item: pg.ScatterPlotItem, palette: Palette) -> None:
+    item.setPen(None)
+    item.setBrush(palette.color("dim"))
+
+
 class LiveCard(Card):
     """One quantity over time."""
 
@@ -160,10 +167,16 @@ class LiveCard(Card):
             self.past.add(t_s, output)
 
     def show_time(
-        self, origin_s: float, now_s: float, measured: Floats, trace: tuple[Floats, Floats], happened: Floats
+        self,
+        origin_s: float,
+        now_s: float,
+        measured: Floats,
+        others: Floats,
+        trace: tuple[Floats, Floats],
+        happened: Floats,
     ) -> None:
-        """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95), `happened` are
-        the times of gaps and jumps of the clock.
+        """Draw everything, times relative to `origin_s`; `measured` has rows (time, median, q05, q95), `others` (time,
+        median) of points that were not on the screen, `happened` are the times of gaps and jumps of the clock.
         """
         self._predicted, self._measured = self.past.arrays(now_s), measured
         plot, (left, right) = self.plot, self.plot.x_range
@@ -172,11 +185,12 @@ class LiveCard(Card):
         plot.line.setData(t, y)
         plot.band.set_data(t, low, high)
         plot.marks.set_data(measured[0] - origin_s, *measured[1:])
+        plot.others.setData(others[0] - origin_s, others[1])
         plot.trace.setData(*trace)
         self._trace = trace
         plot.happened.setData(np.repeat(happened - origin_s, 2), np.tile(_TALL, happened.size))
         show_rule(plot.bound, self._store.get(self.quantity.limit))
-        message = "" if len(t) or measured.size or len(trace[0]) else self._reason()
+        message = "" if len(t) or measured.size or others.size or len(trace[0]) else self._reason()
         self._space.say(message)
         self._inside = inside = (measured[0] - origin_s >= left) & (measured[0] - origin_s <= right)
         q = self.quantity

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -323,3 +324,32 @@ def test_markers_come_back_with_the_session_and_with_the_recording(qtbot, tmp_pa
         assert other.get("markers").a_s == 1.0  # those of the file are told once
     finally:
         played.stop()
+
+
+# --- whose measurement stands beside which prediction -----------------------------------------------------------------
+
+
+def test_only_what_was_measured_at_the_point_on_the_screen_stands_beside_its_prediction(screen):
+    store, live, (latency, *_) = screen.store, screen.live, screen.live.cards
+
+    def measure(point, decode_s, ago_s):
+        utc = datetime.fromtimestamp(time.time() - ago_s, UTC).isoformat(timespec="milliseconds")
+        record = {"median": decode_s, "q05": decode_s, "q95": decode_s, "n": 3, "provenance": "measured"}
+        store.add_measurement(Measurement(point, {"decode_s": record}, utc, "m"))
+
+    before = store.measurements
+    here, there = store.point, replace(store.point, context_tokens=2048.0)
+    measure(there, 0.5, 5)  # of a calibration, newer than the one of the point
+    live._draw()
+    assert texts(live, 1)[0].startswith("20.0 ms")
+    assert latency.plot.marks.dots.getData()[1].tolist() == [0.02]
+    assert latency.plot.others.getData()[1].tolist() == [0.5]
+    assert latency._y_range[1] < 0.5  # and takes no room from it
+    store.set("point.context", 2048.0)  # from now on the other one is on the screen
+    measure(there, 0.4, -1)
+    measure(here, 0.03, -1)
+    live._draw()
+    assert sorted(latency.plot.marks.dots.getData()[1].tolist()) == [0.02, 0.4]
+    assert sorted(latency.plot.others.getData()[1].tolist()) == [0.03, 0.5]
+    store.set("point", here)
+    store.set_machine("m", before)
