@@ -12,13 +12,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPen
 
 from app.views.chart import Chart, Floats, Points, Rule, Series
-from app.views.label_place import crosses, places
+from app.views.label_place import Box, crosses, overlap, places
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, line_pen, log_ticks, show_curve
 from app.views.theme import HEADING_PX, Palette, Theme, font
 
 _REACH_PX = 12.0  # a click nearer than this to a dot is on it
 _ENDLESS = 1e6
+_HEIGHTS = [0.93 - 0.08 * i for i in range(12)]  # of the names of standing rules, as shares of the plot's
 
 
 _Painter = Callable[[Palette], object]
@@ -70,7 +71,7 @@ class ChartPlot(Figure):
     def __init__(self, theme: Theme, path: str, name: str) -> None:
         super().__init__(theme, path, name)
         self._chart: Chart | None = None
-        self._n_standing = 0  # named rules that stand, so far
+        self._standing: list[tuple[Any, float, bool]] = []  # names of rules: label, position, whether left of it
         self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
         self._bands: list[Band] = []
         self._curves = _Pool(self, lambda: pg.PlotCurveItem(antialias=True, connect="finite"))
@@ -95,7 +96,7 @@ class ChartPlot(Figure):
         self._draw_bands(chart.series if shown else ())
         for line in chart.series if shown else ():
             self._draw_series(line)
-        self._n_standing = 0
+        self._standing = []
         for rule in chart.rules if shown else ():
             self._draw_rule(rule)
         for dots in chart.points if shown else ():
@@ -154,20 +155,23 @@ class ChartPlot(Figure):
         return [(x[at], y[at]) for (x, y), at in zip(found, order, strict=True) if at.size]
 
     def _place_names(self) -> None:
-        """Write the name of each curve where it stands on nothing else, anew when the plot gets another size."""
+        """Write the names of curves, then of rules, where they stand on nothing else; anew when the size changes."""
         self._names.begin()
         if self._chart is not None and not self._chart.message:
             named = [line for line in self._chart.series if line.name and np.isfinite(line.y).any()]
             plain = [line for line in self._chart.series if not line.name]
             made = [self._take_name(line) for line in named]
             sizes = [(item.boundingRect().width(), item.boundingRect().height()) for item in made]
-            rules = self._rules["x"].shown + self._rules["y"].shown
-            taken = [self.box.mapRectFromScene(line.label.sceneBoundingRect()).getCoords() for line in rules]
+            lying = self._rules["y"].shown
+            taken = [self.box.mapRectFromScene(line.label.sceneBoundingRect()).getCoords() for line in lying]
             room = (float(self.box.width()), float(self.box.height()))
-            curves = self._lines(named)
-            for item, (left, top, *_) in zip(made, places(curves, sizes, room, taken, self._lines(plain)), strict=True):
-                (x0, x1), (y0, y1) = self.box.viewRange()
+            boxes = places(self._lines(named), sizes, room, taken, self._lines(plain))
+            (x0, x1), (y0, y1) = self.box.viewRange()
+            for item, (left, top, *_) in zip(made, boxes, strict=True):
                 item.setPos(x0 + left / room[0] * (x1 - x0), y1 - top / room[1] * (y1 - y0))
+            taken += boxes
+            for standing in self._standing:
+                taken.append(self._free_height(*standing, taken))
         self._names.end()
 
     def _take_name(self, line: Series) -> Any:
@@ -207,23 +211,27 @@ class ChartPlot(Figure):
             line.label.anchors = [pg.Point(0, 0)] * 2 if late else [pg.Point(0, 1)] * 2
         line.label.setFormat(rule.name)
         line.setValue(at)
-        if stands and rule.name:
-            line.label.orthoPos = self._free_height(line.label, at, late)
-            self._n_standing += 1
         line.label.updatePosition()
+        if stands and rule.name:
+            self._standing.append((line.label, at, late))
 
-    def _free_height(self, label: Any, at: float, late: bool) -> float:
-        """Return how high the name of a standing rule is written: below its neighbour's, on no curve if it can be."""
+    def _free_height(self, label: Any, at: float, late: bool, taken: list[Box]) -> Box:
+        """Write the name of a standing rule as high as it stands on no curve and on nothing `taken`; return where."""
         size, height = label.boundingRect(), float(self.box.height())
         x = float(self._pixels(at, 0.0)[0]) - (size.width() if late else 0.0)
         curves = self._lines(self._chart.series if self._chart is not None else ())
-        heights = [0.93 - 0.08 * ((self._n_standing + i) % 8) for i in range(8)]
-        for found in heights[:5]:
-            middle = (1.0 - found) * height
-            box = (x, middle - size.height() / 2, x + size.width(), middle + size.height() / 2)
-            if not any(crosses(box, curve) for curve in curves):
-                return found
-        return heights[0]
+
+        def box(share: float) -> Box:
+            middle = (1.0 - share) * height
+            return (x, middle - size.height() / 2, x + size.width(), middle + size.height() / 2)
+
+        def wrong(share: float) -> int:
+            over = sum(overlap(box(share), other) for other in taken)
+            return 10 * over + sum(crosses(box(share), curve) for curve in curves)
+
+        label.orthoPos = min(_HEIGHTS, key=wrong)
+        label.updatePosition()
+        return box(label.orthoPos)
 
     def _draw_points(self, dots: Points) -> None:
         x, y = self._placed(dots.x, dots.y)

@@ -15,12 +15,12 @@ ENTRIES = (
     ("measured", "measured, 90 %"),
     ("calibrated", "calibrated, 90 % band"),
     ("predicted", "predicted from priors"),
+    ("simulated", "simulated"),
+    ("beyond", "beyond r_max"),
+    ("elsewhere", "measured elsewhere"),
     ("published", "published"),
     ("as_published", "as published"),
-    ("simulated", "simulated"),
-    ("elsewhere", "measured elsewhere"),
     ("pinned", "A, pinned"),
-    ("beyond", "beyond r_max"),
 )
 """Kind and words, in the order of importance: the last ones go first where there is no room."""
 

@@ -12,7 +12,7 @@ from PySide6.QtGui import QMouseEvent
 
 from app.model.store import Store
 from app.views.curve_data import Floats, held_range
-from app.views.format import DASH, brief, display_unit, estimate_text, number_text, quantity_text
+from app.views.format import DASH, EstimateText, brief, display_unit, estimate_text, number_text, quantity_text
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, Marks, in_pen, line_pen, rule, show_rule
 from app.views.quantities import WORDS, Quantity
@@ -24,6 +24,7 @@ SPAN_S = (5.0, 3600.0)  # the shortest and the longest time shown
 KEPT = 20_000  # predictions kept: an hour of steady dragging
 _TALL = (-1e12, 1e12)  # beyond any value shown
 _OTHER_PX = 4
+_WIDE_FROM_PX = 520  # the width of a card that has room for intervals in its words
 _MERGE_S = 0.03  # predictions closer than this are one
 
 
@@ -227,7 +228,7 @@ class LiveCard(Card):
         parts = []
         for output in (store.measured(q.output), getattr(store.prediction, q.output)):
             if isinstance(output, Estimate):
-                parts.append(f"{WORDS[output.provenance]} {q.text(output, like)}")
+                parts.append(f"{WORDS[output.provenance]} {self._said(q.text(output, like))}")
             else:
                 parts.append(brief(output.reason))
         set_text(self._now, "   ".join(parts))
@@ -263,4 +264,8 @@ class LiveCard(Card):
 
     def _words(self, values: Floats) -> str:
         median, low, high = values.tolist()
-        return str(estimate_text(median, low, high, self.quantity.unit))
+        return self._said(estimate_text(median, low, high, self.quantity.unit))
+
+    def _said(self, text: EstimateText) -> str:
+        """Return an estimate in words, in a narrow window without its interval: the band shows that."""
+        return str(text) if self.width() >= _WIDE_FROM_PX else f"{text.value} {text.unit}".rstrip()

@@ -58,12 +58,13 @@ class Triangle(QWidget):
         painter.drawPolygon(_corners(centre, radius, (0.5, 0.5, 0.5)))
         for corner in _points(centre, radius, (1.0, 1.0, 1.0)):
             painter.drawLine(centre, corner)
-        painter.setPen(QPen(p.color("bad"), 1))
+        limited = any(used is not None for used in self._used)
+        painter.setPen(QPen(p.color("bad" if limited else "line"), 1))
         painter.drawPolygon(_corners(centre, radius, (1.0, 1.0, 1.0)))
         if any(used is not None for used in self._pinned):
             painter.setPen(QPen(p.color("dim"), 1))
             painter.drawPolygon(_corners(centre, radius, self._pinned))
-        if any(used is not None for used in self._used):
+        if limited:
             broken = any(used is not None and used > 1 for used in self._used)
             color = "bad" if broken else "accent"
             painter.setPen(QPen(p.color(color), 1))

@@ -341,7 +341,12 @@ def test_only_what_was_measured_at_the_point_on_the_screen_stands_beside_its_pre
     here, there = store.point, replace(store.point, context_tokens=2048.0)
     measure(there, 0.5, 5)  # of a calibration, newer than the one of the point
     live._draw()
-    assert texts(live, 1)[0].startswith("20.0 ms")
+    assert texts(live, 1)[0].startswith("20.0 ms [19.0 – 21.0]")
+    latency.setFixedWidth(300)
+    live._draw()
+    assert texts(live, 1)[0].startswith("20.0 ms (−20")  # the interval gives way
+    latency.setMaximumWidth(16777215)
+    latency.setMinimumWidth(0)
     assert latency.plot.marks.dots.getData()[1].tolist() == [0.02]
     assert latency.plot.others.getData()[1].tolist() == [0.5]
     assert latency._y_range[1] < 0.5  # and takes no room from it

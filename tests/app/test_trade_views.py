@@ -253,6 +253,7 @@ def test_no_name_of_a_curve_is_cut_or_written_over_another(qtbot, qapp, store, s
         room = plot.box.sceneBoundingRect().adjusted(-1, -1, 1, 1)
         boxes = [name.sceneBoundingRect() for name in plot._names.shown]
         assert all(room.contains(box) for box in boxes)
+        boxes += [line.label.sceneBoundingRect() for line in plot._rules["x"].shown if line.label.format]
         edges = [box.adjusted(1, 1, -1, -1).getCoords() for box in boxes]
         assert not any(overlap(a, b) for a, b in combinations(edges, 2))
 
