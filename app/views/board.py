@@ -218,7 +218,7 @@ class BoardPanel(QWidget):
             state += f" Next try in {max(link.retry_at_s - time.monotonic(), 0):.0f} s."
         silent_s = self._conductor.silent_s if link.state == "attached" else 0.0
         if silent_s > _SILENT_S:
-            state = f"It does not answer: nothing has come for {silent_s:.0f} s."
+            state = f"It has not answered for {silent_s:.0f} s."
         set_text(self._facts["State"], state)
         if self._silent != (silent_s > _SILENT_S):
             self._silent = not self._silent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
@@ -55,6 +56,7 @@ class CurveTable(QDialog):
                 table.setItem(i, k, QTableWidgetItem(text))
         table.resizeColumnsToContents()
         table.horizontalHeader().setStretchLastSection(True)
+        table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft)
         table.verticalHeader().setDefaultSectionSize(24)
         buttons = QDialogButtonBox()
         copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)

@@ -225,7 +225,7 @@ QAbstractItemView { background: $panel; border: 1px solid $line; outline: none;
                     selection-background-color: $accent; selection-color: $on_accent; }
 QTableView, QTreeView { gridline-color: $panel; border: none; }
 QHeaderView { background: $panel; border: none; }
-QHeaderView::section { background: $panel; color: $dim; text-align: left; font-size: ${secondary}px; border: none;
+QHeaderView::section { background: $panel; color: $dim; font-size: ${secondary}px; border: none;
                        border-bottom: 1px solid $line; padding: 3px 6px; }
 QPlainTextEdit, QTextBrowser { background: $panel; border: none; font-size: ${secondary}px;
                  selection-background-color: $accent; selection-color: $on_accent; }

@@ -87,7 +87,7 @@ def test_a_board_that_does_not_answer_is_not_called_attached(panel, qtbot):
     assert (panel._facts["State"].text(), dock.aside.text()) == ("Attached.", "● attached")
     panel.conductor.silent_s = 4.2
     panel._refresh_values()
-    assert panel._facts["State"].text() == "It does not answer: nothing has come for 4 s."
+    assert panel._facts["State"].text() == "It has not answered for 4 s."
     assert (dock.aside.text(), dock.aside.property("role")) == ("○ does not answer", "bad")
     panel.conductor.silent_s = 0.1
     panel._refresh_values()
