@@ -207,8 +207,8 @@ def basis(store: Store) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """Return the text with numbers tied to their units, so that no line ends between them."""
-    return re.sub(r"(?<=\d) (?=%|[a-zµ]?s\b|tokens|[mk]?W)", "\u00a0", text)
+    """Return the text with numbers tied to their units and to α, so that no line ends between them."""
+    return re.sub(r"(?<=\d) (?=%|[a-zµ]?s\b|tokens|[mk]?W)|(?<=α) (?=\d)", "\u00a0", text)
 
 
 def missed(store: Store) -> list[str]:

@@ -164,8 +164,10 @@ class Energy(Page):
         set_text(self._limit, "Measure this point on the board to see beside it what it really takes.")
         for path, card in self.cards.items():
             card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message=_SOON))
-        for part in (self._power, self._heat_words, *self._knees.values()):
+        for part in (self._power, self._heat_words, next(iter(self._knees.values()))):
             set_text(part, _SOON)
+        for widget in (self._rails, self._rails_name):
+            widget.hide()
 
     def _ask(self) -> None:
         store = self._store

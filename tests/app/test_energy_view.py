@@ -145,6 +145,7 @@ def test_before_the_first_simulation_it_says_what_is_known_and_what_to_do(qtbot,
     assert made._limit.text().startswith("Measure this point")
     assert {card.chart.message for card in made.cards.values()} == {"Being simulated."}
     assert made._power.text() == made._heat_words.text() == "Being simulated."
+    assert made._rails_name.isHidden()
 
 
 @pytest.mark.parametrize(("simulated", "origin"), [(False, Provenance.MEASURED), (True, Provenance.SIMULATED)])

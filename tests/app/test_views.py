@@ -363,7 +363,7 @@ def test_a_ghost_that_is_the_same_curve_leaves_the_dashes_alone(curves, store):
 def test_a_missed_accuracy_names_the_prune_rate_that_holds_it(store):
     store.set("point.alpha", 0.9)
     store.set("limits.accuracy", 0.95)
-    assert f"Pruning at most <b>α {store.r_max.alpha:.2f}</b> would hold it." in advice.sentence(store)
+    assert f"Pruning at most <b>α\u00a0{store.r_max.alpha:.2f}</b> would hold it." in advice.sentence(store)
     held = store.prediction_of(replace(store.point, alpha=store.r_max.alpha))
     assert held.top1_agreement.median >= 0.95
 
@@ -725,3 +725,9 @@ def test_one_long_error_bar_does_not_flatten_the_curve(store):
     assert held.max() <= 3 * max(float(data.q95.max()), 0.01)
     outlier = replace(data, dots=(at, np.array([12.0]), np.array([11.0]), np.array([13.0])))
     assert max(np.max(v) for v in outlier.y_values if v is not None) >= 12.0  # a dot is always in the picture
+
+
+def test_no_line_of_the_sentence_ends_between_a_name_and_its_number(store):
+    assert advice._unbroken("up to r_max (α 0.28) would save 0.67 ms and cost 2.7 % of it") == (
+        "up to r_max (α\u00a00.28) would save 0.67\u00a0ms and cost 2.7\u00a0% of it"
+    )
