@@ -112,7 +112,7 @@ def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
     """Return the mode that a name means: the one it names, the first where it says nothing or "max", else its own."""
     words = re.findall(r"[a-z0-9_]+", re.sub(r"(?<=\d)[ -]?w(?:atts?)?(?![a-z])", "w", name.lower()))
     for mode in modes:
-        if mode.lower() in words:
+        if mode.lower() in words or spelled(mode) == spelled(name):
             return mode
     if modes and (not words or _MOST.search(name.lower())):
         return next(iter(modes))

@@ -48,6 +48,10 @@ def test_modes_by_their_names(said, key):
     assert mode_key(said, KNOWN["jetson_orin_nano_8gb_super"].power_modes) == key
 
 
+def test_modes_of_several_words_are_known_however_they_are_spelled():
+    assert [mode_key(said, KNOWN["this"].power_modes) for said in ("2 Threads", "2-threads")] == ["2 threads"] * 2
+
+
 def test_modes_of_a_board_that_nobody_knows_are_never_one_another():
     assert [mode_key(said, {}) for said in ("", "MAXN", "15W")] == ["default", "MAXN", "15W"]
 
