@@ -239,7 +239,7 @@ def test_imported_prompts_teach_a_board_whose_compute_rate_nobody_states(here, c
         ttft = told(capsys, "predict", *where, "--model", model)["ttft_s"]
         assert ttft["provenance"] == "calibrated"
         assert ttft["median"] == pytest.approx(seconds, rel=0.15)
-        assert ttft["q05"] < seconds < ttft["q95"] < 2.0 * ttft["q05"]
+        assert ttft["q05"] < seconds < ttft["q95"] < 2.5 * ttft["q05"]
 
 
 def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, capsys, qapp):
