@@ -312,6 +312,8 @@ class Catalogue:
     published: Mapping[tuple[str, str, str], Posterior] = field(default_factory=dict)
     """What published measurements teach, by board, runtime and power mode."""
     held_out: HeldOut | None = None
+    benched: Mapping[tuple[str, str], Runtime] = field(default_factory=dict)
+    """A runtime as the bench of a board's kernels found it there, by board and runtime: it holds for no other board."""
 
     def setting(self, point: OperatingPoint) -> Setting:
         """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
@@ -320,6 +322,7 @@ class Catalogue:
         heads = {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
         described = _named(f"power mode of {board.key}", mode, board.power_modes)
         runtime = _named("runtime", point.runtime, self.runtimes)
+        runtime = self.benched.get((board.key, runtime.key), runtime)
         if runtime.on_cpu and board.unit != "cpu":
             board, described = replace(board, unit="cpu"), _of_cores(described)
         return Setting(

@@ -91,8 +91,6 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
             others = [m for m in imported(imported_file(), catalogue, boards)[0] if m.point.board == point.board]
     except FileError as error:
         raise UserError(str(error)) from error
-    if point.board != THIS:  # the bench of this machine's kernels says nothing of another board
-        catalogue = replace(catalogue, runtimes=load_catalogue().runtimes)
     points = [p for p in measured_points([*others, *own], catalogue) if _same(p.point, point, catalogue)]
     if not points:
         return None

@@ -11,6 +11,7 @@ import msgspec
 
 from app.model import schema
 from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from app.model.known import THIS
 from core.bench_priors import taught
 from core.spec import Catalogue
 
@@ -67,7 +68,7 @@ def load_bench(path: Path, machine: str) -> list[dict[str, Any]]:
 
 
 def benched(catalogue: Catalogue, machine: str) -> Catalogue:
-    """Return the catalogue whose decoder has the priors that this machine's bench found, if there was one.
+    """Return the catalogue whose decoder has on this machine the priors that its bench found, if there was one.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def benched(catalogue: Catalogue, machine: str) -> Catalogue:
         As `load_bench`.
     """
     runtime = taught(catalogue.runtimes[RUNTIME], load_bench(bench_file(), machine))
-    return replace(catalogue, runtimes={**catalogue.runtimes, RUNTIME: runtime})
+    return replace(catalogue, benched={**catalogue.benched, (THIS, RUNTIME): runtime})
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Saved:
             self.bandwidth_disturbed = disturbed(bandwidth)
         runtime = taught(runtime, self._bench(machine))
         known = self._store.catalogue
-        if (this, runtime) != (known.boards[THIS], known.runtimes[RUNTIME]):
+        if (this, runtime) != (known.boards[THIS], known.benched.get((THIS, RUNTIME), known.runtimes[RUNTIME])):
             self._store.set_board(this, runtime, self.data_sheet.published)
 
     def meet(self, machine: str, name: str, hello: Mapping[str, Any], not_here: str) -> bool:

@@ -280,7 +280,7 @@ class Store(QObject):
         runtime: Runtime | None = None,
         published: Mapping[tuple[str, str, str], Posterior] | None = None,
     ) -> None:
-        """Replace a board, a runtime, and what published measurements teach; every prediction follows."""
+        """Replace a board, a runtime as it is there, and what published measurements teach; predictions follow."""
         for path in ("point", "pinned"):
             if (held := self.get(path)) is not None and held.board == board.key:
                 self.set(path, axes.with_mode_of(held, board))
@@ -288,7 +288,7 @@ class Store(QObject):
         self._catalogue = replace(
             known,
             boards={**known.boards, board.key: board},
-            runtimes=known.runtimes if runtime is None else {**known.runtimes, runtime.key: runtime},
+            benched=known.benched if runtime is None else {**known.benched, (board.key, runtime.key): runtime},
             published=known.published if published is None else published,
         )
         self._measured = Measured(self._measured.all, self._catalogue)

@@ -7,6 +7,7 @@ import pytest
 from app.model.bench import bench_file, benched, save_bench
 from app.model.files import FileError
 from core.load import load_catalogue
+from core.spec import OperatingPoint
 
 ROW = {"name": "linear int8", "variant": "native", "dtype": "int8", "shape": [4096, 4096], "read_share": 0.9}
 ABSENT = {**ROW, "name": "linear int4", "dtype": "int4", "read_share": {"absent": "not quiet enough"}}
@@ -17,13 +18,18 @@ def _data_dir(monkeypatch, tmp_path):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
 
 
-def test_what_was_benched_is_what_the_decoder_starts_from():
+def decoder(catalogue, board="this"):
+    return catalogue.setting(OperatingPoint(board=board, runtime="builtin")).runtime
+
+
+def test_what_was_benched_is_what_the_decoder_starts_from_on_this_machine_and_on_no_other_board():
     catalogue = load_catalogue()
-    assert benched(catalogue, "m").runtimes["builtin"] is catalogue.runtimes["builtin"]
+    assert decoder(benched(catalogue, "m")) == decoder(catalogue)
     save_bench(bench_file(), "m", [ROW, ABSENT])
-    runtime = benched(catalogue, "m").runtimes["builtin"]
-    assert runtime.eta.median == pytest.approx(0.9)
-    assert benched(catalogue, "another").runtimes["builtin"] is catalogue.runtimes["builtin"]
+    known = benched(catalogue, "m")
+    assert decoder(known).eta.median == pytest.approx(0.9)
+    assert decoder(known, "raspberry_pi_5") == decoder(catalogue, "raspberry_pi_5")
+    assert decoder(benched(catalogue, "another")) == decoder(catalogue)
 
 
 def test_a_kernel_benched_again_replaces_its_rows_only():
