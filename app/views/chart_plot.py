@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
+from numpy.typing import ArrayLike
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPen
 
 from app.views.chart import Chart, Floats, Points, Rule, Series
-from app.views.label_place import Box, crosses, overlap, places
+from app.views.label_place import crosses, overlap, places
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, line_pen, log_ticks, show_curve
 from app.views.theme import HEADING_PX, Palette, Theme, font
 
 _REACH_PX = 12.0  # a click nearer than this to a dot is on it
 _ENDLESS = 1e6
-_HEIGHTS = [0.93 - 0.08 * i for i in range(12)]  # of the names of standing rules, as shares of the plot's
+_HEIGHTS = 0.93 - 0.08 * np.arange(12)  # of the names of standing rules, as shares of the plot's
 
 
 _Painter = Callable[[Palette], object]
@@ -163,7 +164,9 @@ class ChartPlot(Figure):
             made = [self._take_name(line) for line in named]
             sizes = [(item.boundingRect().width(), item.boundingRect().height()) for item in made]
             lying = self._rules["y"].shown
-            taken = [self.box.mapRectFromScene(line.label.sceneBoundingRect()).getCoords() for line in lying]
+            taken: list[ArrayLike] = [
+                self.box.mapRectFromScene(line.label.sceneBoundingRect()).getCoords() for line in lying
+            ]
             room = (float(self.box.width()), float(self.box.height()))
             boxes = places(self._lines(named), sizes, room, taken, self._lines(plain))
             (x0, x1), (y0, y1) = self.box.viewRange()
@@ -176,8 +179,10 @@ class ChartPlot(Figure):
 
     def _take_name(self, line: Series) -> Any:
         made = self._names.take(lambda p: made.setColor(p.color(line.color)))
-        made.setText(line.name, self._theme.palette.color(line.color))
-        made.setAnchor((0.0, 0.0))
+        if made.toPlainText() != line.name:
+            made.setText(line.name)
+            made.setAnchor((0.0, 0.0))
+        made.setColor(self._theme.palette.color(line.color))
         return made
 
     def _write(self, text: str, x: float, y: float, gap_px: float) -> None:
@@ -215,23 +220,23 @@ class ChartPlot(Figure):
         if stands and rule.name:
             self._standing.append((line.label, at, late))
 
-    def _free_height(self, label: Any, at: float, late: bool, taken: list[Box]) -> Box:
+    def _free_height(self, label: Any, at: float, late: bool, taken: Sequence[ArrayLike]) -> Floats:
         """Write the name of a standing rule as high as it stands on no curve and on nothing `taken`; return where."""
-        size, height = label.boundingRect(), float(self.box.height())
+        size = label.boundingRect()
         x = float(self._pixels(at, 0.0)[0]) - (size.width() if late else 0.0)
-        curves = self._lines(self._chart.series if self._chart is not None else ())
-
-        def box(share: float) -> Box:
-            middle = (1.0 - share) * height
-            return (x, middle - size.height() / 2, x + size.width(), middle + size.height() / 2)
-
-        def wrong(share: float) -> int:
-            over = sum(overlap(box(share), other) for other in taken)
-            return 10 * over + sum(crosses(box(share), curve) for curve in curves)
-
-        label.orthoPos = min(_HEIGHTS, key=wrong)
+        middle = (1.0 - _HEIGHTS) * float(self.box.height())
+        boxes = np.stack(
+            np.broadcast_arrays(x, middle - size.height() / 2, x + size.width(), middle + size.height() / 2), axis=-1
+        )
+        wrong = np.zeros(len(boxes))
+        for box in taken:
+            wrong += 10 * overlap(boxes, box)
+        for curve in self._lines(self._chart.series if self._chart is not None else ()):
+            wrong += crosses(boxes, curve)
+        best = int(np.argmin(wrong))
+        label.orthoPos = float(_HEIGHTS[best])
         label.updatePosition()
-        return box(label.orthoPos)
+        return np.asarray(boxes[best])
 
     def _draw_points(self, dots: Points) -> None:
         x, y = self._placed(dots.x, dots.y)
