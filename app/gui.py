@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from core.spec import Catalogue
 
-HEAVY = ("torch", "pandas", "scipy")
+HEAVY = ("torch", "pandas", "scipy", "core.calibrate", "core.comparable")
 """What the dashboard must not import before its window and its curves are painted."""
 
 CALIBRATED_WITHIN_S = 120.0
