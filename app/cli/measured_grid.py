@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import signal
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -172,22 +174,38 @@ def _carry_out(
     Returns whether all was tried, and why points failed.
     """
     failed: dict[OperatingPoint, str] = {}
-    for point in _missing(work, done):
-        if point in failed:
-            continue
-        try:
-            done.append(_measure(work, board, line, point, machine, len(done)))
-        except KeyboardInterrupt:
-            return False, failed
-        except LinkError as error:
-            if error.kind != "failed":
-                raise
-            failed[point] = str(error)
-            continue
-        append_measurement(journal, done[-1])
-        if work.keep and work.model_file is None:
-            append_measurement(measurements_file(), filed(done[-1], catalogue))
+    try:
+        for point in _missing(work, done):
+            if point in failed:
+                continue
+            try:
+                measurement = _measure(work, board, line, point, machine, len(done))
+            except LinkError as error:
+                if error.kind != "failed":
+                    raise
+                failed[point] = str(error)
+                continue
+            with _uninterrupted():
+                done.append(measurement)
+                append_measurement(journal, measurement)
+                if work.keep and work.model_file is None:
+                    append_measurement(measurements_file(), filed(measurement, catalogue))
+    except KeyboardInterrupt:
+        return False, failed
     return True, failed
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until what is inside is done: a measurement is kept everywhere or nowhere."""
+    came = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _missing(work: Work, done: Sequence[Measurement]) -> list[OperatingPoint]:

@@ -7,6 +7,7 @@ known stays. No text can steer a terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 LEVELS = ("info", "warning", "error")
@@ -80,6 +81,8 @@ def _is_ability(name: str, value: Any) -> bool:
 
 
 def _fits(value: Any, kind: type | tuple[type, ...]) -> bool:
+    if isinstance(value, float) and not isfinite(value):
+        return kind is object
     return isinstance(value, kind) and (kind is object or not isinstance(value, bool))
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from app import LAUNCHER
 from app.agent import board
 from app.cli import main
+from app.cli.measured_grid import _uninterrupted
 from app.cli.quality import star
 from app.model.measurements import load_measurements
 from core.comparable import compare
@@ -116,6 +118,23 @@ def test_a_measured_sweep_is_a_table_of_published_measurements(capsys, tmp_path,
         (float(written["alpha"]), written["quant"]) for written in rows
     ]
     assert {row.decode.runtime for row in compared.rows} == {"builtin"}
+
+
+def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
+    kept, before = [], signal.getsignal(signal.SIGINT)
+
+    def keep():
+        with _uninterrupted():
+            kept.append("journal")
+            os.kill(os.getpid(), signal.SIGINT)
+            kept.append("measurements")
+
+    with pytest.raises(KeyboardInterrupt):
+        keep()
+    assert kept == ["journal", "measurements"]
+    assert signal.getsignal(signal.SIGINT) is before
+    with _uninterrupted():
+        pass
 
 
 @needs_local

@@ -71,6 +71,7 @@ def test_the_hello_of_this_machine_is_sound():
     [
         ({"board": {"name": 5}}, ["board.name"]),
         ({"board": {"name": "x", "memory_byte": "lots", "n_threads": True}}, ["board.memory_byte", "board.n_threads"]),
+        ({"board": {"name": "x", "n_threads": float("inf")}}, ["board.n_threads"]),
         ({"can": {"measure": 1, "bandwidth": {"absent": 5}, "kv": [7]}}, ["can.measure", "can.bandwidth", "can.kv"]),
         ({"models": [1, {"file": "m"}]}, ["models"]),
         ({"state": 7}, ["state"]),
@@ -92,6 +93,7 @@ def test_what_has_another_shape_is_left_out_and_named(change, wrong):
 @settings(max_examples=300, deadline=None)
 @given(HELLOS)
 @example({"board": {"name": ""}, "can": {}, "models": []})
+@example({"board": {"n_threads": float("inf")}, "can": {}, "models": []})
 def test_whatever_a_board_says_can_be_shown(message):
     sound, _ = sound_hello(message)
     assert machine_key(sound)
