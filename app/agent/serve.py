@@ -12,7 +12,6 @@ import contextlib
 import gc
 import os
 import select
-import signal
 import socket
 import ssl
 import sys
@@ -20,6 +19,7 @@ import threading
 import time
 from typing import Any, Dict, Optional, Tuple
 
+from app.agent.ending import when_told_to_end
 from app.agent.listening import (
     is_loopback,
     listen,
@@ -253,14 +253,13 @@ def run(bind: Optional[str], metrics_port: Optional[str] = None, *, allow_contro
         If it must not or cannot serve there; one sentence.
     """
     listener, server, where = open_server(bind, "" if allow_control else LOCKED)
+    when_told_to_end(lambda: os._exit(_cleared(listener)))
     print(f"trilemma agent: serving at {where}", file=sys.stderr, flush=True)
     if metrics_port is not None:
         from app.agent.metrics_server import serve_metrics
 
         host, port = serve_metrics(metrics_port)[0].server_address[:2]
         print(f"trilemma agent: metrics at http://{host!s}:{port}/metrics", file=sys.stderr, flush=True)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os._exit(_cleared(listener)))
     server.run()
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app import VERSION
+from app.agent.ending import when_told_to_end
 from app.agent.metrics import (
     ABSENT,
     BOARD,
@@ -65,8 +65,7 @@ def send(url: str, interval_s: float, root: Path, ended: threading.Event | None 
     provider = _provider(endpoint, interval_s, meters)
     if ended is None:
         ended = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: ended.set())
+        when_told_to_end(ended.set)
     ended.wait()
     provider.shutdown()
     meters.close()

@@ -67,8 +67,10 @@ class Served:
 
     def close(self):
         self.process.terminate()
-        assert self.process.wait(PATIENCE_S) == 0
-        self._forget()
+        try:
+            assert self.process.wait(PATIENCE_S) == 0
+        finally:
+            self.kill()
 
     def kill(self):
         self.process.kill()
@@ -652,4 +654,14 @@ def test_a_server_that_is_told_to_stop_ends_with_its_clients(config, tmp_path):
     with serving(tmp_path) as served, served.connect() as connection:
         assert greet(connection)["op"] == "welcome"
         served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals of a single thread, as Linux has them")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_another_thread_takes_ends_the_server(tmp_path, number):
+    """The main thread waits for a client meanwhile, and nothing wakes it."""
+    with serving(tmp_path, "--metrics-port", "0") as served:
+        others = {int(name) for name in os.listdir(f"/proc/{served.process.pid}/task")} - {served.process.pid}
+        os.kill(max(others), number)
         assert served.process.wait(PATIENCE_S) == 0
