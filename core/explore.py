@@ -1,12 +1,13 @@
-"""What to make of a prediction: what limits a point, what would change it, and what is left to limits."""
+"""What to make of a prediction: what limits a point, in words, and what is left to limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from core.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE, knowledge, predict
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Posterior, Prediction
+from core.changes import WORTH_FRAC, Change, proposed
+from core.scenario import BANDWIDTH_RANGE_BYTE_S, predict
+from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
 from core.stages import MEMORY_PARTS, binding_parts_s
 from core.units import check_range
 
@@ -19,29 +20,13 @@ PART_NAMES = {
     "token": "the constant cost of a token",
     "choice": "choosing anew which tokens are read",
 }
-WORTH_FRAC = 0.005  # a change that saves less of the decode time is not told
-
-FEWER_BITS = {
-    "builtin": ("int8", "int4"),
-    "llamacpp": ("q8_0", "q4_k_m"),
-    "rkllm": ("w8a8", "w4a16"),
-    "qnn": ("w8a8", "w4a16"),
-    "mlc": ("q4f16",),
-    "other": ("w4a16_g128",),
-}
-"""Formats worth trying, by the stem of the runtime's key, most bits first."""
 
 
-def fewer_bits(runtime: str) -> tuple[str, ...]:
-    """Return the weight formats worth trying with a runtime, by its key, most bits first."""
-    return FEWER_BITS.get(runtime.partition("_")[0], FEWER_BITS["other"])
-
-
-def explain(prediction: Prediction, tried: Sequence[Change]) -> str:
+def explain(prediction: Prediction, tried: Sequence[Change], latency_limit_s: float | None = None) -> str:
     """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it.
 
     Where arithmetic binds it is charged all of the time that reading and unpacking overlap, see `core.stages`. `tried`
-    are its `changes`: what the best two of them would save is told.
+    are its `core.changes.changes`, of which those `proposed` are told.
     """
     if isinstance(prediction.decode_s, Absent):
         return f"No decode time: {prediction.decode_s.reason}."
@@ -49,81 +34,16 @@ def explain(prediction: Prediction, tried: Sequence[Change]) -> str:
     parts = binding_parts_s(prediction)
     first, second = sorted(parts, key=lambda name: -parts[name])[:2]
     name = PART_NAMES[first]
-    remedy = f"none of the changes tried would save {100 * WORTH_FRAC:g} %"
-    if tried:
-        saved = [f"{change.text} would save {-100 * change.decode_frac:.0f} %" for change in tried[:2]]
-        remedy = ", ".join([saved[0], *(text.replace("would save ", "") for text in saved[1:])])
+    saved = [
+        (each.step.text, f"{-100 * each.decode_frac:.0f} %") for each in proposed(tried, prediction, latency_limit_s)
+    ]
+    remedy = f"no setting of the runtime would save {100 * WORTH_FRAC:g} %"
+    if saved:
+        remedy = ", ".join([f"{saved[0][0]} would save {saved[0][1]}", *(" ".join(other) for other in saved[1:])])
     return (
         f"{name[0].upper()}{name[1:]} limits this point: it takes {100 * parts[first] / total:.0f} % of the time of a "
         f"token, {PART_NAMES[second]} {100 * parts[second] / total:.0f} %; {remedy}."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one change of a point would do, by prediction: fractions are relative to the point as it is."""
-
-    text: str
-    point: OperatingPoint
-    decode_frac: float  # change of the decode time, < 0 is faster
-    energy_frac: float | None
-    top1_difference: float | None  # change of the agreement with the reference
-
-
-def changes(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> list[Change]:
-    """Return what could be changed about a point (scalars only) that makes it faster, the fastest first.
-
-    Tried are fewer bits for weights (the next format below of those that the runtime's knobs allow), 8 bits for the
-    cache, half the context, half of the cache pruned, 10 % more bandwidth and a doubled instruction-set factor; what
-    helps by less than `WORTH_FRAC` is left out.
-    """
-    here = predict(point, catalogue, posterior)
-    found = [
-        change
-        for text, other in _alternatives(point, catalogue, posterior)
-        if (change := _change(text, other, here, catalogue, posterior)) is not None
-        and change.decode_frac <= -WORTH_FRAC
-    ]
-    return sorted(found, key=lambda change: change.decode_frac)
-
-
-def _alternatives(
-    point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None
-) -> list[tuple[str, OperatingPoint]]:
-    at = catalogue.setting(point)
-    tried = list[tuple[str, OperatingPoint]]()
-    if "weights" in at.runtime.knobs:
-        for key in fewer_bits(at.runtime.key):
-            if catalogue.weight_formats[key].bits_per_weight < at.weights.bits_per_weight - 0.5:
-                tried.append((f"weights in {catalogue.weight_formats[key].name}", replace(point, weights=key)))
-    if "kv" in at.runtime.knobs and at.kv.bits_per_value > 9.0:
-        tried.append(("a KV cache in 8 bits", replace(point, kv="int8")))
-    if "alpha" in at.runtime.knobs and float(point.alpha) < 0.5:
-        tried.append(("half of the cache pruned", replace(point, alpha=0.5)))
-    if float(point.context_tokens) >= 4.0:
-        half = float(point.context_tokens) // 2.0
-        tried.append((f"a context of {half:g} tokens", replace(point, context_tokens=half)))
-    bandwidth = point.bandwidth_byte_s or (posterior or knowledge(at, catalogue)).bandwidth_byte_s
-    if 1.1 * bandwidth <= BANDWIDTH_RANGE_BYTE_S[1]:
-        tried.append(("10 % more bandwidth", replace(point, bandwidth_byte_s=1.1 * float(bandwidth))))
-    if 2.0 * point.beta <= BETA_RANGE[1]:
-        tried.append(("instructions twice as fast (beta)", replace(point, beta=2.0 * float(point.beta))))
-    return tried
-
-
-def _change(
-    text: str, other: OperatingPoint, here: Prediction, catalogue: Catalogue, posterior: Posterior | None
-) -> Change | None:
-    there = predict(other, catalogue, posterior)
-    if not (isinstance(here.decode_s, Estimate) and isinstance(there.decode_s, Estimate)):
-        return None
-    energy = top1 = None
-    if isinstance(here.energy_j_per_token, Estimate) and isinstance(there.energy_j_per_token, Estimate):
-        energy = float(there.energy_j_per_token.median) / float(here.energy_j_per_token.median) - 1.0
-    if isinstance(here.top1_agreement, Estimate) and isinstance(there.top1_agreement, Estimate):
-        top1 = float(there.top1_agreement.median) - float(here.top1_agreement.median)
-    decode = float(there.decode_s.median) / float(here.decode_s.median) - 1.0
-    return Change(text, other, decode, energy, top1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ import numpy as np
 
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from, with_board_file
-from app.cli.taught import catalogue_here, posterior_for
+from app.cli.taught import catalogue_here, changes_of, posterior_for
 from app.model.records import output_record, point_record
 from app.views.format import counted, estimate_text, parse_quantity, quantity_text
-from core.explore import Change, Margin, changes, explain, margins, roofline_s
+from core.changes import Change
+from core.explore import Margin, explain, margins, roofline_s
 from core.parameters import extended, physical_parameters, ratio_names
 from core.scenario import knowledge, predict
 from core.sensitivity import elasticities
@@ -78,14 +79,15 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
 
 def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float]) -> dict[str, Any]:
     """Return what there is to say about a point (scalars only) as JSON values."""
-    prediction, tried = predict(point, catalogue, known), changes(point, catalogue, known)
+    prediction = predict(point, catalogue, known)
+    tried = changes_of(point, catalogue, known, limits.get("accuracy_frac"))
     slopes = elasticities(point, catalogue, known)
     longest = largest_context(
         point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
     )
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
-        "limits": explain(prediction, tried),
+        "limits": explain(prediction, tried, limits.get("latency_s")),
         "parts_frac": _parts(prediction),
         "binding": str(prediction.binding) or output_record(prediction.decode_s),
         "roofline": _roofline(roofline_s(point, catalogue, known)),
@@ -123,7 +125,7 @@ def _change(change: Change) -> dict[str, Any]:
         return {"absent": "not predicted for both"} if value is None else value
 
     return {
-        "change": change.text,
+        "change": change.step.text,
         "decode_s_frac": change.decode_frac,
         "energy_j_per_token_frac": known(change.energy_frac),
         "top1_agreement_difference": known(change.top1_difference),

@@ -8,12 +8,13 @@ from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
 from app.cli.point import add_point_arguments, point_from, with_board_file
-from app.cli.taught import catalogue_here, posterior_for
+from app.cli.taught import catalogue_here, changes_of, posterior_for
 from app.model.data_sheet import DataSheet, sheet_sentence
 from app.model.records import output_record, point_record
 from app.views.format import output_text, quantity_text
 from core.accuracy import mean_kl, retrieval
-from core.explore import Change, changes, explain
+from core.changes import Change
+from core.explore import explain
 from core.scenario import knowledge, predict
 from core.spec import Absent, Catalogue, OperatingPoint, Output, Posterior, Prediction
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     point = point_from(args, catalogue)
     try:
         known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
-        prediction, tried = predict(point, catalogue, known), changes(point, catalogue, known)
+        prediction, tried = predict(point, catalogue, known), changes_of(point, catalogue, known)
         further = further_outputs(point, catalogue, known)
     except ValueError as error:
         raise UserError(str(error)) from error

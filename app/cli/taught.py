@@ -10,6 +10,7 @@ from typing import Any
 from app.agent import board
 from app.agent.state import BoardState
 from app.cli.output import UserError
+from app.model.attention import nearest
 from app.model.axes import exists
 from app.model.bandwidth import bandwidth_file, measured_here
 from app.model.bench import benched
@@ -20,8 +21,11 @@ from app.model.files import FileError
 from app.model.known import THIS, KnownBoard, known_boards, known_file, with_known
 from app.model.machine import machine_key
 from app.model.measurements import Measurement, load_measurements, measurements_file
+from app.model.outlook import r_max
 from core.calibrate import calibrate
+from core.changes import Change, changes, steps
 from core.load import load_catalogue
+from core.scenario import predict
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 
@@ -99,6 +103,27 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
         return posterior
     here = [m for m in (*others, *own) if _same(m.point, point, catalogue)]
     return replace(posterior, basis=basis_of(here, catalogue, posterior.basis))
+
+
+def changes_of(
+    point: OperatingPoint, catalogue: Catalogue, known: Posterior, top1_limit: float | None = None
+) -> list[Change]:
+    """Return what would make a point faster (scalars only), see `core.changes`, as the dashboard proposes it.
+
+    Pruning goes as far as the accuracy limit allows, or else as the attention measured on the point's board does.
+
+    Raises
+    ------
+    UserError
+        A file of measurements cannot be read.
+    """
+    try:
+        own = _own(point, known_boards(known_file()), "")
+    except FileError as error:
+        raise UserError(str(error)) from error
+    mark = r_max(point, catalogue, known, top1_limit, nearest(own, point))
+    taken = steps(point, catalogue, known.bandwidth_byte_s, mark.alpha)
+    return changes(predict(point, catalogue, known), taken, lambda one: predict(one, catalogue, known))
 
 
 def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:

@@ -5,17 +5,16 @@ Every figure in a sentence is a prediction of the same engine that draws the cur
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 from app.model.basis import rests_on
 from app.model.store import Store
 from app.views.format import change_text, counted, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
-from core.explore import fewer_bits
+from core.changes import WORTH_FRAC, Change, Kind, proposed, steps
+from core.changes import changes as core_changes
 from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
 from core.stages import binding_parts_s
 
@@ -28,94 +27,17 @@ PARTS = {
     "token": "cost per token",
     "choice": "choosing tokens anew",
 }
-OURS = ("fp32", "bf16", "fp16", "int8", "int4")
-"""KV formats that are not those of llama.cpp."""
-
-WORTH_FRAC = 0.01  # a change that saves less than this share is not proposed
-CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the point with what it is predicted to do. `saved_s` is positive where it is faster."""
-
-    text: str  # "Halving the kept cache (α 0.75)"
-    point: OperatingPoint
-    prediction: Prediction
-    saved_s: float
-    asked: bool  # whether it changes what was asked for, such as the context, so that it is listed but not proposed
-    lost_agreement: float | None  # share of tokens, positive where it costs; None where not predicted
-
-
-def changes(store: Store) -> list[Change]:
-    """Return single steps from the current point, the one that saves most time first."""
-    here, base = store.point, store.prediction
-    if isinstance(base.decode_s, Absent):
-        return []
-    found = []
-    for text, point in _steps(store, here):
-        there = store.prediction_of(point)
-        if isinstance(there.decode_s, Absent):
-            continue
-        saved = float(base.decode_s.median) - float(there.decode_s.median)
-        lost = None
-        if isinstance(base.top1_agreement, Estimate) and isinstance(there.top1_agreement, Estimate):
-            lost = float(base.top1_agreement.median) - float(there.top1_agreement.median)
-        asked = point.context_tokens != here.context_tokens
-        found.append(Change(text, point, there, saved, asked, lost))
-    return sorted(found, key=lambda change: -change.saved_s)
-
-
-def _steps(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint]]:
-    steps = _more_pruning(store, here)
-    if here.alpha > 0 and here.layout != "compacted":
-        steps.append(("compacting what is kept", replace(here, layout="compacted")))
-    smaller = _smaller_weights(store, here)
-    if smaller:
-        steps.append((f"{smaller} weights", replace(here, weights=smaller)))
-    key = _smaller_kv(store, here)
-    if key:
-        steps.append((f"an {key} KV cache" if key[0] in "aei" else f"a {key} KV cache", replace(here, kv=key)))
-    if here.context_tokens >= 128:
-        half = float(round(float(here.context_tokens) / 2))
-        steps.append((f"half the context ({quantity_text(half, 'tokens')})", replace(here, context_tokens=half)))
-    return steps
-
-
-def _more_pruning(store: Store, here: OperatingPoint) -> list[tuple[str, OperatingPoint]]:
-    """Return half of the kept cache, or what r_max leaves of that; nothing beyond r_max or where nothing prunes."""
-    if "alpha" not in _knobs(store, here):
-        return []
-    mark = store.r_max.alpha
-    most = store.axis_range("point.alpha").high if mark is None else math.floor(100 * mark) / 100
-    half = round(1 - (1 - float(here.alpha)) / 2, 3)
-    if half <= most:
-        return [(f"halving the kept cache (α {number_text(half, 2)})", replace(here, alpha=half))]
-    if mark is None or most < float(here.alpha) + 0.01:
-        return []
-    return [(f"pruning up to r_max (α {number_text(most, 2)})", replace(here, alpha=most))]
+def changes(store: Store, kinds: Collection[Kind] = tuple(Kind)) -> list[Change]:
+    """Return what single steps of these kinds from the current point would do, the one that saves most time first."""
+    point = store.point
+    taken = steps(point, store.catalogue, _rests_on(store).bandwidth_byte_s, store.r_max.alpha)
+    return core_changes(store.prediction, (step for step in taken if step.kind in kinds), store.prediction_of)
 
 
 def _knobs(store: Store, here: OperatingPoint) -> tuple[str, ...]:
     return store.catalogue.runtimes[here.runtime].knobs
-
-
-def _smaller_weights(store: Store, here: OperatingPoint) -> str:
-    """Return the key of the next smaller weight format that the runtime takes, or "" where there is none."""
-    formats = store.catalogue.weight_formats
-    offered = fewer_bits(here.runtime) if "weights" in _knobs(store, here) else ()
-    below = [k for k in offered if formats[k].bits_per_weight < 0.95 * formats[here.weights].bits_per_weight]
-    return max(below, key=lambda k: formats[k].bits_per_weight) if below else ""
-
-
-def _smaller_kv(store: Store, here: OperatingPoint) -> str:
-    """Return the key of the next smaller KV format that the runtime takes, or "" where there is none."""
-    formats = store.catalogue.kv_formats
-    if "kv" not in _knobs(store, here):
-        return ""
-    family = [k for k in formats if (k in OURS) == (not here.runtime.startswith("llamacpp"))]
-    below = [k for k in family if formats[k].bits_per_value < 0.95 * formats[here.kv].bits_per_value]
-    return max(below, key=lambda k: formats[k].bits_per_value) if below else ""
 
 
 def accuracy_note(store: Store) -> str:
@@ -250,22 +172,17 @@ def proposal(store: Store) -> str:
     """Return what to change, with what it saves and costs: the best one, then the second."""
     base = store.prediction.decode_s
     assert isinstance(base, Estimate)
-    worth = [c for c in changes(store) if not c.asked and c.saved_s > WORTH_FRAC * float(base.median)]
-    limit = store.limits.latency_s
-    needed = limit is not None and float(base.median) > limit
-    cheap = [c for c in worth if c.lost_agreement is None or c.lost_agreement <= CHEAP_AGREEMENT]
-    ranked = worth if needed or not cheap else cheap
-    if not ranked:
+    now = float(base.median)
+    best = proposed(changes(store, (Kind.SETTING,)), store.prediction, store.limits.latency_s)
+    if not best:
         prunes = "alpha" in _knobs(store, store.point)
-        steps = "smaller format and no pruning within r_max" if prunes else "smaller format that this runtime takes"
-        return f"No {steps} would save more than 1 %."
-    first, *rest = ranked
-    like = float(base.median)
-    text = first.text[0].upper() + first.text[1:]
-    words = f"{text} would save <b>{quantity_text_like(first.saved_s, like)}</b>{_cost(first)}"
-    if rest:
-        words += f"; {rest[0].text} would save {quantity_text_like(rest[0].saved_s, like)}{_cost(rest[0])}"
-    return f"{words}."
+        tried = "smaller format and no pruning within r_max" if prunes else "smaller format that this runtime takes"
+        return f"No {tried} would save more than {100 * WORTH_FRAC:g} %."
+    (text, saved, cost), *rest = (
+        (each.step.text, quantity_text_like(-each.decode_frac * now, now), _cost(each)) for each in best
+    )
+    words = f"{text[0].upper()}{text[1:]} would save <b>{saved}</b>{cost}"
+    return "; ".join([words, *(f"{text} would save {saved}{cost}" for text, saved, cost in rest)]) + "."
 
 
 def quantity_text_like(value_s: float, like: float) -> str:
@@ -274,11 +191,11 @@ def quantity_text_like(value_s: float, like: float) -> str:
 
 
 def _cost(change: Change) -> str:
-    if change.lost_agreement is None:
+    if change.top1_difference is None:
         return ""
-    if change.lost_agreement < 5e-4:
+    if change.top1_difference > -5e-4:
         return " at no loss of agreement"
-    return f" and cost {100 * change.lost_agreement:.1f} % agreement"
+    return f" and cost {-100 * change.top1_difference:.1f} % agreement"
 
 
 def evidence(store: Store) -> str:

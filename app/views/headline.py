@@ -88,10 +88,10 @@ def why_html(store: Store) -> str:
     ]
     steps = [
         (
-            change.text,
-            quantity_text(now - change.saved_s, "s"),
-            change_text(-change.saved_s, "s", like=now),
-            "not predicted" if change.lost_agreement is None else change_text(-change.lost_agreement, "frac"),
+            change.step.text,
+            quantity_text(now * (1.0 + change.decode_frac), "s"),
+            change_text(now * change.decode_frac, "s", like=now),
+            "not predicted" if change.top1_difference is None else change_text(change.top1_difference, "frac"),
         )
         for change in advice.changes(store)
     ]

@@ -33,7 +33,7 @@ def test_sentence_shares_changes_and_evidence(capsys):
     assert found["limits"].startswith("Reading the weights limits this point")
     assert sum(found["parts_frac"].values()) == pytest.approx(1.0)
     best, *others = found["changes"]
-    assert best["change"].startswith("weights in 4-bit")
+    assert best["change"] == "w4a16 weights"
     assert best["decode_s_frac"] < -0.1
     assert best["top1_agreement_difference"] < 0.0
     assert all(change["decode_s_frac"] >= best["decode_s_frac"] for change in others)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.explore import changes, explain, margins, roofline_s
+from core.explore import explain, margins, roofline_s
 from core.load import load_catalogue
 from core.scenario import decode_costs, predict
 from core.spec import OperatingPoint
@@ -46,23 +46,6 @@ def test_what_arithmetic_hides_does_not_limit_a_point():
     assert explain(found, []).startswith("Arithmetic limits this point: it takes 100 %")
     assert predict(replace(point, bandwidth_byte_s=2e10), near).decode_s.median == pytest.approx(found.decode_s.median)
     assert predict(replace(point, beta=1.05), near).decode_s.median < 0.97 * found.decode_s.median
-
-
-@pytest.mark.parametrize("weights", ["int4", "bf16"])
-@pytest.mark.parametrize("bandwidth", [1e10, 1e12, 1e18])
-@pytest.mark.parametrize("context", [1.0, 3.0, 8192.0])
-def test_what_is_said_to_help_helps_by_that_much(weights, bandwidth, context):
-    point = OperatingPoint(weights=weights, bandwidth_byte_s=bandwidth, context_tokens=context, beta=600.0)
-    here, tried = predict(point, CATALOGUE), changes(point, CATALOGUE)
-    for change in tried:
-        there = predict(change.point, CATALOGUE).decode_s.median
-        assert there / here.decode_s.median - 1.0 == pytest.approx(change.decode_frac)
-        assert change.decode_frac < 0.0
-    sentence = explain(here, tried)
-    if tried:
-        assert f"{tried[0].text} would save {-100 * tried[0].decode_frac:.0f} %" in sentence
-    else:
-        assert sentence.endswith("none of the changes tried would save 0.5 %.")
 
 
 def test_roofline_terms_are_the_two_sides_of_the_maximum():
