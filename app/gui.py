@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -188,8 +187,7 @@ def run(options: Options) -> int:
             _save_picture(dashboard, options.screenshot)
             return 0
         save = _keep_settings(dashboard)
-        for ending in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(ending, lambda *_: dashboard.window.close())
+        _close_when_told(dashboard.window)
         _when_painted(dashboard.window, dashboard.attach)
         status = int(dashboard.application.exec())
         save()
@@ -206,6 +204,15 @@ def _report_mistakes(dashboard: Dashboard) -> None:
         dashboard.store.say("error", f"Trilemma made a mistake: {kind.__name__}: {error}")
 
     sys.excepthook = report
+
+
+def _close_when_told(window: QWidget) -> None:
+    """Close the window at SIGTERM or Ctrl-C, from inside Qt's loop: one that is closed before it would never end it."""
+    from PySide6.QtCore import QMetaObject, Qt
+
+    from app.agent.ending import when_told_to_end
+
+    when_told_to_end(lambda: QMetaObject.invokeMethod(window, "close", Qt.ConnectionType.QueuedConnection))
 
 
 def wait(dashboard: Dashboard, seconds: float | None) -> None:

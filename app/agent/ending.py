@@ -27,7 +27,7 @@ def when_told_to_end(act: Callable[[], object]) -> None:
         told.recv(1)
         act()
 
+    signal.set_wakeup_fd(teller.detach(), warn_on_full_buffer=False)  # first, or one that comes between is lost
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    signal.set_wakeup_fd(teller.detach(), warn_on_full_buffer=False)
     threading.Thread(target=listen, name="ending", daemon=True).start()
