@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from core.board_names import spelled
+from core.board_names import board_called, spelled
 from core.parameters import with_guesses
 from core.published_rows import PublishedRow
 from core.spec import Board, PowerMode
@@ -30,8 +30,9 @@ class BoardOfRow(NamedTuple):
 def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[BoardOfRow]:
     """Return the board of each row.
 
-    The catalogue's board of that key or name, however it is spelled. Another key may stand for many boards: where its
-    rows do not state a bandwidth, or not the same one in one power mode, their names tell them apart.
+    The catalogue's board of that key, else of that name, however it is spelled; not one of another bandwidth than
+    the row states. Another key may stand for many boards: where rows of one name do not state a bandwidth, or those of
+    the key not the same one in one power mode, their names tell them apart.
 
     Parameters
     ----------
@@ -39,10 +40,10 @@ def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[
     known : mapping
         The catalogue's boards.
     """
-    by_spelling = {spelled(name): key for key, board in known.items() for name in (board.name, key)}
-    keys = [by_spelling.get(spelled(row.text["board_key"]), "") for row in rows]
-    many = _many(rows)
-    names = [key or _name(row, many) for key, row in zip(keys, rows, strict=True)]
+    meant = {name: board_called(name, known) for row in rows for name in _called(row)}
+    keys = [meant[key] or _by_name(row, meant[name], known) for row in rows for key, name in [_called(row)]]
+    many, stating = _many(rows), {_called(row) for row in rows if "dram_bandwidth_gb_s" in row.number}
+    names = [key or _name(row, many, stating) for key, row in zip(keys, rows, strict=True)]
     at = [(name, row.text["compute"], row.text["power_mode"]) for name, row in zip(names, rows, strict=True)]
     stated = dict[tuple[str, str, str], float]()
     for one, key, row in zip(at, keys, rows, strict=True):
@@ -71,9 +72,22 @@ def _many(rows: Sequence[PublishedRow]) -> set[str]:
     return many
 
 
-def _name(row: PublishedRow, many: set[str]) -> str:
-    key, name = row.text["board_key"], row.text["board"]
-    return key if "dram_bandwidth_gb_s" in row.number and key not in many else name or key
+def _called(row: PublishedRow) -> tuple[str, str]:
+    return row.text["board_key"], row.text["board"]
+
+
+def _by_name(row: PublishedRow, key: str, known: Mapping[str, Board]) -> str:
+    """Return the key of the board that a row's name means; "" where its bandwidth is another's."""
+    stated = row.number.get("dram_bandwidth_gb_s")
+    if not key or stated is None:
+        return key
+    modes = [mode.bandwidth_byte_s for mode in known[key].power_modes.values()]
+    return key if any(same(stated, mode) for mode in modes) else ""
+
+
+def _name(row: PublishedRow, many: set[str], stating: set[tuple[str, str]]) -> str:
+    key, name = _called(row)
+    return key if (key, name) in stating and key not in many else name or key
 
 
 def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:

@@ -35,9 +35,9 @@ def test_boards_are_found_by_name(capsys: pytest.CaptureFixture[str]):
     (board,) = documents(capsys, "boards", "Raspberry Pi 5")
     assert board["key"] == "raspberry_pi_5"
     both = documents(capsys, "boards", "Orin Nano")
-    assert [board["key"] for board in both] == ["jetson_orin_nano_8gb", "jetson_orin_nano_8gb_super"]
+    assert {board["key"] for board in both} == {f"jetson_orin_nano_{of}" for of in ("4gb", "8gb", "8gb_super")}
     assert main(["boards", "Orin Nano"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 4
 
 
 def test_boards_prints_tables(capsys: pytest.CaptureFixture[str]):

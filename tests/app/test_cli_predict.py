@@ -170,7 +170,7 @@ def test_text_says_where_numbers_come_from_and_what_limits(capsys):
         (["--bandwidth", "51,2e9"], "its unit, such as 51.2 GB/s"),
         (["--board", "abacus"], "see trilemma boards"),
         (["--board", "raspberry"], "may be raspberry_pi_4 or raspberry_pi_5: expected one of them"),
-        (["--board", "Orin Nano"], "may be jetson_orin_nano_8gb or jetson_orin_nano_8gb_super"),
+        (["--board", "Orin Nano"], "may be jetson_orin_nano_4gb, jetson_orin_nano_8gb or jetson_orin_nano_8gb_super"),
         (["--board", "none.toml"], "none.toml: no such file"),
         (
             ["--board", str(files("resources").joinpath("boards", "rk3588.toml"))],

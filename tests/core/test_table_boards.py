@@ -22,6 +22,17 @@ def test_known_boards_are_known_by_key_and_name_however_spelled():
     assert names(row("rk3588", "Rock 5B"), row("rk3588", "Orange Pi 5", bandwidth=34e9)) == ["rk3588", "rk3588"]
 
 
+def test_a_board_that_only_its_name_tells_is_known_unless_it_has_another_bandwidth():
+    assert names(row("my-board", "Raspberry Pi 5 8GB", compute="cpu")) == ["raspberry_pi_5"]
+    peak = KNOWN["apple_m4_pro"].power_modes["default"].bandwidth_byte_s
+    assert names(row("mac", "M4 Pro (20-core GPU)", bandwidth=peak)) == ["apple_m4_pro"]
+    assert names(row("mac", "M4 Pro (20-core GPU)", bandwidth=0.8 * peak)) == ["mac"]
+
+
+def test_rows_of_one_board_stay_together_where_only_some_state_its_bandwidth():
+    assert names(row("x", "A", bandwidth=1e11), row("x", "A"), row("x", "B")) == ["x", "x", "B"]
+
+
 def test_a_key_of_many_boards_is_told_apart_by_names():
     assert names(row("dgpu", "A"), row("dgpu", "B")) == ["A", "B"]
     assert names(row("x", "A", bandwidth=1e11), row("x", "A rev. 2", bandwidth=1e11)) == ["x", "x"]
