@@ -247,6 +247,7 @@ def test_no_name_of_a_curve_is_cut_or_written_over_another(qtbot, qapp, store, s
     qtbot.waitUntil(lambda: all(card.plot is not None and card.plot._names.shown for card in cards), timeout=10_000)
     view.resize(size[0] + 40, size[1])  # they are placed anew
     qapp.processEvents()
+    view.grab()  # painted, whenever Qt would do it: where items lie in the scene is known only then
     for card in cards:
         plot = card.plot
         assert [name.toPlainText() for name in plot._names.shown] == [line.name for line in card.chart.series]
