@@ -118,7 +118,8 @@ class Agent:
         self._sampler.publish_catalogue()
         if self._runtimes_wrong:
             self._outbox.send({"op": "log", "level": "error", "text": self._runtimes_wrong})
-        threading.Thread(target=self._write, name="writer", daemon=True).start()
+        writer = threading.Thread(target=self._write, name="writer", daemon=True)
+        writer.start()
         reading = [
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in (("sampler", self._sampler.run), ("state", self._watch.run))
@@ -139,14 +140,20 @@ class Agent:
         except (ProtocolError, OSError) as error:
             print(f"trilemma agent: {error}", file=sys.stderr)
         finally:
-            self._closing = True
-            self._watch.stop()
-            self._sampler.stop()
-            self._runs.close()
-            self._outbox.close()
-            self._scratch.clear()
-            for thread in reading:  # they hold the descriptors of the sensors
-                thread.join(JOIN_S)
+            self._end(writer, reading)
+
+    def _end(self, writer: threading.Thread, reading: list[threading.Thread]) -> None:
+        self._closing = True
+        self._watch.stop()
+        self._sampler.stop()
+        self._runs.close()
+        self._outbox.close()
+        self._scratch.clear()
+        for thread in (*reading, writer):  # the first ones hold the descriptors of the sensors
+            thread.join(JOIN_S)
+        if writer.is_alive():  # it waits for a client that reads nothing, and its descriptor may soon be another's
+            self._hang_up()
+            writer.join()
 
     def _read(self) -> bytes:
         """Wait for the client; b"" when it has ended, or gone silent after it had pinged."""

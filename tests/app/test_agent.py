@@ -4,6 +4,7 @@ import contextlib
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from itertools import pairwise
 import pytest
 
 from app import LAUNCHER, VERSION
+from app.agent import main as agent_main
 from app.agent.outbox import MAX_MESSAGES, Outbox
 from app.agent.runs import Runs
 from app.protocol import (
@@ -274,6 +276,21 @@ def test_a_reader_that_only_asks_is_given_up():
     for _ in range(MAX_MESSAGES + 1):
         outbox.send({"op": "log", "level": "info", "text": "x"})
     outbox.run()  # returns: bad descriptor, or closed; in no case for ever
+
+
+def test_no_thread_writes_to_a_link_that_was_given_up(tmp_path, monkeypatch):
+    """Its descriptor may be another client's by then."""
+    monkeypatch.setattr(agent_main, "JOIN_S", 0.05)
+    ours, theirs = socket.socketpair()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the least there is
+    agent = agent_main.Agent(
+        theirs.fileno(), theirs.fileno(), tmp_path, hang_up=lambda: theirs.shutdown(socket.SHUT_RDWR)
+    )
+    with ours, theirs:
+        ours.sendall(500 * encode_control({"op": "ping", "t1_ns": 1}, 0))
+        ours.shutdown(socket.SHUT_WR)  # it reads none of the answers
+        agent.serve()
+        assert "writer" not in [thread.name for thread in threading.enumerate()]
 
 
 STAND_IN = """
