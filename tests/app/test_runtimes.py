@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import LAUNCHER
+from app.agent.runtimes import drivers as drivers_
 from app.agent.runtimes import llama_bench, llama_server, ollama, openai, rkllm, streams
+from app.agent.runtimes.command import Command
 from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import RuntimeEntry, parse_entries, read_entries
 from app.agent.runtimes.http import Exchange, sse_data
@@ -549,6 +551,22 @@ def test_a_server_ends_with_the_agent_however_that_ends(ends):
     while (state := _state_of(pid)) not in ("", "Z") and time.monotonic() < deadline_s:
         time.sleep(0.02)
     assert state in ("", "Z")
+
+
+def test_a_server_that_starts_while_the_client_leaves_is_ended(monkeypatch):
+    made = []
+
+    def start(*args, **more):
+        made.append(Command(*args, **more))
+        drivers.kill()  # it is not known yet
+        return made[-1]
+
+    monkeypatch.setattr(drivers_, "Command", start)
+    drivers, answers, done = drivers_of(entry("llama-server", argv=script("import time; time.sleep(99)")[:3]))
+    ask(drivers, done)
+    assert answers[-1]["kind"] == "cancelled"
+    assert made[0].status is not None
+    assert made[0]._guard is None
 
 
 def _state_of(pid):

@@ -48,6 +48,7 @@ class Command:
         except (OSError, ValueError) as error:
             raise Failed(f"{argv[0]} cannot start: {getattr(error, 'strerror', None) or error}") from None
         self._guard = _guard(self._process.pid) if guarded else None
+        self._lock = threading.Lock()  # of the guard
         self.output = bytearray()
         self._words: Deque[bytes] = deque(maxlen=64)
         self.last_output_s = now_s()
@@ -81,9 +82,10 @@ class Command:
             else:
                 self._process.kill()
         self._process.wait()
-        if self._guard is not None:
-            self._guard.communicate(b".")  # nothing is left to watch
-            self._guard = None
+        with self._lock:
+            guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.communicate(b".")  # nothing is left to watch
 
     def why_ended(self) -> str:
         """Return how it ended, in words, with the last line that tells why."""

@@ -47,6 +47,7 @@ class Drivers:
         self._cancelled: Set[int] = set()
         self._servers: Dict[str, Command] = {}
         self._closed = False
+        self._lock = threading.Lock()  # of the two before: runs start servers while the client leaves
 
     def why_not(self, point: Mapping[str, Any]) -> str:
         """Return why a point cannot run here, in one sentence, or ""."""
@@ -67,8 +68,10 @@ class Drivers:
 
     def kill(self) -> None:
         """End what was started."""
-        self._closed = True
-        for server in self._servers.values():
+        with self._lock:
+            self._closed = True
+            servers = list(self._servers.values())
+        for server in servers:
             server.kill()
 
     def _carry_out(self, request: Message) -> None:
@@ -118,11 +121,12 @@ class Drivers:
         if server is not None and server.status is not None:
             server.kill()
             server = None  # another may answer there by now
-            del self._servers[entry.url]
+            with self._lock:
+                del self._servers[entry.url]
         if entry.argv and server is None and not _answers(entry, run):
             run.progress(0.0, f"starting {entry.argv[0]}")
             values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
-            server = self._servers[entry.url] = Command(entry.command(values), guarded=True)
+            server = self._keep(entry.url, Command(entry.command(values), guarded=True))
         end_s = now_s() + entry.timeout_s
         while server is not None and server.status is None and not _answers(entry, run):
             run.check()
@@ -130,6 +134,15 @@ class Drivers:
                 raise Failed(f"{entry.where} does not answer {entry.timeout_s:g} s after its start")
             server.wait(START_POLL_S)
         llama_server.wait_until_ready(entry, run)
+
+    def _keep(self, url: str, server: Command) -> Command:
+        """Remember a server that was started, for `kill`; where that has been called already, it ends at once."""
+        with self._lock:
+            if not self._closed:
+                self._servers[url] = server
+                return server
+        server.kill()
+        raise Cancelled
 
 
 def _answers(entry: RuntimeEntry, run: Run) -> bool:
