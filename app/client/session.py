@@ -251,9 +251,10 @@ class Session:
                 self._link, self._attached = None, False
                 lost, self._pending = sorted(self._pending), {}
             link.close()
-            if self.recorder is not None:
+            recorder = self.recorder  # another thread may end the recording meanwhile
+            if recorder is not None:
                 gap = {"op": "gap", "t_ns": time.monotonic_ns(), "reason": reason or "the link was closed"}
-                self.recorder.note(gap)
+                recorder.note(gap)
             for request_id in lost:
                 self._on_event(Failed(request_id, "failed", f"{LOST}: {reason}" if reason else LOST))
             self._fail_refused()

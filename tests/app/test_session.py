@@ -407,6 +407,30 @@ def test_a_request_without_a_board_fails_at_once():
         assert time.monotonic() - started_s < 1.0
 
 
+def test_a_recording_may_end_in_the_moment_in_which_the_link_does():
+    class Recorder:
+        def note(self, message):
+            pass
+
+    class Recorded(Session):
+        """Looked at twice, its recorder is gone: as when another thread ends the recording in between."""
+
+        @property
+        def recorder(self):
+            return next(self.looks, None)
+
+        @recorder.setter
+        def recorder(self, value):
+            self.looks = iter([value] if value else [])
+
+    events = queue.Queue()
+    made = Recorded(lambda: ScriptedTransport(b""), events.put)
+    made.recorder = Recorder()
+    made.start()
+    assert isinstance(events.get(timeout=PATIENCE_S), Disconnected)
+    made.stop()
+
+
 def test_a_stream_that_is_no_agent_is_named():
     with attached(lambda: ScriptedTransport(b"x" * (2 << 20))) as board:
         assert "no Trilemma frame" in board.wait(Disconnected).reason
