@@ -129,11 +129,12 @@ class Recorder:
         for thread in (self._writer, self._syncer):
             if thread is not threading.current_thread():
                 thread.join()
-        if self._fd >= 0:
+        with self._changed:
+            fd, self._fd = self._fd, -1
+        if fd >= 0:
             with contextlib.suppress(OSError):
-                os.fsync(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+                os.fsync(fd)
+            os.close(fd)
 
     def _append(self, data: bytes) -> None:
         with self._changed:

@@ -267,6 +267,22 @@ def test_a_full_disk_ends_the_recording_with_whole_frames_in_one_sentence(tmp_pa
     assert 0 < made.n_byte == made.path.stat().st_size <= 3000
 
 
+def test_two_threads_may_close_it_and_one_does(tmp_path, monkeypatch):
+    closed, real = [], os.close
+
+    def fsync(fd):  # of the first that closes: meanwhile another comes
+        if not other.is_alive() and not closed:
+            other.start()
+            other.join(PATIENCE_S)
+
+    system(monkeypatch, fsync=fsync, close=lambda fd: (closed.append(fd), real(fd)))
+    monkeypatch.setattr(recorder_, "SYNC_S", PATIENCE_S)
+    made = Recorder(tmp_path / "x.trilemma")
+    other = threading.Thread(target=made.close)
+    made.close()
+    assert len(closed) == 1
+
+
 def test_a_stalled_disk_costs_counted_frames_not_memory(tmp_path, monkeypatch):
     go, real = threading.Event(), os.write
     monkeypatch.setattr(recorder_, "MAX_WAITING_BYTE", 10_000)
