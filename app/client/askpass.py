@@ -138,6 +138,8 @@ class Desk:
                 return
             self._asking = asking
             with asking, contextlib.suppress(OSError):
+                if not self._open:  # `close` may have come before it could know of this question
+                    return
                 kind, _, prompt = asking.recv(MAX_BYTE).decode("utf-8", "replace").partition("\n")
                 answer = self._ask(prompt, is_secret(prompt, kind))
                 if kind == "confirm" and answer != "yes":

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from app import LAUNCHER, VERSION
 from app.client import link, session, ssh
 from app.client.agent_file import agent_hash
-from app.client.askpass import Questions, is_secret
+from app.client.askpass import Desk, Questions, is_secret
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Progress, Samples
 from app.client.session import Session
 from app.client.ssh import STUB, SshTarget, SshTransport, check_destination
@@ -426,6 +427,24 @@ def test_leaving_while_a_question_is_open_ends_ssh_at_once(at):
     assert time.monotonic() - began_s < 2
     leave.set()
     assert board.transports[0]._process.returncode is not None
+
+
+def test_a_question_that_comes_while_the_desk_closes_is_put_to_nobody():
+    asked = []
+    desk = Desk(lambda prompt, secret: asked.append(prompt))
+    desk.close()
+    near, far = socket.socketpair()
+    near.sendall(b"\nPassword: ")
+
+    def accept():
+        desk._open = False  # as `close` does, which did not see this question
+        return far, ""
+
+    desk._open, desk._socket = True, SimpleNamespace(accept=accept)
+    desk._serve()
+    assert asked == []
+    assert far.fileno() == -1
+    near.close()
 
 
 @pytest.mark.parametrize(
