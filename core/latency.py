@@ -35,6 +35,9 @@ SMOOTH_ORDER = 8  # p of the smooth maximum: at a tie it is 2**(1/8) = 1.0905 ti
 class LatencyParameters:
     """The cost parameters of one runtime on one board (arrays allowed).
 
+    They are not checked here: priors are as they are read, all others are exponentials, and a fit, which makes
+    thousands of them, must go on from a step that went too far.
+
     Attributes
     ----------
     eta : share of the peak bandwidth at which weights stream, > 0 [frac]
