@@ -17,6 +17,10 @@ UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor 
 UNLISTED_MODE_LOG_SD = 0.4  # [prior] a board's modes have two thirds of its bandwidth or all of it
 SAME_FRAC = 0.01  # within which bandwidths are the same
 
+_WATTS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)[ -]?w(?:atts?)?(?![a-z])")
+_NOT_THE_MODE = re.compile(
+    r"\d+ ?(?:[-–/~]|to) ?\d+w|\d+w (?:peak|burst|boost|turbo)|(?:peak|burst|boost|turbo):? \d+w"
+)
 _MOST = re.compile(r"(?<![a-z])max(?![ _-]?[pq](?![a-z]))")  # Max-Q and Max-P are modes that save power
 
 
@@ -123,11 +127,29 @@ def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: f
 
 
 def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
-    """Return the mode that a name means: the one it names, the first where it says nothing or "max", else its own."""
-    words = re.findall(r"[a-z0-9_]+", re.sub(r"(?<=\d)[ -]?w(?:atts?)?(?![a-z])", "w", name.lower()))
-    for mode in modes:
-        if mode.lower() in words or spelled(mode) == spelled(name):
-            return mode
-    if modes and (not words or _MOST.search(name.lower())):
+    """Return the mode that a name means: the one it names, the first where it says nothing or "max", else its own.
+
+    What stands in parentheses counts only where nothing outside them tells, neither a peak nor a range is a mode, and
+    a number of watts that no mode has is a mode of its own.
+    """
+    said = _WATTS.sub(lambda match: f"{float(match[1]):g}w", name.lower())
+    if modes and not any(letter.isalnum() for letter in said):
         return next(iter(modes))
+    named = [mode for mode in modes if spelled(mode) == spelled(name)]
+    for part in (said.partition("(")[0], said):
+        text = _NOT_THE_MODE.sub(" ", part)
+        named = named or _modes_in(text, modes)
+        if not named and not re.search(r"\dw", text) and _MOST.search(text):
+            named = list(modes)
+        if named:
+            return named[0]
+        if re.search(r"\dw", part):
+            break
     return name or "default"
+
+
+def _modes_in(text: str, modes: Mapping[str, PowerMode]) -> list[str]:
+    """Return the modes that a text names, those of its own words before those of their parts."""
+    words = re.findall(r"\d+\.\d+w|[a-z0-9_]+", text)
+    parts = [part for word in words for part in word.split("_")]
+    return [mode for of in (words, parts) for mode in modes if mode.lower() in of]

@@ -53,6 +53,11 @@ def test_a_bandwidth_stated_once_is_that_of_the_board_and_mode():
         ("max clocks", "MAXN"), ("10W", "10W"), ("nvpmodel 2", "nvpmodel 2"),
         ("MAXN_SUPER", "MAXN"), ("maximum", "MAXN"), ("MAXQ", "MAXQ"), ("Max-Q", "Max-Q"),
         ("maxp_core_arm", "maxp_core_arm"),
+        ("15W (25W peak)", "15W"), ("15W, 25W peak", "15W"), ("peak 25W", "peak 25W"), ("15W (max clocks)", "15W"),
+        ("MODE_15W", "15W"), ("15.0 W", "15W"), ("1.15W", "1.15W"), ("10-15W", "10-15W"), ("15 to 25 W", "15 to 25 W"),
+        ("10W max", "10W max"), ("max. 10 W", "max. 10 W"), ("10W (25W peak)", "10W (25W peak)"),
+        ("max clocks (60 W)", "MAXN"), ("MAXN (15W idle)", "MAXN"), ("quiet", "quiet"), ("-", "MAXN"),
+        ("10W, max clocks", "10W, max clocks"),
     ],
 )  # fmt: skip
 def test_modes_by_their_names(said, key):
@@ -61,6 +66,12 @@ def test_modes_by_their_names(said, key):
 
 def test_modes_of_several_words_are_known_however_they_are_spelled():
     assert [mode_key(said, KNOWN["this"].power_modes) for said in ("2 Threads", "2-threads")] == ["2 threads"] * 2
+
+
+def test_a_mode_is_not_taken_for_another_whose_name_it_begins_with():
+    modes = dict.fromkeys(("MAXN", "MAXN_SUPER", "low_power"), next(iter(KNOWN["this"].power_modes.values())))
+    said = ("MAXN_SUPER", "MAXN_SUPER (40W)", "maxn", "low_power, 7W", "最大")
+    assert [mode_key(name, modes) for name in said] == ["MAXN_SUPER", "MAXN_SUPER", "MAXN", "low_power", "最大"]
 
 
 def test_modes_of_a_board_that_nobody_knows_are_never_one_another():
