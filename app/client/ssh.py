@@ -23,7 +23,7 @@ from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk, Questions, can_ask
 from app.client.sound import printable
 from app.client.ssh_words import ended
-from app.client.transport import GRACE_S, MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
+from app.client.transport import MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
 
 CONNECT_S = 5
 """For the first host to answer, where the user's configuration says nothing else."""
@@ -34,7 +34,12 @@ PERSON_S = 150.0
 SESSION = {"SessionType": "default", "StdinNull": "no", "ForkAfterAuthentication": "no"}
 """What a host of the user's that is for tunnels may have set otherwise; an ssh before 8.7 has no such settings."""
 
-LAST_WORDS_S = 0.5
+LAST_WORDS_S = 2.0
+"""For what ssh said to be here once it has ended; a master connection that it left behind may hold its pipe."""
+
+GRACE_S = 2.0
+"""For ssh to end after its input has ended: a link that is dead must not hold up the next one."""
+
 SETTINGS_S = 5.0
 MAX_LINES, MAX_LINE_BYTE = 40, 4096
 SSH_NAME = re.compile(r"(?:[A-Za-z0-9_.+][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_\[:.][A-Za-z0-9_.:%\]-]*")

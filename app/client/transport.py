@@ -20,7 +20,7 @@ from app import LAUNCHER
 READ_BYTE = 65536
 MAX_LOG_BYTE = 1 << 20
 ASKED_WRONGLY = 2  # the exit status of our commands where the words are wrong
-GRACE_S = 2.0  # for an agent to end after its input has ended
+GRACE_S = 5.0  # for an agent of this machine to end after its input has ended
 AGENT_ARGV = (sys.executable, str(LAUNCHER), "agent")
 
 
