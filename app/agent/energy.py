@@ -16,6 +16,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 IDLE_S = (1.0, 5.0)
 """Idle power is the mean over the end of a pause between runs: of at least and at most so many seconds."""
 
+_PATIENCE_S = 2.0  # for the reading past the end of a run, which a busy machine delays
 _SETTLE_S = 0.3  # after a run, and after the first reading of a counter
 _ENTRY_NS = 20_000_000  # the meter keeps at most 50 entries a second
 _RAIL_ENTRIES, _RAIL_ENTRY_NS = 3600, 50_000_000  # of a rail: three minutes, half a megabyte
@@ -61,6 +62,7 @@ class EnergyMeter:
             if math.isnan(power_w):
                 self._n_breaks += 1
                 self._last = None
+                self._moved.notify_all()
                 return
             if self._last is not None:
                 last_ns, last_w = self._last
@@ -74,14 +76,18 @@ class EnergyMeter:
                 self._entries.append((t_ns, self._energy_j, self._n_breaks))
                 self._moved.notify_all()
 
-    def energy_j(self, start_ns: int, end_ns: int, patience_s: float = 0.5) -> float | None:
+    def energy_j(self, start_ns: int, end_ns: int, patience_s: float) -> float | None:
         """Return the energy of a window; None unless readings without a break reach over both of its ends.
 
         The last window of a run has just ended when it is asked for: `patience_s` is how long to wait for a reading
-        past its end.
+        past its end. A sensor that is gone is not waited for.
         """
+
+        def past() -> bool:
+            return bool(self._entries) and (self._last is None or self._entries[-1][0] >= end_ns)
+
         with self._moved:
-            self._moved.wait_for(lambda: bool(self._entries) and self._entries[-1][0] >= end_ns, patience_s)
+            self._moved.wait_for(past, patience_s)
             entries = list(self._entries)
         times = [entry[0] for entry in entries]
         start, end = _at(entries, times, start_ns), _at(entries, times, end_ns)
@@ -218,7 +224,7 @@ def _mean_power(meter: EnergyMeter, period_s: float, start_s: float, end_s: floa
     """Return the mean power of a window, or why there is none."""
     if end_s <= start_s or end_s - start_s < 2 * period_s:
         return {"absent": f"the power sensor has a new value every {period_s:.2g} s, too slow for this run"}
-    energy_j = meter.energy_j(int(start_s * 1e9), int(end_s * 1e9))
+    energy_j = meter.energy_j(int(start_s * 1e9), int(end_s * 1e9), _PATIENCE_S)
     if energy_j is None:
         return {"absent": "the power sensor could not be read during this run"}
     return _measured(energy_j / (end_s - start_s))

@@ -259,7 +259,7 @@ def _ask_nvpmodel(tool: Path) -> Entry:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, "LC_ALL": "C"},
-            timeout=2.0,
+            timeout=5.0,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

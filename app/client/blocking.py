@@ -28,7 +28,7 @@ from app.client.transport import Transport
 ATTACH_S = 15.0
 CANCEL_S = 5.0
 ANSWER_S = 15.0
-STATE_S = 2.0  # the agent has had two looks at what else runs 1 s after the start
+STATE_S = 5.0  # the agent has had two looks at what else runs 1 s after the start
 PERIODS_S = 1.0  # the agent publishes the periods of its quick sensors 0.25 s after the start
 
 

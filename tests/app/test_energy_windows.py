@@ -10,6 +10,7 @@ import time
 import pytest
 
 from app import LAUNCHER
+from app.agent import energy as energy_
 from app.agent import main as agent_main
 from app.agent.channel import Channel
 from app.agent.energy import EnergyMeter, Rail, RunEnergy, request_windows
@@ -17,6 +18,7 @@ from app.agent.power import rails
 from app.protocol import CONTROL, Decoder, decode_control, encode_control
 
 SECOND = 1_000_000_000
+PATIENCE_S = 60.0
 
 
 def meter_of(powers, step_ns=SECOND // 10):
@@ -40,6 +42,14 @@ def test_energy_needs_readings_over_both_ends_and_no_break():
     broken = meter_of([10.0] * 5 + [math.nan] + [10.0] * 10)
     assert broken.energy_j(SECOND // 10, SECOND, 0) is None
     assert broken.energy_j(7 * SECOND // 10, SECOND, 0) == pytest.approx(3)
+
+
+def test_a_sensor_that_is_gone_is_not_waited_for_and_a_late_one_is():
+    gone = meter_of([10.0] * 5 + [math.nan])
+    assert gone.energy_j(0, SECOND, PATIENCE_S) is None
+    late = meter_of([10.0] * 5)
+    threading.Timer(0.1, late.add, (SECOND, 10.0)).start()
+    assert late.energy_j(0, SECOND, PATIENCE_S) == pytest.approx(10)
 
 
 def test_energy_of_a_fast_stream_is_exact_in_bounded_memory():
@@ -108,7 +118,8 @@ def test_a_run_without_a_prompt_has_no_prefill():
         (body(5.0, 5.5, 6.0), "", 0.0, "could not be read"),
     ],
 )
-def test_a_body_without_power_says_why(measured, reason, period_s, says):
+def test_a_body_without_power_says_why(measured, reason, period_s, says, monkeypatch):
+    monkeypatch.setattr(energy_, "_PATIENCE_S", 0.0)
     done = energy_of([10.0] * 31, reason, period_s).complete(measured)
     assert says in done["power_w"]["absent"]
     assert done["power_w"] == done["energy_j_per_token"]

@@ -17,6 +17,7 @@ from app.agent.runtimes.outcome import Cancelled, Failed, Run, now_s
 POLL_S = 0.05
 MAX_OUTPUT_BYTE = 8 << 20
 LAST_WORDS_BYTE = 4096
+LAST_OUTPUT_S = 5.0
 _TELLING = re.compile(r"error|fail|assert|invalid|cannot|unable|out of memory|bad_alloc", re.I)
 
 
@@ -71,7 +72,7 @@ class Command:
         except subprocess.TimeoutExpired:
             return False
         for thread in self._threads[:2]:
-            thread.join(1.0)  # a grandchild may hold the pipe
+            thread.join(LAST_OUTPUT_S)  # a grandchild may hold the pipe
         return True
 
     def kill(self) -> None:

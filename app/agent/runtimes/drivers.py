@@ -22,7 +22,7 @@ _MEASURE: Dict[str, Callable[[RuntimeEntry, Run], Dict[str, Any]]] = {
     "rkllm": rkllm.measure,
 }
 START_POLL_S = 0.1
-ENDED_S = 0.5  # between a server's last word and its end
+ENDED_S = 2.0  # between a server's last word and its end
 
 
 class Drivers:
