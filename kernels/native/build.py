@@ -115,9 +115,10 @@ def _digest(content: bytes) -> str:
 def _whole(stem: Path) -> Path | None:
     """Return the library that was built there and is as it was built; damaged ones are removed."""
     for path in sorted(stem.parent.glob(f"{stem.name}-*.so")):
-        if path.stem == f"{stem.name}-{_digest(path.read_bytes())}":
-            return path
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another process may have removed it meanwhile
+            if path.stem == f"{stem.name}-{_digest(path.read_bytes())}":
+                return path
+            path.unlink()
     return None
 
 
