@@ -11,6 +11,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from core.spec import WeightFormat
+
+UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
 SCALE_BIT = 16.0  # of the scale of a group of weights
 USUAL_GROUP = 32  # [prior] weights with a common scale where a name tells none: half a bit a weight
 WHOLE_ROW_BIT = 8.0  # formats of so many bits and more have a scale a row or channel, which is next to nothing
@@ -34,11 +37,11 @@ _WORD = re.compile(
     r"(?:[ _-]*(?:k|nl|xxs|xs|xl|s(?:mall)?|m(?:edium)?|l(?:arge)?|[01]))*(?![a-z0-9]))"
     r"|(?P<way>awq|gptq)"
     r"|(?P<float>(?<![a-z0-9])(?:mx|nv)?(?:b?f|fp|nf|b?float)(?P<float_bit>32|16|8|6|4)(?![0-9]))"
-    r"|(?P<both>(?<![a-z0-9])(?:w(?P<both_bit>\d+)a\d+|a\d+w(?P<behind_bit>\d+)|\dda(?P<dynamic_bit>\d)w))"
+    r"|(?P<both>(?<![a-z0-9])(?:w(?P<both_bit>\d+)a(?:fp|int)?\d+|a\d+w(?P<behind_bit>\d+)|\dda(?P<dynamic_bit>\d)w))"
     r"|(?P<int>(?<![a-z])(?:u?int|[ius])(?P<int_bit>\d)(?![0-9]))"
     r"|(?P<bits>(?<![a-z0-9.])(?:(?P<bits_bit>\d+(?:\.\d+)?)(?:(?=/\d+[ _-]?bit)|[ _-]?bits?(?![a-z]))"
     r"|w(?P<w_bit>\d+(?:\.\d+)?)(?![a-z0-9.])"
-    r"|(?<![a-z0-9])q(?P<own_bit>\d)[a-z]+(?![a-z0-9])))"
+    r"|(?<![a-z0-9])b(?P<bitnet_bit>1\.58)(?![0-9])|(?<![a-z0-9])q(?P<own_bit>\d)[a-z]+(?![a-z0-9])))"
     r"|(?P<whole>(?<![0-9.])(?P<whole_bit>\d+(?:\.\d+)?)[ _-]?bpw)"
 )
 _SURE = ("mlc", "gguf", "way", "float", "both", "int", "bits", "whole")
@@ -102,6 +105,17 @@ def format_name(
     key = exact or next((key for key in _keys(word, group) if key in known), "")
     whole = next((one.bits for one in words if one.kind == "whole"), None)
     return FormatName(key, word.bits, whole or with_scales(word.bits, group))
+
+
+def described_key(name: str) -> str:
+    """Return the key of a format that the catalogue does not know."""
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "unnamed"
+
+
+def described(name: str, bits: float, bits_per_weight: float) -> WeightFormat:
+    """Return a format of which only the bits are known, without scales and in all; the head is like the rest."""
+    key, unpacked = described_key(name), bits < UNPACKED_BELOW_BIT
+    return WeightFormat(key, name, bits_per_weight, bits_per_weight, unpacked, source="bits as its name tells them")
 
 
 def agree(one: float, other: float) -> bool:

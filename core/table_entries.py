@@ -6,12 +6,11 @@ state counts before what the catalogue has of the same name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from core import traffic
-from core.format_names import agree, format_name, with_scales
+from core.format_names import agree, described, format_name, with_scales
 from core.published_rows import PublishedRow
 from core.runtime_names import OTHER, described_key, runtime_key
 from core.spec import Board, Catalogue, ModelShape, Runtime, WeightFormat
@@ -20,7 +19,6 @@ from core.table_boards import BoardOfRow, described_mode, mode_key, same
 from core.typical_shape import ANY_CONTEXT
 from core.units import BIT_PER_BYTE
 
-UNPACKED_BELOW_BIT = 6.7  # formats of fewer bits pay for unpacking
 MIXTURE = 1.5
 """Times what a token reads: a model of so many parameters is a mixture of experts. Files store those in fewer bits than
 what every token reads, so an even share of the file is too little."""
@@ -146,15 +144,16 @@ class Entries:
         if whole is None or not LEAST_STATED_BIT <= whole <= MOST_STATED_BIT:
             bits_of = f"the bits (bits_per_weight) of {name}"
             return f"neither the bytes read per token (weight_stream_bytes) nor {bits_of} are known"
-        return self._described(name, whole, unpacked=(bits or whole) < UNPACKED_BELOW_BIT)
+        return self._described(described(name, bits or whole, whole))
 
-    def _described(self, name: str, bits: float, *, unpacked: bool) -> WeightFormat:
+    def _described(self, made: WeightFormat) -> WeightFormat:
         """Return the format of that name; a name that stands for several numbers of bits is as many formats."""
-        key = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "unnamed"
-        taken = {**self.catalogue.weight_formats, **self.formats}.get(key)
-        if taken is not None and not (taken.needs_unpacking == unpacked and agree(taken.bits_per_weight, bits)):
-            key = f"{key}_{bits:g}_bit"
-        return self.formats.setdefault(key, WeightFormat(key, name, bits, bits, unpacked))
+        taken = {**self.catalogue.weight_formats, **self.formats}.get(made.key)
+        if taken is not None and not (
+            taken.needs_unpacking == made.needs_unpacking and agree(taken.bits_per_weight, made.bits_per_weight)
+        ):
+            made = replace(made, key=f"{made.key}_{made.bits_per_weight:g}_bit")
+        return self.formats.setdefault(made.key, made)
 
     def _file_of(self, shape: ModelShape, weights: WeightFormat, stated_byte: float | None) -> str:
         """Return the key of the model whose file in this format has the row's bytes."""

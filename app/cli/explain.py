@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_board_file
+from app.cli.point import add_point_arguments, point_from, with_described
 from app.cli.taught import catalogue_here, changes_of, posterior_for
 from app.model.records import output_record, point_record
 from app.views.format import counted, estimate_text, parse_quantity, quantity_text
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the point."""
-    catalogue = with_board_file(args, catalogue_here())
+    catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     limits = _limits(args)
     known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_board_file
+from app.cli.point import add_point_arguments, point_from, with_described
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.holding import board_speeds
 from app.model.records import output_record
@@ -87,7 +87,7 @@ def _table(name: str) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
 
 
 def _of_board(args: argparse.Namespace) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
-    catalogue = with_board_file(args, catalogue_here())
+    catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     board = catalogue.boards[point.board]
     watts, idle = (

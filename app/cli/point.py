@@ -12,11 +12,11 @@ from app.cli.output import UserError
 from app.model.axes import check_point
 from app.views.format import parse_quantity
 from core.board_names import boards_called
-from core.format_names import format_name
+from core.format_names import described, described_key, format_name
 from core.load import read_board
 from core.model_names import KnownNames
 from core.runtime_names import runtime_keys
-from core.spec import LAYOUTS, POLICIES, Board, Catalogue, OperatingPoint
+from core.spec import LAYOUTS, OWN_RUNTIME, POLICIES, Board, Catalogue, OperatingPoint
 from core.table_boards import mode_key
 
 _PLAIN = OperatingPoint()
@@ -65,8 +65,10 @@ def add_point_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{option}", metavar="VALUE", help=words)
 
 
-def with_board_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
-    """Return the catalogue with the board of the file named in place of one, which is the board asked for then.
+def with_described(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue with what the options describe: the board of a file, formats whose names tell their bits.
+
+    The file's board is the one asked for then.
 
     Raises
     ------
@@ -75,7 +77,23 @@ def with_board_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue
     """
     if args.board is not None:
         (args.board,), catalogue = with_board_files([args.board], catalogue)
-    return catalogue
+    return with_formats([args.weights, args.head], [args.runtime], catalogue)
+
+
+def with_formats(names: Sequence[str | None], runtimes: Sequence[str | None], catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue with the weight formats that it does not know where their names tell the bits.
+
+    Not so of Trilemma's own decoder, which has its formats and no others.
+    """
+    found = dict(catalogue.weight_formats)
+    if {runtime or _PLAIN.runtime for runtime in runtimes} == {OWN_RUNTIME}:
+        return catalogue
+    for name in filter(None, names):
+        read = format_name(name, found)
+        if read.bits is not None and read.bits_per_weight is not None and not (read.key or name in found):
+            made = described(name, read.bits, read.bits_per_weight)
+            found.setdefault(made.key, made)
+    return replace(catalogue, weight_formats=found)
 
 
 def with_board_files(names: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Catalogue]:
@@ -144,7 +162,8 @@ def keys_of(names: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
         found["model"] = KnownNames(catalogue.models).key(names["model"]) or names["model"]
     for field, formats in (("weights", catalogue.weight_formats), ("head", catalogue.weight_formats)):
         if field in names:
-            found[field] = format_name(names[field], formats).key or names[field]
+            key = described_key(names[field])
+            found[field] = format_name(names[field], formats).key or (key if key in formats else names[field])
     if "kv" in names:
         found["kv"] = format_name(names["kv"], catalogue.kv_formats, of_weights=False).key or names["kv"]
     return found

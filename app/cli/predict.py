@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_board_file
+from app.cli.point import add_point_arguments, point_from, with_described
 from app.cli.taught import catalogue_here, changes_of, posterior_for
 from app.model.data_sheet import DataSheet, sheet_sentence
 from app.model.records import output_record, point_record
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the prediction."""
-    catalogue = with_board_file(args, catalogue_here())
+    catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     try:
         known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)

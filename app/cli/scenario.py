@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_board_file
+from app.cli.point import add_point_arguments, point_from, with_described
 from app.cli.taught import catalogue_here, posterior_for
 from app.views.format import counted, parse_quantity, quantity_text
 from core.inputs import read_scenario, read_text
@@ -121,7 +121,7 @@ def _point(args: argparse.Namespace, scenario: Scenario) -> dict[str, Any]:
 
 
 def _predicted(args: argparse.Namespace) -> tuple[float, float, float, str]:
-    catalogue = with_board_file(args, catalogue_here())
+    catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     made = predict(point, catalogue, posterior_for(point, catalogue))
     values = []

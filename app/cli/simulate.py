@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_board_file
+from app.cli.point import add_point_arguments, point_from, with_described
 from app.cli.taught import catalogue_here, posterior_for
 from app.model.holding import STEP_S, board_speeds, load_of_workload, pack
 from app.model.records import output_record, point_record
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _speeds(args: argparse.Namespace) -> tuple[OperatingPoint, Speeds]:
-    catalogue = with_board_file(args, catalogue_here())
+    catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     watts = _optional(args.power, "W", "power")
     idle = _optional(args.idle, "W", "idle")

@@ -24,8 +24,9 @@ from app.cli.point import (
     board_key,
     keys_of,
     point_from,
-    with_board_file,
     with_board_files,
+    with_described,
+    with_formats,
 )
 from app.cli.target import add_target_options, target_from
 from app.cli.taught import catalogue_here, posterior_for
@@ -85,10 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict the grid and print it."""
-    axes, catalogue = axes_from(args.over), with_board_file(args, catalogue_here())
+    axes, catalogue = axes_from(args.over), with_described(args, catalogue_here())
     if "board" in axes:
         axes["board"], catalogue = with_board_files(axes["board"], catalogue)
         args.board = axes["board"][0]
+    swept = [*axes.get("weights", ()), *axes.get("head", ())]
+    catalogue = with_formats(swept, axes.get("runtime", [args.runtime]), catalogue)
     catalogue = with_model_file(args, catalogue)
     axes = by_keys(axes, args, catalogue)
     point = point_from(args, catalogue)

@@ -113,7 +113,7 @@ def _gguf_type(weights: str) -> str | None:
     """Return the GGUF type of a weight format, or None where there is none."""
     if weights in LLAMA_WEIGHTS:
         return LLAMA_WEIGHTS[weights]
-    return weights.upper() if re.match(r"i?q\d_|mxfp4", weights) else None
+    return weights.upper() if re.match(r"[it]?q\d_|mxfp4", weights) else None
 
 
 def save_export(path: Path, export: Export) -> None:

@@ -87,6 +87,17 @@ def test_names_that_people_use_mean_keys(capsys, called, keys):
     assert predicted(capsys, *words(called)) == predicted(capsys, *words(keys))
 
 
+def test_a_format_that_nobody_knows_has_the_bits_that_its_name_tells(capsys):
+    words = ("--board", "jetson_orin_nx_8gb", "--runtime", "other_gpu", "--model", "qwen3-4b", "--weights")
+    found = {name: predicted(capsys, *words, name) for name in ("EXL2 4.0bpw", "NVFP4", "GPTQ-Int8", "fp16")}
+    times = [one["decode_s"]["median"] for one in found.values()]
+    assert times == sorted(times)
+    assert found["NVFP4"]["point"]["weights"] == "nvfp4"
+    assert found["EXL2 4.0bpw"]["memory_byte"]["median"] < 0.26 * found["fp16"]["memory_byte"]["median"] + 4e8
+    assert main(["predict", *words, "ternary"]) == 2
+    assert "weight format 'ternary' is unknown" in capsys.readouterr().err
+
+
 def test_a_power_mode_is_known_however_it_is_spelled(capsys):
     words = ("--board", "Jetson Orin Nano 8GB Super", "--runtime", "llama.cpp", "--weights", "q4_k_m", "--mode")
     assert predicted(capsys, *words, "15 w")["point"]["power_mode"] == "15W"

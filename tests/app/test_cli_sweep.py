@@ -140,7 +140,7 @@ def test_a_runtime_and_a_mode_are_those_of_the_boards_swept_not_of_this_machine(
     [
         (
             ["board=Orin Nano"],
-            "board: got 'Orin Nano', which may be jetson_orin_nano_8gb or ",
+            "board: got 'Orin Nano', which may be jetson_orin_nano_4gb, jetson_orin_nano_8gb or ",
         ),
         (
             ["board=Raspberry Pi 5,AGX Orin 64GB", "runtime=llama.cpp"],

@@ -49,7 +49,7 @@ def test_the_weight_format_is_said_to_be_the_file_s(weights):
     sentence = export.not_taken[0]
     name = CATALOGUE.weight_formats[weights].name
     assert sentence.startswith(f"Weight format {name}: ")
-    if weights in ("w8a8", "w4a16", "w4a16_g128", "q4f16"):
+    if weights in ("w8a8", "w4a16", "w4a16_g128", "q4f16", "fp8", "nf4"):
         assert "no GGUF type" in sentence
     else:
         assert "llama-quantize" in sentence

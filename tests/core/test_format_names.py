@@ -1,6 +1,6 @@
 import pytest
 
-from core.format_names import agree, format_name, with_scales
+from core.format_names import agree, described, format_name, with_scales
 from core.load import load_catalogue
 
 KNOWN = load_catalogue().weight_formats
@@ -16,6 +16,11 @@ KNOWN = load_catalogue().weight_formats
         ("q6_k", "Q6_K|UD-Q6_K_XL|Q6_K_L"),
         ("q8_0", "Q8_0|Q8|Q8_K_XL"),
         ("iq4_nl", "IQ4_NL|iq4-nl"),
+        ("iq3_m", "IQ3_M|iq3-m (imatrix)"),
+        ("iq2_xxs", "IQ2_XXS|UD-IQ2_XXS"),
+        ("tq1_0", "TQ1_0|UD-TQ1_0"),
+        ("fp8", "FP8|FP8 (E4M3)|fp8_e5m2|FP8-dynamic"),
+        ("nf4", "nf4|bnb-nf4|NF4 double quant"),
         ("w4a16_g128", "awq|GPTQ 4-bit|INT4-AWQ g128|AWQ (W4A16)|w4a16-g128|GPTQ-Int4"),
         ("w4a16", "W4A16|W4A16 (fp16 activations)|W4A16KV8|W4A16, KV int8"),
         ("w8a8", "W8A8|w8a8 (not stated)"),
@@ -48,11 +53,12 @@ def test_a_format_is_known_however_it_is_spelled(key, names):
         ("8da4w", 4.0, 4.5),
         ("W8A16", 8.0, 8.0),
         ("w8a8_g128", 8.0, 8.125),
-        ("FP8 (E4M3)", 8.0, 8.0),
-        ("nf4", 4.0, 4.5),
+        ("W4AFP8", 4.0, 4.5),
+        ("BitNet b1.58", 1.58, 2.08),
         ("W1.58", 1.58, 2.08),
         ("EXL2 4.65bpw", 4.65, 4.65),
-        ("iq3_s", 3.0, 3.5),
+        ("NVFP4", 4.0, 4.5),
+        ("iq1_xs", 1.0, 1.5),
     ],
 )
 def test_of_other_formats_the_bits_are_read(name, bits, whole):
@@ -87,3 +93,15 @@ def test_scales_are_of_groups_or_rows():
     assert with_scales(8.0) == 8.0
     assert agree(4.0, 5.5)
     assert not agree(4.0, 8.0)
+
+
+def test_a_format_of_which_only_the_bits_are_known_is_unpacked_where_they_are_few():
+    made = described("EXL2 4.65bpw", 4.65, 4.65)
+    assert (made.key, made.name, made.bits_per_weight, made.needs_unpacking) == (
+        "exl2_4_65bpw",
+        "EXL2 4.65bpw",
+        4.65,
+        True,
+    )
+    assert not described("GPTQ-Int8", 8.0, 8.0).needs_unpacking
+    assert made.source
