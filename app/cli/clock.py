@@ -68,10 +68,15 @@ def _offset(args: argparse.Namespace) -> dict[str, Any]:
     t = [parse_quantity(text, "s", name=f"t{i}") for i, text in enumerate(args.values, 1)]
     if t[3] < t[0] or t[2] < t[1]:
         raise ValueError("offset: an answer comes before its question, expected t1 <= t4 and t2 <= t3")
-    offset, bound = float(offset_s(*t)), float(delay_s(*t))
+    offset, bound = _told(offset_s(*t), *t), _told(delay_s(*t), *t)
     if bound < 0:
         raise ValueError("offset: the message was held there longer than it was away, expected t4 - t1 >= t3 - t2")
     return {"offset_s": offset, "error_at_most_s": bound, "note": "the asymmetry of the two ways cannot be seen"}
+
+
+def _told(difference_s: Any, *of_s: float) -> float:
+    """Return a difference of times, 0 where it is less than the last digits of these."""
+    return 0.0 if abs(difference_s) <= 2.0 * np.spacing(max(map(abs, of_s))) else float(difference_s)
 
 
 def _drift(args: argparse.Namespace) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _brief(source: str) -> str:
 
 def _change_row(change: dict[str, Any]) -> tuple[str, ...]:
     def percent(value: Any) -> str:
-        return "–" if isinstance(value, dict) else f"{100 * value:+.1f} %"
+        return "–" if isinstance(value, dict) else f"{100 * value:+z.1f} %"
 
     difference = change["top1_agreement_difference"]
     return (
@@ -219,4 +219,4 @@ def _change_row(change: dict[str, Any]) -> tuple[str, ...]:
 def _margin_row(margin: dict[str, Any]) -> tuple[str, ...]:
     if "absent" in margin:
         return (f"– ({margin['absent']})",)
-    return (f"{margin['median']:+.2f} [{margin['low']:+.2f}, {margin['high']:+.2f}]",)
+    return (f"{margin['median']:+z.2f} [{margin['low']:+z.2f}, {margin['high']:+z.2f}]",)

@@ -153,7 +153,7 @@ def _clock_text(clock: dict[str, Any]) -> str:
     if "absent" in clock:
         return f"Clock: {clock['absent']}"
     jumps = "".join(f", jumped {jump['jump_s']:+.3g} s at {jump['at_s']:.1f} s" for jump in clock["jumps"])
-    return f"Clock: within {quantity_text(clock['bound_s'], 's')}, drift {clock['drift_ppm']:+.2f} ppm{jumps}"
+    return f"Clock: within {quantity_text(clock['bound_s'], 's')}, drift {clock['drift_ppm']:+z.2f} ppm{jumps}"
 
 
 def _run_text(run_: dict[str, Any]) -> str:

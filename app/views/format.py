@@ -19,6 +19,8 @@ THIN_SPACE = "\u2009"
 MINUS = "\u2212"
 DASH = "\u2013"
 MAX_INPUT_LENGTH = 64
+_FAR = 1e6  # how far a number may be from 1 before zeros hide it
+_FAR_DIGITS = 3  # behind the first one of such a number, at most
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SMALL = {"": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
@@ -78,18 +80,26 @@ def display_unit(unit: str, reference: float) -> DisplayUnit:
         return DisplayUnit(1.0, unit)
     prefixes = sorted(known.out.items(), key=lambda item: item[1])
     size = abs(reference) * 1.0005  # what rounds up to 1000 takes the next prefix
-    prefix, factor = ("", known.out[""]) if size == 0 or not math.isfinite(size) else prefixes[0]
-    for candidate in prefixes if size > 0 else ():
+    if not prefixes[0][1] / _FAR <= size <= prefixes[-1][1] * _FAR:  # no prefix brings it near
+        return DisplayUnit(known.out[""], known.shown)
+    prefix, factor = prefixes[0]
+    for candidate in prefixes:
         if candidate[1] <= size:
             prefix, factor = candidate
     return DisplayUnit(factor, prefix + known.shown)
 
 
 def number_text(value: float, decimals: int) -> str:
-    """Return `value` with `decimals` digits after the point (negative: rounded to tens, hundreds...)."""
+    """Return `value` with `decimals` digits after the point (negative: rounded to tens, hundreds...).
+
+    What would need many zeros has a power of ten in their place: ``1.00e−15``.
+    """
     if not math.isfinite(value):
         return DASH
     rounded = round(value, decimals)
+    if rounded and not 1.0 / _FAR <= abs(rounded) < _FAR**2:
+        n_digits = decimals - significant_decimals(rounded, 1)
+        return f"{rounded:.{min(max(n_digits, 0), _FAR_DIGITS)}e}".replace("e+", "e").replace("-", MINUS)
     digits = f"{abs(rounded):,.{max(decimals, 0)}f}".replace(",", THIN_SPACE)
     return (MINUS if rounded < 0 else "") + digits
 
@@ -160,7 +170,7 @@ def estimate_text(median: float, q05: float, q95: float, unit: str, like: float 
         return EstimateText(number_text(value, max(significant_decimals(value, 3), 0)), shown.text, "")
     width = high - low
     if width <= abs(value) * 1e-6:
-        return EstimateText(number_text(value, min(max(significant_decimals(value, 3), 0), 6)), shown.text, "")
+        return EstimateText(number_text(value, max(significant_decimals(value, 3), 0)), shown.text, "")
     decimals, bound_decimals = interval_decimals(width)
     interval = f"{_not_nothing(low, bound_decimals)} {DASH} {_not_nothing(high, bound_decimals)}"
     return EstimateText(_not_nothing(value, decimals), shown.text, interval)

@@ -15,6 +15,12 @@ def said(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
+def test_an_offset_of_nothing_is_zero_in_spite_of_binary_fractions(capsys):
+    assert said(capsys, "offset", "0.1", "0.2", "0.3", "0.4")["offset_s"] == 0.0
+    assert main(["clock", "offset", "0.1", "0.2", "0.3", "0.4"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["offset", "0", "s"]
+
+
 def test_offset_and_its_hard_bound(capsys):
     found = said(capsys, "offset", "100ms", "160ms", "165ms", "125ms")
     assert found["offset_s"] == pytest.approx(0.050)  # 50 and 10 of t = 100, 160, 165, 125

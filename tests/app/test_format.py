@@ -95,7 +95,7 @@ def test_no_input_raises_anything_but_value_error(text):
         assert math.isfinite(value)
 
 
-@given(st.floats(1e-6, 1e12))
+@given(st.floats(1e-30, 1e18))
 def test_a_shown_number_reads_back_as_itself(value):
     for unit in ("byte/s", "s", "W", "byte"):
         assert parse_quantity(exact_text(value, unit), unit) == pytest.approx(value, rel=1e-3)
@@ -133,6 +133,22 @@ def test_prefix_thousands_and_signs():
     assert number_text(-1234.6, 0) == "−1\u2009235"
     assert display_unit("W", 0.4).text == "mW"
     assert display_unit("furlong", 3.0).text == "furlong"
+
+
+def test_zero_has_no_sign_and_what_is_far_from_one_has_no_zeros():
+    for zero in (0.0, -0.0):
+        assert [quantity_text(zero, unit) for unit in ("s", "frac", "tokens")] == ["0 s", "0 %", "0 tokens"]
+        assert str(estimate_text(zero, zero, zero, "W")) == exact_text(zero, "W") == change_text(zero, "W") == "0 W"
+    assert quantity_text(4e-12, "s") == "0.00400 ns"
+    assert quantity_text(-1.2344e-17, "s", 6) == "−1.234e−17 s"
+    assert quantity_text(1e-300, "byte/s") == "1.00e−300 B/s"
+    assert quantity_text(2e18, "byte") == "2.000e18 B"
+    assert quantity_text(999e9, "1") == "999\u2009000\u2009000\u2009000"
+    assert quantity_text(1e-9, "frac") == "1.00e−07 %"
+    assert change_text(-1e-20, "s") == "−1.0e−20 s"
+    assert str(estimate_text(1e-20, 9e-21, 1.1e-20, "s")) == "1.00e−20 s [9.0e−21 – 1.10e−20]"
+    for extreme in (5e-324, -5e-324, 1.7976931348623157e308, math.inf, -math.inf, math.nan):
+        assert len(quantity_text(extreme, "J/token", 6)) < 20
 
 
 def test_absent_is_words_and_a_dash():
