@@ -28,6 +28,10 @@ T14S = "lenovo,thinkpad-t14s", "qcom,x1e78100", "qcom,x1e80100"
         ({"name": "NVIDIA Jetson AGX Orin Developer Kit", "compatible": [*ORIN]}, "jetson_agx_orin_64gb"),
         ({"name": "...Developer Kit Super", "compatible": [*SUPER]}, "jetson_orin_nano_8gb_super"),
         ({"name": "NVIDIA Jetson Orin Nano Developer Kit", "compatible": [*NANO]}, "jetson_orin_nano_8gb"),
+        ({"name": "NVIDIA Jetson Orin NX", "memory_byte": 7.3 * GIB}, "jetson_orin_nx_8gb"),
+        ({"name": "NVIDIA Jetson Orin NX", "memory_byte": 15.3 * GIB}, "jetson_orin_nx_16gb"),
+        ({"name": "NVIDIA Jetson Orin Nano Developer Kit", "memory_byte": 7.4 * GIB}, "jetson_orin_nano_8gb"),
+        ({"name": "NVIDIA Jetson Orin Nano", "memory_byte": 3.6 * GIB}, "jetson_orin_nano_4gb"),
         ({"compatible": [*T14S]}, "snapdragon_x_elite"),
         ({"cpu": "Snapdragon(R) X Elite - X1E78100 - Qualcomm(R) Oryon(TM) CPU"}, "snapdragon_x_elite"),
         ({"cpu": "Apple M1"}, "apple_m1"),
@@ -54,7 +58,7 @@ def test_boards_are_recognised(facts, key):
         ({"compatible": ["dell,inspiron", "qcom,x1p64100", "qcom,x1e80100"]}, "none of the catalogue fits"),  # X Plus
         ({"name": "NVIDIA Jetson AGX Orin Developer Kit"}, "it may be NVIDIA Jetson AGX Orin 32GB or "),
         (
-            {"name": "NVIDIA Jetson Orin NX", "memory_byte": 7.3 * GIB},
+            {"name": "NVIDIA Jetson Orin NX", "memory_byte": 3.6 * GIB},
             "its memory is not that of NVIDIA Jetson Orin NX",
         ),
         ({"name": 3, "compatible": "rockchip,rk3588", "cpu": None, "memory_byte": "8"}, "none of the catalogue fits"),
