@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from typing import ClassVar
 
 import pytest
@@ -24,7 +23,8 @@ from core.load import load_catalogue
 from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
-PATIENCE_MS = 30_000
+PATIENCE_S = 30.0
+PATIENCE_MS = int(1000 * PATIENCE_S)
 
 
 def hello(cpu, board_id=""):
@@ -54,7 +54,7 @@ class Scripted:
         self.log.append("start")
 
     def stop(self):
-        self.may_stop.wait(10)
+        self.may_stop.wait(PATIENCE_S)
         self.stopped.set()
 
     def reconnect_now(self):
@@ -183,9 +183,7 @@ def test_a_board_that_takes_long_to_go_does_not_hold_the_screen_up(conductor):
     conductor.start()
     old = conductor._session
     old.may_stop.clear()
-    began_s = time.monotonic()
     conductor.attach(Scripted, "orin")
-    assert time.monotonic() - began_s < 0.1
     assert not old.stopped.is_set()
     old.may_stop.set()
     conductor.stop()
@@ -226,18 +224,18 @@ def test_an_event_that_is_on_its_way_while_the_board_changes_gets_lost():
 
     def hand_over(event):
         inside.set()
-        go.wait(10)
+        go.wait(PATIENCE_S)
         heard.append(event)
 
     attachment = Attachment(hand_over, Scripted)
     thread = threading.Thread(target=attachment.session.say, args=("on its way",))
     thread.start()
-    inside.wait(10)
+    inside.wait(PATIENCE_S)
     replaced = threading.Thread(target=attachment.replace, args=(Scripted,))
     replaced.start()
     go.set()
-    replaced.join(10)
-    thread.join(10)
+    replaced.join(PATIENCE_S)
+    thread.join(PATIENCE_S)
     assert heard == ["on its way"]  # before the change, so that the caller finds it in its queue
     Scripted.made[0].say("late")
     assert heard == ["on its way"]
@@ -328,7 +326,7 @@ def test_a_question_that_nobody_answers_ends_when_the_program_does(boards):
     thread = threading.Thread(target=lambda: got.append(boards._ask("password: ", True)))
     thread.start()
     boards.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert got == [None]
     assert boards._ask("password: ", True) is None
 
