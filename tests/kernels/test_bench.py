@@ -58,7 +58,7 @@ def test_the_median_of_at_least_15_repeats_counts():
 
 def test_a_sample_of_a_short_call_holds_many_of_them():
     calls = []
-    (found,) = timed([lambda: calls.append(1)], probe_of(GB_S), n_repeats=3)
+    (found,) = timed([lambda: calls.append(1)], probe_of(GB_S))
     assert len(calls) > 1000  # an append takes far less than a microsecond
     assert found.duration_s < 5e-5
 
@@ -89,7 +89,8 @@ def test_no_repeats_raise():
         timed([lambda: None], probe_of(GB_S), n_repeats=0)
 
 
-def test_a_row_holds_share_goal_and_verdict():
+def test_a_row_holds_share_goal_and_verdict(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # as many as make 40 GB/s slow
     found = row(case(goal_share=(0.75, 0.5)), probe_of(40 * GB_S), ticking(1e-3))
     assert found == {
         "name": "thing int8", "variant": "ours", "shape": [4, 5], "dtype": "int8",
