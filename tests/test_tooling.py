@@ -10,7 +10,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "tool", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]], ids=["style", "format", "types"]
 )
