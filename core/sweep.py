@@ -70,6 +70,7 @@ def sweep(
     axes: Mapping[str, Sequence[Any]],
     catalogue: Catalogue,
     posterior_of: Callable[[OperatingPoint], Posterior | None] | None = None,
+    meant: Callable[[OperatingPoint], OperatingPoint] | None = None,
 ) -> Sweep:
     """Predict every combination of the axes' values.
 
@@ -82,6 +83,9 @@ def sweep(
     catalogue : Catalogue
     posterior_of : callable, optional
         What measurements taught, for a point of the named axes.
+    meant : callable, optional
+        Returns a point of the named axes by the catalogue's keys, where a name means one on this board and another on
+        that; the axes of the result have the keys.
 
     Raises
     ------
@@ -101,6 +105,9 @@ def sweep(
     for combination in product(*named.values()):
         keys = dict(zip(named, combination, strict=True))
         here: Any = replace(point, **keys)
+        if meant:
+            here = meant(here)
+            keys = {name: getattr(here, name) for name in named}
         posterior = posterior_of(here) if posterior_of else None
         swept = replace(here, **{name: values.reshape(-1) for name, values in grid.items()})
         parts.append((keys, predict(swept, catalogue, posterior)))

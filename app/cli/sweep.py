@@ -103,8 +103,12 @@ def run(args: argparse.Namespace) -> int:
     def known(board: str, runtime: str, mode: str) -> Posterior | None:
         return posterior_for(replace(point, board=board, runtime=runtime, power_mode=mode), catalogue)
 
+    def meant(one: OperatingPoint) -> OperatingPoint:
+        names = {"board": one.board, "runtime": one.runtime, "power_mode": one.power_mode}
+        return replace(one, **keys_of({name: value for name, value in names.items() if value}, catalogue))
+
     try:
-        found = sweep(point, axes, catalogue, lambda one: known(one.board, one.runtime, one.power_mode))
+        found = sweep(point, axes, catalogue, lambda one: known(one.board, one.runtime, one.power_mode), meant)
         kept = np.flatnonzero(front(found, names)) if names else np.arange(found.n)
         about = _trade(found, names)
     except ValueError as error:
@@ -167,30 +171,38 @@ def axes_from(given: list[str]) -> dict[str, list[Any]]:
 def by_keys(axes: Mapping[str, list[Any]], args: argparse.Namespace, catalogue: Catalogue) -> dict[str, list[Any]]:
     """Return the axes with the catalogue's keys in place of the names that people use.
 
+    A name of a runtime or mode that means one on this board and another on that remains as it is; one given beside the
+    axes becomes an axis.
+
     Raises
     ------
     UserError
-        A name may mean more than one, or a runtime or mode something else on one swept board than on another.
+        A name may mean more than one, or a runtime that no board called so runs.
     """
     boards = [board_key(name, catalogue.boards) for name in axes.get("board", [args.board or _PLAIN.board])]
-    for field, given in (("runtime", args.runtime), ("power_mode", args.mode)):
-        if given is not None and field not in axes:
-            _key(field, given, boards, catalogue)
     found = {
         field: [_key(field, value, boards, catalogue) for value in values] if field in NAMED else values
         for field, values in axes.items()
     }
+    for field, given in (("runtime", args.runtime), ("power_mode", args.mode)):
+        if given is not None and field not in axes and len(_keys(field, given, boards, catalogue)) > 1:
+            found[field] = [given]
     return {**found, "board": boards} if "board" in axes else found
 
 
 def _key(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) -> Any:
-    """Return what a name means, which must be the same on all boards."""
-    keys = {keys_of({"board": board, field: name}, catalogue)[field]: board for board in reversed(boards)}
-    if len(keys) > 1 and field != "board":
-        (last, there), *_, (first, here) = keys.items()
-        word = next(axis for axis, (of, _) in AXES.items() if of == field)
-        raise UserError(f"{word}: got {name!r}, which means {first} on {here} and {last} on {there}: expected a key")
-    return next(iter(keys))
+    """Return what a name means on all boards, or the name where that is not the same."""
+    keys = _keys(field, name, boards, catalogue)
+    return keys.pop() if len(keys) == 1 else name
+
+
+def _keys(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) -> set[str]:
+    """Return what a name means on some boards; of a runtime it must mean one on all of them or on none."""
+    by_board = {board: keys_of({"board": board, field: name}, catalogue)[field] for board in boards}
+    without = [board for board, key in by_board.items() if key not in catalogue.runtimes]
+    if field == "runtime" and 0 < len(without) < len(boards):
+        raise UserError(f"runtime: got {name!r}, which {' and '.join(without)} cannot run: expected boards that can")
+    return set(by_board.values())
 
 
 def _numbers(name: str, text: str, unit: str) -> list[float]:

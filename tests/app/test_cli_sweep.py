@@ -127,6 +127,18 @@ def test_axes_take_the_names_that_people_use(capsys):
     assert [row["power_mode"] for row in rows] == ["15W", "MAXN"]
 
 
+def test_one_name_of_a_runtime_or_mode_means_what_each_board_has(capsys):
+    words = ["--over", "board=raspberry_pi_5,jetson_orin_nano_8gb_super,rk3588", "--json"]
+    words += ["--model", "llama-3.2-1b", "--weights", "q4_k_m"]
+    given = json.loads(swept(capsys, *words, "--runtime", "llama.cpp", "--mode", "max"))["rows"]
+    over = json.loads(swept(capsys, *words, "--over", "runtime=llama.cpp", "--over", "mode=max"))["rows"]
+    assert [row["runtime"] for row in given] == ["llamacpp_cpu", "llamacpp_gpu", "llamacpp_cpu"]
+    assert [row["power_mode"] for row in given] == ["default", "MAXN", "default"]
+    assert given == over
+    alone = ["--over", "board=rk3588", *words[2:], "--runtime", "llamacpp_cpu"]
+    assert json.loads(swept(capsys, *alone))["rows"][0]["decode_s"] == given[2]["decode_s"]
+
+
 def test_a_runtime_and_a_mode_are_those_of_the_boards_swept_not_of_this_machine(capsys):
     words = ["--model", "qwen2.5-1.5b", "--weights", "q4_k_m", "--runtime", "llama.cpp", "--mode", "15W", "--json"]
     found = json.loads(swept(capsys, "--over", "board=jetson_orin_nano_8gb_super", *words))
@@ -143,8 +155,8 @@ def test_a_runtime_and_a_mode_are_those_of_the_boards_swept_not_of_this_machine(
             "board: got 'Orin Nano', which may be jetson_orin_nano_4gb, jetson_orin_nano_8gb or ",
         ),
         (
-            ["board=Raspberry Pi 5,AGX Orin 64GB", "runtime=llama.cpp"],
-            "runtime: got 'llama.cpp', which means llamacpp_cpu on raspberry_pi_5 and llamacpp_gpu on ",
+            ["board=Raspberry Pi 5,rk3588,AGX Orin 64GB", "runtime=rkllm"],
+            "runtime: got 'rkllm', which raspberry_pi_5 and jetson_agx_orin_64gb cannot run: expected boards that can",
         ),
         (["board=nowhere.toml"], "board: nowhere.toml: no such file"),
         (["board=no such board"], "board is 'no such board': expected one of"),
