@@ -1,5 +1,7 @@
 """An OpenSSH server of the tests' own, on a port of the loopback, with a host for every habit that boards have."""
 
+import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -53,7 +55,6 @@ class SshServer:
         self._authorize()
         self._configure()
         self._process = None
-        self.start()
 
     def key(self, name, passphrase=""):
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", str(self.folder / f"{name}.key")]
@@ -122,6 +123,8 @@ class SshServer:
             signal_tree(pid, signal.SIGKILL, by_name=b"sshd")
 
     def stop(self):
+        if self._process is None:
+            return
         self.cut()
         self._process.kill()
         self._process.wait()
@@ -145,10 +148,16 @@ def children(pid):
         return []
 
 
+_ports = itertools.count(10_000 + 37 * os.getpid() % 20_000)
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a port for a server, of this process alone: other workers have others, and the system gives out none."""
+    for port in _ports:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def answers(port):
@@ -178,5 +187,8 @@ def closed_widgets_go():
 @pytest.fixture(scope="session")
 def ssh_server(tmp_path_factory):
     server = SshServer(tmp_path_factory.mktemp("sshd"))
-    yield server
-    server.stop()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

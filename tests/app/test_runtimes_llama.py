@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import sys
 import threading
 from dataclasses import replace
@@ -16,6 +15,7 @@ from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import call
 from app.agent.runtimes.outcome import Failed, Run
 from kernels.weights import default_model_file
+from tests.app.conftest import free_port
 
 PATIENCE_S = 120.0
 TOOLS = Path(sys.prefix) / "llama.cpp"
@@ -26,12 +26,6 @@ def tool(name):
     path = TOOLS / name
     assert path.exists(), BUILD
     return str(path)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Board:

@@ -42,9 +42,11 @@ class Served:
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         line = self.process.stderr.readline()
         self.target = line.removeprefix("trilemma agent: serving at ").strip()
-        assert self.target != line.strip(), line
         self._listener = threading.Thread(target=self.process.stderr.read)
         self._listener.start()
+        if self.target == line.strip():
+            self.kill()
+            pytest.fail(f"it does not serve: {line}")
 
     @property
     def port(self):
@@ -216,9 +218,8 @@ def test_the_link_through_tls_carries_a_thousand_samples_a_second(tls):
     with AttachedBoard(open_target(f"tls://desk:{tls.port}")) as board:
         session = board._session
         session.subscribe(1000.0)
-        time.sleep(1.0)
+        wait_until(lambda: len(session.rings.window(0, 0, float("inf"))[0]) > 1000)
         assert session.n_lost == 0
-        assert len(session.rings.window(0, 0, float("inf"))[0]) > 300
 
 
 def test_secrets_are_in_no_command_line_and_no_environment(tls):
@@ -255,7 +256,7 @@ def test_five_failures_lock_the_address_even_for_the_right_token(config):
         for _ in range(5):
             with served.connect() as connection:
                 assert greet(connection, new_token())["op"] == "refused"
-        with pytest.raises(OpenError, match=r"locked for (29|30) s more") as caught:
+        with pytest.raises(OpenError, match=r"locked for \d+ s more") as caught:
             open_tcp("127.0.0.1", served.port)
         assert not caught.value.final  # it may be tried again
 
@@ -300,20 +301,50 @@ def test_an_agent_that_does_not_know_the_token_is_not_believed(config):
         thread.join(PATIENCE_S)
 
 
-@pytest.mark.parametrize(
-    "verb", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /x HTTP/1.0\r\n\r\n", b"OPTIONS * "]
-)
+VERBS = [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /x HTTP/1.0\r\n\r\n", b"OPTIONS * "]
+
+
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
-def test_an_http_verb_closes_the_socket_at_once(kind, verb, request):
+def test_an_http_verb_closes_the_socket(kind, verb, request):
     served = request.getfixturevalue(kind)
     with served.connect() as connection:
         decoder = Decoder()
         assert next_message(connection, decoder)["op"] == "challenge"
-        began_s = time.monotonic()
         connection.sendall(verb)
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(65536) == b""
-        assert time.monotonic() - began_s < 2
+
+
+@contextlib.contextmanager
+def stranger(server):
+    """Be connected to a server without having proved anything."""
+    near, far = socket.socketpair()
+    far.settimeout(PATIENCE_S)
+    assert server._strangers.enter("")
+    thread = threading.Thread(target=server._serve, args=(near, ""))
+    thread.start()
+    with near, far:
+        assert next_message(far, Decoder())["op"] == "challenge"
+        yield far
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *VERBS,
+        encode_control({"op": "bandwidth", "id": 1}, 0),
+        encode_control({"op": "parameters", "id": 1, "step": "status"}, 0),
+        encode_control({"op": "ping", "t1_ns": 1}, 0),
+    ],
+)
+def test_a_stranger_that_says_anything_but_the_answer_is_put_out_at_once(monkeypatch, said):
+    monkeypatch.setattr(serve, "GREET_S", 100 * PATIENCE_S)  # not because its time is over
+    with stranger(serve.Server(None, "")) as far, contextlib.suppress(ConnectionResetError):
+        far.sendall(said)
+        assert far.recv(65536) == b""
 
 
 def test_http_at_the_tls_port_gets_nothing(tls):
@@ -506,18 +537,10 @@ def test_junk_closes_the_link_and_costs_no_memory(unix, kind, greeted):
     assert attach(unix.target)["board"]  # and it serves on
 
 
-def test_a_stranger_that_says_nothing_is_put_out(config, monkeypatch):
+def test_a_stranger_that_says_nothing_is_put_out(monkeypatch):
     monkeypatch.setattr(serve, "GREET_S", 0.2)
-    near, far = socket.socketpair()
-    server = serve.Server(near, "")
-    assert server._strangers.enter("")
-    thread = threading.Thread(target=server._serve, args=(near, ""))
-    thread.start()
-    assert next_message(far, Decoder())["op"] == "challenge"
-    far.settimeout(PATIENCE_S)
-    assert far.recv(1) == b""
-    thread.join(PATIENCE_S)
-    far.close()
+    with stranger(serve.Server(None, "")) as far:
+        assert far.recv(1) == b""
 
 
 def test_many_strangers_do_not_keep_a_client_out_for_long(unix):
@@ -570,20 +593,6 @@ def test_one_address_cannot_keep_the_others_out():
     assert not waiting.enter("friend")
     waiting.leave("attacker")
     assert waiting.enter("friend")
-
-
-def test_a_stranger_that_says_anything_but_the_answer_is_put_out_at_once(unix):
-    for op in (
-        {"op": "bandwidth", "id": 1},
-        {"op": "parameters", "id": 1, "step": "status"},
-        {"op": "ping", "t1_ns": 1},
-    ):
-        began_s = time.monotonic()
-        with unix.connect() as connection:
-            assert next_message(connection, Decoder())["op"] == "challenge"
-            connection.sendall(encode_control(op, 0))
-            assert connection.recv(65536) == b""
-        assert time.monotonic() - began_s < serve.GREET_S
 
 
 def test_a_client_that_leaves_before_it_is_accepted_does_not_end_the_server(monkeypatch):

@@ -178,17 +178,15 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("host", SENTENCES)
-def test_what_goes_wrong_is_said_in_a_sentence_within_five_seconds(at, host, monkeypatch):
+def test_what_goes_wrong_is_said_in_a_sentence(at, host, monkeypatch):
     monkeypatch.setenv("SSH_ASKPASS", "/bin/false")
     monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")  # nobody is there to answer
     words, final = SENTENCES[host]
-    began_s = time.monotonic()
     with attached(at(host)) as board:
         down = board.wait(Disconnected)
         assert words in down.reason
         assert "\n" not in down.reason
         assert (down.retry_in_s is None) is final
-        assert time.monotonic() - began_s < 5
         if final:
             assert len(board.transports) == 1
             board.session.reconnect_now()
@@ -228,16 +226,17 @@ def test_a_link_that_is_cut_comes_back_with_a_gap_in_the_same_rings(at, ssh_serv
     with attached(at("board")) as board:
         board.ready()
         index = [channel.key for channel in board.channels].index("memory.available_byte")
+        while board.session.rings.window(index, 0, math.inf)[0][-1] > time.monotonic():
+            board.wait(Samples)  # before the first pong they may lie too late by what the hello took
         cut_s = cut_at(board, ssh_server, how)
         down = board.wait(Disconnected)
         assert down.reason == "the link to board was lost"
         board.wait(Connected)
         board.ready()
-        assert time.monotonic() - cut_s < 10
         t_s, y = board.session.rings.window(index, 0, math.inf)
         (gap,) = np.flatnonzero(np.isnan(y))
         assert 0 < gap < len(y) - 1
-        assert t_s[gap] <= cut_s + 0.5
+        assert t_s[gap] <= cut_s < t_s[gap + 1]
     wait_until(lambda: not agents(ssh_server))
 
 
@@ -334,7 +333,6 @@ def test_a_passphrase_that_is_no_longer_right_ends_in_a_sentence_until_a_person_
 
 
 def test_a_question_that_nobody_answers_is_not_asked_for_ever(at, monkeypatch):
-    monkeypatch.setattr(SshTransport, "patience_s", 1.0)
     leave, asked = threading.Event(), []
 
     def ask(prompt, secret):
@@ -342,10 +340,18 @@ def test_a_question_that_nobody_answers_is_not_asked_for_ever(at, monkeypatch):
         leave.wait(PATIENCE_S)
 
     with attached(at("locked", ask=ask)) as board:
+        wait_until(lambda: asked)
+        board.session._link._person.function()  # the time is over
         ended = board.wait(Disconnected)
     leave.set()
-    assert (ended.reason, ended.retry_in_s) == ("nobody answered ssh within 1 s", None)
+    assert (ended.reason, ended.retry_in_s) == ("nobody answered ssh within 150 s", None)
     assert len(asked) == 1
+
+
+def test_the_time_for_a_person_runs_from_the_start(at, monkeypatch):
+    monkeypatch.setattr(SshTransport, "patience_s", 0.05)
+    with attached(at("locked", ask=lambda prompt, secret: time.sleep(1.0))) as board:
+        assert board.wait(Disconnected).reason.endswith(" 0.05 s")
 
 
 def test_a_code_of_the_moment_is_not_kept():
@@ -382,9 +388,11 @@ def test_a_program_that_is_killed_while_ssh_asks_leaves_nothing(ssh_server, tmp_
     env = {**os.environ, "TMPDIR": str(tmp_path), "TRILEMMA_DATA_DIR": str(tmp_path / "data")}
     argv = [sys.executable, "-c", program, str(ssh_server.config)]
     with subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"asked\n"
-        assert list(tmp_path.glob("trilemma-*"))
-        process.kill()
+        try:
+            assert process.stdout.readline() == b"asked\n"
+            assert list(tmp_path.glob("trilemma-*"))
+        finally:
+            process.kill()
     wait_until(lambda: not list(tmp_path.glob("trilemma-*")))
 
 
@@ -415,18 +423,17 @@ def test_a_question_that_is_cancelled_ends_the_attempt(at):
 
 
 def test_leaving_while_a_question_is_open_ends_ssh_at_once(at):
-    asked, leave = threading.Event(), threading.Event()
+    asked, leave, answered = threading.Event(), threading.Event(), []
 
     def ask(prompt, secret):
         asked.set()
-        leave.wait(PATIENCE_S)
+        answered.append(leave.wait(PATIENCE_S))
 
     with attached(at("locked", ask=ask)) as board:
         assert asked.wait(PATIENCE_S)
-        began_s = time.monotonic()
-    assert time.monotonic() - began_s < 2
+    assert answered == []
     leave.set()
-    assert board.transports[0]._process.returncode is not None
+    assert board.transports[0]._process.returncode not in (None, -signal.SIGKILL)  # it was told to, and did
 
 
 def test_a_question_that_comes_while_the_desk_closes_is_put_to_nobody():
