@@ -53,6 +53,7 @@ _WRITTEN_OTHERWISE = (
     (re.compile(r"(?<=\d)_(?=\d)"), "."),  # 1_5
     (re.compile(r"(?<=\d)p(?=\d+b)"), "."),  # 6p7b
     (re.compile(r"(\d)b(\d+)(?![a-z0-9])"), r"\1.\2b"),  # 1b5
+    (re.compile(r"(?<=\db)\d+t(?![a-z0-9])"), ""),  # 2b4t: trained on so many tokens
     (re.compile(r"(?<![a-z0-9])v(?=\d)"), " "),  # v3.2
 )
 _TOKEN = re.compile(

@@ -3,8 +3,8 @@
 What is relaxed must be the latency of each width, not the width itself: latency is convex in the width, so the latency
 of the mean width is below the mean latency (Jensen).
 
-`choice_probabilities`, `relaxed_mean`, `access_time` and `relaxed_access_time` also take torch tensors, all arrays of a
-call alike: they come back as tensors with their gradient. In 64 bits: 32 lose it in rounding.
+`choice_probabilities`, `relaxed_mean`, `access_time` and `relaxed_access_time` also take torch tensors: where the
+logits are one the result is, with its gradient, and noise and widths may be numbers. In 64 bits: 32 lose it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ def _numbers(values: Any) -> Any:
     return values if isinstance(values, int | float) or hasattr(values, "detach") else np.asarray(values, dtype=float)
 
 
+def _like(values: Any, of: Any) -> Any:
+    """Return numbers as a tensor where `of` is one."""
+    numbers = _numbers(values)
+    return of.new_tensor(numbers) if hasattr(of, "detach") and isinstance(numbers, np.ndarray) else numbers
+
+
 def _value(values: Any) -> Any:
     """Return numbers without their gradient."""
     return values.detach() if hasattr(values, "detach") else values
@@ -42,7 +48,8 @@ def choice_probabilities(logits: Any, temperature: float, noise: Any = 0.0) -> A
         > 0; towards 0 the choice is the largest logit.
     """
     check_range("temperature", temperature, 0.0, open_low=True)
-    z = (_numbers(logits) + _numbers(noise)) / temperature
+    z = _numbers(logits)
+    z = (z + _like(noise, z)) / temperature
     weights = math.e ** (z - z.max())
     return weights / weights.sum()
 
@@ -64,7 +71,8 @@ def relaxed_mean(values: Any, logits: Any, temperature: float, noise: Any = 0.0)
     ----------
     Trilemma quantities, A08: 120 for the widths 32, 64, 128, 256 at equal logits.
     """
-    p, v = choice_probabilities(logits, temperature, noise), _numbers(values)
+    p = choice_probabilities(logits, temperature, noise)
+    v = _like(values, p)
     if p.shape != v.shape:
         raise ValueError(f"logits {tuple(p.shape)} and values {tuple(v.shape)} are not one of each choice")
     return (p * v).sum()

@@ -80,11 +80,14 @@ def _told_apart(
 
 def stated_model(rows: Sequence[PublishedRow]) -> StatedModel | str:
     """Return what rows of one model state of it, their medians, its name being the last resort; or what is missing."""
-    sizes = {size for row in rows for size in model_name(row.text["model"]).sizes}
+    names = [model_name(row.text["model"]) for row in rows]
+    sizes = {size for name in names for size in name.sizes}
     named, active = (
         [float(size.strip("ab")) * BILLION for size in sizes if re.fullmatch(of, size)]
         for of in (r"[\d.]+b", r"a[\d.]+b")
     )
+    if len(named) > 1 and not active and all("moe" in name.words for name in names):
+        active = [min(named)]  # OLMoE-1B-7B
     read = _median([row.number.get("params_streamed_b") for row in rows]) or _median(active)
     total = _median([row.number.get("params_b") for row in rows]) or (max(named) if named else None)
     if read is None and total is None:

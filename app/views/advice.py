@@ -15,6 +15,7 @@ from app.views.format import change_text, counted, number_text, quantity_text
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
 from core.changes import WORTH_FRAC, Change, Kind, proposed, steps
 from core.changes import changes as core_changes
+from core.format_names import format_name
 from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
 from core.stages import binding_parts_s
 
@@ -46,9 +47,9 @@ def accuracy_note(store: Store) -> str:
     form = store.catalogue.weight_formats.get(model.reference_format)
     if form is None:
         return ""
-    bits = int(form.bits_per_weight - 0.5)  # without its scales: 4 of 5.0 or 4.5, 8 of 8.5
+    bits = format_name(form.key, ()).bits or form.bits_per_weight  # without its scales: 4 of 4.25, 4.5 or 5.0
     return (
-        f"Relative to the model file, whose weights are {bits}-bit ({form.name.removeprefix('GGUF ')}): "
+        f"Relative to the model file, whose weights are {bits:g}-bit ({form.name.removeprefix('GGUF ')}): "
         "formats at or above it add no weight error; rounding of activations and cache remains."
     )
 

@@ -340,6 +340,9 @@ def test_plots_describe_themselves(curves, qtbot):
 def test_accuracy_says_what_it_is_relative_to(curves, store):
     assert "4-bit (Q4_1): formats at or above it add no weight error; rounding" in accuracy_note(store)
     assert curves.cards[2]._note.text() == accuracy_note(store)
+    store.set("point.runtime", "llamacpp_gpu")
+    store.set("point.model", "gpt-oss-20b")
+    assert "weights are 4-bit (MXFP4" in accuracy_note(store)
 
 
 def test_accuracy_can_be_the_perplexity_ratio(curves, store):

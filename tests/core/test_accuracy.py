@@ -40,6 +40,8 @@ def test_formats_that_hold_the_file_only_round():
         assert weights_damage == accuracy.WEIGHTS_ROUNDING
     fewer = replace(BASE, weights="q4_0")
     assert accuracy.format_damages(CATALOGUE.setting(fewer))[0].median > accuracy.WEIGHTS_ROUNDING.median
+    trained_so = replace(BASE, model="gpt-oss-20b", weights="mxfp4")
+    assert accuracy.format_damages(CATALOGUE.setting(trained_so))[0] == accuracy.WEIGHTS_ROUNDING
     published = replace(BASE, model="llama-3-8b", weights="fp16", kv="fp16")
     assert [d.median for d in accuracy.format_damages(CATALOGUE.setting(published))] == [0.0, 0.0]
 

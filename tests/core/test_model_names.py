@@ -41,7 +41,10 @@ NAMES = KnownNames(MODELS)
         ("mistral-small-24b", ["Mistral-Small-3.2-24B-Instruct-2506"]),
         ("mixtral-8x7b", ["Mixtral-8x7B-Instruct-v0.1"]),
         ("gpt-oss-20b", ["gpt-oss:20b", "ggml-org/gpt-oss-20b-GGUF"]),
-        ("granite-3.1-8b", ["IBM-Granite-v3.1-8B-Instruct", "granite3.1-dense:8b"]),
+        ("granite-3.1-8b", ["IBM-Granite-v3.1-8B-Instruct", "granite3.1-dense:8b", "granite-3.3-8b-instruct"]),
+        ("mistral-small-24b", ["Devstral-Small-2507", "devstral:24b", "magistral-small-2506"]),
+        ("llama-3.1-8b", ["NousResearch/Hermes-3-Llama-3.1-8B-GGUF"]),
+        ("llama-2-13b", ["vicuna-13b-v1.5.Q4_K_M.gguf"]),
         ("olmo-2-7b", ["OLMo-2-1124-7B-Instruct", "allenai_OLMo-2-1124-7B-Instruct-Q4_K_M.gguf"]),
         ("falcon3-7b", ["tiiuae_Falcon3-7B-Instruct"]),
         (
@@ -109,3 +112,7 @@ def test_what_a_name_is_read_as():
     assert model_name("Jais-6p7b-Chat").key == "jais-6.7b"
     assert model_name("tiny-llama") == model_name("TinyLLAMA")
     assert model_name("").key == "unnamed"
+
+
+def test_tokens_seen_in_training_are_no_size():
+    assert model_name("BitNet-b1.58-2B4T").sizes == model_name("bitnet-b1.58-2B-4T").sizes == ("2b",)

@@ -46,6 +46,7 @@ def test_tensors_go_through_with_their_gradient():
     line, burst = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (64.0, 8.0))
     assert torch.autograd.gradcheck(mean, (z,))
     assert torch.autograd.gradcheck(time_of, (z, line, burst))
+    assert mean(z) == relaxed_mean(WIDTHS, z, tau, noise)  # numbers beside a tensor
     (slope,) = torch.autograd.grad(mean(z), z)
     np.testing.assert_allclose(slope, relaxed_mean_gradient(WIDTHS, logits, tau, noise), rtol=1e-12)
     assert mean(z).item() == pytest.approx(relaxed_mean(WIDTHS, logits, tau, noise), rel=1e-14)

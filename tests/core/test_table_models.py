@@ -52,6 +52,7 @@ def test_a_name_of_another_size_is_another_model():
     [
         ({"model": "DeepSeekOCR-3B(A570M)"}, 3e9, 0.57e9),
         ({"model": "New-30B-A3B"}, 30e9, 3e9),
+        ({"model": "NewMoE-1B-7B"}, 7e9, 1e9),
         ({"model": "New-7B"}, 7e9, None),
         ({"model": "New-7B", "params_b": 7.2e9}, 7.2e9, None),
         ({"model": "New", "params_streamed_b": 1e9}, None, 1e9),
