@@ -35,12 +35,21 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
             lines = list(file)
         begin = next((i for i, line in enumerate(lines) if line.strip(" ,;\t\r\n")), 0)
         delimiter = _delimiter(lines[begin:])
-        heading = next(csv.reader(lines[begin:], delimiter=delimiter, strict=True), [])
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
         raise ValueError(f"got a file that is not CSV in UTF-8 ({error})") from None
+    try:
+        heading = next(csv.reader(lines[begin:], delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise ValueError(f"line {begin + 1}: got {what_broke(error)}, expected the names of columns") from None
     rows = _rows(lines, begin, delimiter, len(heading))
     next(rows, None)
     return heading, [row for row in rows if any(row.cells) or row.broken]
+
+
+def what_broke(error: csv.Error) -> str:
+    """Return what is wrong with a row that cannot be read as CSV."""
+    too_long = "field larger than" in str(error)
+    return "a cell without end" if too_long else "a quote that is not closed where its cell ends"
 
 
 def _delimiter(lines: list[str]) -> str:
@@ -57,12 +66,11 @@ def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterato
             for cells in reader:
                 end = first + reader.line_num
                 if end - begin > 1 and len(cells) != n_cells:
-                    raise csv.Error(f"a quote that takes in the lines up to {end}")
+                    raise csv.Error("a quote that takes in whole rows")
                 yield Row(end, cells)
                 begin = end
         except csv.Error as error:
-            unclosed = "unexpected end of data" in str(error)
             begin += 1
-            yield Row(begin, [], "a quote that is never closed" if unclosed else str(error))
+            yield Row(begin, [], what_broke(error))
         else:
             return

@@ -210,7 +210,7 @@ def _check_heading(heading: list[str]) -> None:
 def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:
     line, cells, broken = row
     if broken:
-        return [Problem(line, "row", broken, "cells whose quotes are closed")]
+        return [Problem(line, "row", broken, "cells that end")]
     cells = cells[: len(heading)] if not any(cells[len(heading) :]) else cells
     if len(cells) != len(heading):
         return [Problem(line, "row", f"{len(cells)} cells", f"{len(heading)}, as the heading has")]

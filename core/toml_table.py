@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from core.csv_rows import what_broke
+
 _DEFAULT_SOURCE = "default"  # the source of all numbers of a table that its `sources` do not name
 _LONGEST = 200
 
@@ -164,17 +166,20 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
     ValueError
         A column is missing or there twice, a row is short, or a value is not a finite number; says which line.
     """
+    reader, rows, line = csv.reader(io.StringIO(text), strict=True), list[tuple[int, list[str]]](), 1
     try:
-        rows = list(csv.reader(io.StringIO(text)))
+        for cells in reader:
+            rows.append((line, cells))
+            line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{where}: got text that is not CSV ({error}), expected CSV") from None
-    header = [name.strip() for name in rows[0]] if rows else []
+        raise ValueError(f"{where}: line {line}: got {what_broke(error)}, expected CSV") from None
+    header = [name.strip() for name in rows[0][1]] if rows else []
     for name in names:
         if header.count(name) != 1:
             got = _short(", ".join(header)).strip("'\"") or "none"
             raise ValueError(f"{where}: line 1: got columns {got}, expected one named {name}")
     found: list[list[float]] = [[] for _ in names]
-    for number, row in enumerate(rows[1:], 2):
+    for number, row in rows[1:]:
         if not row:
             continue
         for column, name in zip(found, names, strict=True):

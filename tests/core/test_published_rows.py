@@ -90,9 +90,9 @@ def test_what_could_be_misread_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ('"a,cpu,r,m,q,22,,', "a quote that is never closed"),
-        ('a,cpu,"r"x,m,q,22,,', "',' expected after"),
-        ("a,cpu,r,m,q,22," + "x" * 200_000 + ",", "field larger than"),
+        ('"a,cpu,r,m,q,22,,', "a quote that is not closed where its cell ends"),
+        ('a,cpu,"r"x,m,q,22,,', "a quote that is not closed where its cell ends"),
+        ("a,cpu,r,m,q,22," + "x" * 200_000 + ",", "a cell without end"),
     ],
 )
 def test_a_broken_quote_costs_its_own_line_only(tmp_path, broken, why):
@@ -100,6 +100,11 @@ def test_a_broken_quote_costs_its_own_line_only(tmp_path, broken, why):
     assert [row.line for row in table.rows] == [2, 4, 6]
     assert [problem.line for problem in table.problems] == [3, 5]
     assert why in table.problems[0].got
+
+
+def test_a_broken_quote_in_the_heading_names_its_line(tmp_path):
+    with pytest.raises(ValueError, match=r"line 2: got a quote that is not closed .*, expected the names of columns"):
+        read_table(written(tmp_path, "", '"' + HEADING, GOOD))
 
 
 def test_a_quote_that_takes_in_whole_rows_is_one_that_was_not_closed(tmp_path):
