@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from pytestqt.qtbot import QtBot
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+PATIENCE_MS = int(1000 * PATIENCE_S)
 ROOT = Path(__file__).resolve().parents[2]
 
 OLD_PYTHON = """#!/bin/sh
@@ -173,6 +175,21 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline_s, "did not happen in time"
         time.sleep(0.01)
+
+
+class PatientBot(QtBot):
+    """Waits for what must happen as long as a busy machine may take."""
+
+    def waitUntil(self, callback, *, timeout=PATIENCE_MS):
+        super().waitUntil(callback, timeout=timeout)
+
+    def waitSignal(self, signal, *, timeout=PATIENCE_MS):
+        return super().waitSignal(signal, timeout=timeout)
+
+
+@pytest.fixture
+def qtbot(qapp, request):
+    return PatientBot(request)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,6 @@ from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
 PATIENCE_S = 30.0
-PATIENCE_MS = int(1000 * PATIENCE_S)
 
 
 def hello(cpu, board_id=""):
@@ -293,12 +292,12 @@ def test_what_is_no_board_is_said_and_not_remembered(boards, text):
 def test_a_probe_tells_in_a_sentence(boards, qtbot, ssh_server, tmp_path, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
     boards._ssh_config = ssh_server.config
-    with qtbot.waitSignal(boards.probed, timeout=PATIENCE_MS) as heard:
+    with qtbot.waitSignal(boards.probed) as heard:
         assert boards.probe("board") == ""
     words, can = heard.args
     assert can
     assert " answers: " in words
-    with qtbot.waitSignal(boards.probed, timeout=PATIENCE_MS) as heard:
+    with qtbot.waitSignal(boards.probed) as heard:
         boards.probe("nopython")
     assert heard.args == ["there is no python3 on nopython: expected Python 3.8 or newer.", False]
 
@@ -313,7 +312,7 @@ def test_a_question_of_ssh_reaches_the_screen_and_its_answer_ssh(boards, qtbot, 
         boards.answer("open sesame")
 
     boards.asked.connect(answer)
-    with qtbot.waitSignal(boards.probed, timeout=PATIENCE_MS) as heard:
+    with qtbot.waitSignal(boards.probed) as heard:
         boards.probe("locked")
     assert heard.args[1], heard.args
     ((prompt, secret),) = asked

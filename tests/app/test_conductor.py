@@ -259,7 +259,7 @@ def test_measurements_of_another_machine_or_version_do_not_count(board, path, ot
 
 
 def settle(qtbot, board, until):
-    qtbot.waitUntil(lambda: bool(board.drain() or until()), timeout=2000)
+    qtbot.waitUntil(lambda: bool(board.drain() or until()))
 
 
 @pytest.fixture
@@ -542,14 +542,14 @@ def test_the_real_agent_attaches_and_the_program_survives_its_death(qapp, path, 
     conductor = Conductor(store, lambda on_event: Session(open_transport, on_event), path)
     conductor.start()
     try:
-        qtbot.waitUntil(lambda: store.link.state == "attached" and bool(store.link.channels), timeout=20000)
-        qtbot.waitUntil(lambda: store.activity.kind == "bandwidth" or bool(store.not_measurable), timeout=20000)
+        qtbot.waitUntil(lambda: store.link.state == "attached" and bool(store.link.channels))
+        qtbot.waitUntil(lambda: store.activity.kind == "bandwidth" or bool(store.not_measurable))
         os.kill(transports[0].pid, signal.SIGKILL)
-        qtbot.waitUntil(lambda: store.link.state == "lost", timeout=10000)
+        qtbot.waitUntil(lambda: store.link.state == "lost")
         assert store.activity.kind == "idle"
         assert store.log[-1].text == store.link.text
         conductor.reconnect_now()
-        qtbot.waitUntil(lambda: store.link.state == "attached", timeout=20000)
+        qtbot.waitUntil(lambda: store.link.state == "attached")
         conductor.cancel()
     finally:
         conductor.stop()
@@ -564,12 +564,12 @@ def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkey
     conductor = Conductor(store, lambda on_event: Session(LocalTransport, on_event), path)
     conductor.start()
     try:
-        qtbot.waitUntil(lambda: store.link.state == "attached", timeout=20000)
+        qtbot.waitUntil(lambda: store.link.state == "attached")
         if store.not_measured_here:
             pytest.fail(store.not_measured_here)
         assert conductor.measure_now() == ""
         qtbot.waitUntil(
-            lambda: store.has_measured("decode_s") or any(line.level == "error" for line in store.log), timeout=240000
+            lambda: store.has_measured("decode_s") or any(line.level == "error" for line in store.log), timeout=240_000
         )
         assert [line.text for line in store.log if line.level == "error"] == []
         conductor.cancel()
@@ -577,7 +577,7 @@ def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkey
         assert measured.provenance is Provenance.MEASURED
         assert 0 < measured.q05 <= measured.median <= measured.q95
         assert store.dots("decode_s", "point.alpha").x.tolist() == [0.5]
-        qtbot.waitUntil(lambda: store.calibration is not None, timeout=20000)
+        qtbot.waitUntil(lambda: store.calibration is not None)
         assert store.prediction.decode_s.provenance is Provenance.CALIBRATED
     finally:
         conductor.stop()

@@ -107,7 +107,7 @@ def test_a_board_calibrated_over_ssh_is_listed_predicted_by_name_and_known_at_th
     conductor = Conductor(store, session_of(open_target("this")), measurements_file())
     conductor.attach(session_of(target), target.name, target.text)
     try:
-        qtbot.waitUntil(lambda: store.calibration is not None, timeout=20000)
+        qtbot.waitUntil(lambda: store.calibration is not None)
         assert store.calibration.posterior.n_decode == 3
         assert store.prediction.decode_s.median == pytest.approx(predicted["decode_s"]["median"])
         assert store.measured("decode_s").median == pytest.approx(0.052, rel=0.02)

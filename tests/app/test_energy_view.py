@@ -46,7 +46,7 @@ def view(qtbot, store):
     qtbot.addWidget(made)
     made.resize(900, 700)
     made.show()
-    qtbot.waitUntil(lambda: not made._work.busy and made.sentence.text() != "", timeout=10_000)
+    qtbot.waitUntil(lambda: not made._work.busy and made.sentence.text() != "")
     return made
 
 
@@ -193,7 +193,7 @@ def test_measured_power_stands_beside_the_terms_with_idle_and_prompt(qtbot, qapp
     view = Energy(store, undo_stack(), Theme("dark"))
     qtbot.addWidget(view)
     view.show()
-    qtbot.waitUntil(lambda: "Measured at this point" in view._power.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "Measured at this point" in view._power.text())
     assert "12.0 W measured, idle 3.00 W, 20.0 J a prompt." in view._power.text()
     (bar,) = view._rails._bars
     assert (bar.name, bar.value, bar.text) == ("rail VDD_CPU_GPU_CV", 8.0, "8.00 W · 160 mJ a token")
@@ -211,11 +211,11 @@ def test_settings_are_controls_with_undo(view, store, qtbot):
     field.setModified(True)
     field.editingFinished.emit()
     assert store.get("energy.battery") == 56 * 3600.0
-    qtbot.waitUntil(lambda: "battery lasts" in view.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "battery lasts" in view.sentence.text())
     view._stack.undo()
     assert store.get("energy.battery") is None
     assert field.text() == ""
-    qtbot.waitUntil(lambda: view.sentence.text() == before, timeout=10_000)
+    qtbot.waitUntil(lambda: view.sentence.text() == before)
 
 
 @pytest.mark.parametrize(
@@ -237,13 +237,13 @@ def test_what_cannot_be_is_refused_in_one_sentence(view, store, path, typed, say
 
 def test_a_workload_that_is_gone_is_said(view, store, qtbot, tmp_path):
     store.set("energy.profile", str(tmp_path / "none.toml"))
-    qtbot.waitUntil(lambda: "none.toml" in view.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "none.toml" in view.sentence.text())
     assert view.sentence.text().startswith("There is no answer")
 
 
 def test_a_board_without_power_says_why(view, store, qtbot):
     store.set("point", OperatingPoint(board="apple_m1", runtime="llamacpp_gpu", weights="q4_0", kv="fp16"))
-    qtbot.waitUntil(lambda: "energy per byte" in view.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "energy per byte" in view.sentence.text())
 
 
 def test_choices_of_the_resources_have_names():
@@ -260,19 +260,19 @@ def test_only_the_newest_wish_is_answered_and_errors_are_handed_over(qtbot, qapp
     for i in range(5):
         work.run(lambda i=i: i, got.append)
     gate.set()
-    qtbot.waitUntil(lambda: not work.busy, timeout=10_000)
+    qtbot.waitUntil(lambda: not work.busy)
     assert got == [4]
 
     def fail():
         raise ValueError("one sentence")
 
     work.run(fail, got.append)
-    qtbot.waitUntil(lambda: len(got) == 2, timeout=10_000)
+    qtbot.waitUntil(lambda: len(got) == 2)
     assert str(got[1]) == "one sentence"
 
 
 def test_work_runs_off_the_gui_thread(qtbot, qapp):
     work, seen = Background(qapp), []
     work.run(threading.get_ident, seen.append)
-    qtbot.waitUntil(lambda: bool(seen), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(seen))
     assert seen[0] != threading.get_ident()

@@ -36,5 +36,5 @@ def test_garbage_made_in_any_thread_is_destroyed_in_qt_s(qtbot):
     thread = threading.Thread(target=litter)
     thread.start()
     thread.join()
-    qtbot.waitUntil(lambda: bool(destroyed), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(destroyed))
     assert destroyed == [threading.main_thread()]

@@ -150,7 +150,7 @@ def test_settings_are_saved_soon_after_a_change(qtbot, folder):
     _keep_settings(made)
     made.store.set("point.alpha", 0.4)
     path = folder / "data" / "settings.json"
-    qtbot.waitUntil(path.exists, timeout=5000)
+    qtbot.waitUntil(path.exists)
     assert json.loads(path.read_text())["point"]["alpha"] == 0.4
 
 

@@ -542,7 +542,7 @@ def test_a_key_runs_its_command_whatever_has_the_focus_but_a_text(window, key, h
     monkeypatch.setattr(window, "_list", lambda runnable: ran.append("palette" if runnable else "shortcuts"))
     monkeypatch.setattr(window.centre, "toggle_markers", lambda: ran.append("markers"))
     window.activateWindow()
-    assert QTest.qWaitForWindowActive(window)
+    assert QTest.qWaitForWindowActive(window, 60_000)
     for widget in (window.controls.choices["point.weights"], window.controls.pin, window.tabs.tabBar()):
         widget.setFocus()
         QTest.keyClick(widget, key, held)

@@ -303,19 +303,19 @@ def test_markers_come_back_with_the_session_and_with_the_recording(qtbot, tmp_pa
     made = Conductor(store, lambda on_event: Session(LocalTransport, on_event), tmp_path / "m.jsonl")
     store.set("auto_measure", False)
     made.start()
-    qtbot.waitUntil(lambda: store.link.state == "attached", timeout=30000)
+    qtbot.waitUntil(lambda: store.link.state == "attached")
     assert made.tape.record(path) == ""
     now_s = time.monotonic()
     store.set("markers", MarkerPair(now_s, now_s + 1.0, shown=True, pinned=True))
     recorder = made.tape.recorder
-    qtbot.waitUntil(lambda: recorder.n_byte > 3000, timeout=30000)
+    qtbot.waitUntil(lambda: recorder.n_byte > 3000)
     made.stop()
-    qtbot.waitUntil(lambda: recorder._fd < 0, timeout=30000)
+    qtbot.waitUntil(lambda: recorder._fd < 0)
 
     played = Conductor(other, lambda on_event: Session(lambda: ReplayTransport(path), on_event), tmp_path / "m.jsonl")
     played.start()
     try:
-        qtbot.waitUntil(lambda: other.get("markers").pinned, timeout=30000)
+        qtbot.waitUntil(lambda: other.get("markers").pinned)
         pair = other.get("markers")
         assert (pair.a_s, pair.b_s, pair.shown) == (pytest.approx(now_s), pytest.approx(now_s + 1.0), True)
         other.set("markers", MarkerPair(1.0, 2.0, shown=True, pinned=True))

@@ -65,7 +65,7 @@ def schedule(qtbot, store):
     qtbot.addWidget(made)
     made.resize(800, 600)
     made.show()
-    qtbot.waitUntil(lambda: made.sentence.text() != "", timeout=10_000)
+    qtbot.waitUntil(lambda: made.sentence.text() != "")
     return made
 
 
@@ -170,21 +170,21 @@ def test_the_view_follows_the_choice_and_undo(schedule, store, qtbot):
     control = schedule.findChild(QWidget, "schedule.file")
     control.setCurrentIndex(control.findData("pipeline"))
     control.activated.emit(control.currentIndex())
-    qtbot.waitUntil(lambda: "131 cycles" in schedule.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "131 cycles" in schedule.sentence.text())
     assert schedule.table.rowCount() == 3
     assert "QKV" in schedule.timeline.accessibleDescription()
     schedule._stack.undo()
-    qtbot.waitUntil(lambda: schedule.sentence.text().startswith("A token takes"), timeout=10_000)
+    qtbot.waitUntil(lambda: schedule.sentence.text().startswith("A token takes"))
 
 
 def test_a_file_that_is_no_schedule_is_one_sentence(schedule, store, qtbot, tmp_path):
     path = tmp_path / "broken.toml"
     path.write_text("[[operation]]\nname = 3\n")
     store.set("schedule.file", str(path))
-    qtbot.waitUntil(lambda: "broken.toml" in schedule.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "broken.toml" in schedule.sentence.text())
     assert schedule.sentence.text().startswith("It cannot be shown")
     store.set("schedule.file", str(tmp_path / "gone.toml"))
-    qtbot.waitUntil(lambda: "gone.toml: cannot be read" in schedule.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "gone.toml: cannot be read" in schedule.sentence.text())
 
 
 def test_a_file_is_chosen_by_a_dialog(schedule, store, qtbot, tmp_path, monkeypatch):
@@ -193,7 +193,7 @@ def test_a_file_is_chosen_by_a_dialog(schedule, store, qtbot, tmp_path, monkeypa
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
     schedule._chosen("file")
     assert store.get("schedule.file") == str(path)
-    qtbot.waitUntil(lambda: "after its deadline" in schedule.sentence.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "after its deadline" in schedule.sentence.text())
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("", ""))
     schedule._chosen("file")  # given up
     assert store.get("schedule.file") == str(path)
@@ -304,10 +304,10 @@ def test_a_scenario_of_ones_own_and_one_that_is_broken(scenarios, store, qtbot, 
     good.write_text(OWN)
     bad.write_text("name = 1\n")
     store.set("scenario", str(good))
-    qtbot.waitUntil(lambda: "my robot" in scenarios.sentence.text(), timeout=5000)
+    qtbot.waitUntil(lambda: "my robot" in scenarios.sentence.text())
     assert scenarios.table.rowCount() == 5
     store.set("scenario", str(bad))
-    qtbot.waitUntil(lambda: "bad.toml" in scenarios.sentence.text(), timeout=5000)
+    qtbot.waitUntil(lambda: "bad.toml" in scenarios.sentence.text())
 
 
 def test_the_pinned_point_is_a_ghost_in_the_triangle(scenarios, store, qtbot):

@@ -1,6 +1,7 @@
 """Simulated boards: the heat of the engine, the protocol of an agent, and never a number without its mark."""
 
 import json
+import math
 import queue
 import sys
 import time
@@ -277,21 +278,19 @@ def test_it_says_that_it_is_simulated_and_how_much_faster_its_time_passes(board)
     ]
 
 
-def test_its_sensors_follow_the_load(board):
-    board.session.subscribe(200.0)
-    board.wait(Samples)
-    idle_until_s = time.monotonic()
-    request_id = board.session.measure({**POINT, "context_tokens": 4096.0}, ["decode"])
-    assert isinstance(board.ended(request_id), Result)
-    busy_until_s = time.monotonic()
-    power = board.session.rings.window(0, idle_until_s, busy_until_s)[1]
-    load = board.session.rings.window(3, idle_until_s, busy_until_s)[1]
-    assert np.nanmax(load) == 1.0
-    assert np.nanmean(power[load > 0.9]) > 1.5 * np.nanmin(board.session.rings.window(0, 0, idle_until_s)[1])
-    t_s, _ = board.session.rings.window(0, busy_until_s - 0.05, busy_until_s)
-    assert np.all(np.diff(t_s) >= 0)
-    assert board.session.n_lost == 0
-    board.session.subscribe(10.0)
+def test_its_sensors_follow_the_load():
+    with Attached("--accelerate", "2") as board:  # the run takes longer than a busy machine stands still
+        board.session.subscribe(200.0)
+        board.wait(Catalogue)
+        board.wait(Samples)
+        request_id = board.session.measure({**POINT, "context_tokens": 4096.0}, ["decode"])
+        assert isinstance(board.ended(request_id), Result)
+        power, load = (board.session.rings.window(i, 0, math.inf)[1] for i in (0, 3))
+        assert np.nanmax(load) == 1.0
+        assert np.nanmean(power[load > 0.9]) > 1.5 * np.nanmin(power)
+        t_s, _ = board.session.rings.window(0, 0, math.inf)
+        assert np.all(np.diff(t_s) >= 0)
+        assert board.session.n_lost == 0
 
 
 def test_results_say_that_time_was_accelerated(board):
@@ -354,7 +353,7 @@ def test_its_time_is_ours_unless_accelerated():
         body = attached.bandwidth(lambda done, text: None)
         took_s = time.monotonic() - began_s
         assert attached.clock().bound_s < 0.1
-    assert took_s == pytest.approx(1.5, abs=0.7)
+    assert 1.4 < took_s < 15  # 1.5 s, and what a busy machine adds
     assert "conditions" in body
 
 

@@ -23,7 +23,7 @@ from app.views.tape import clock_text
 from app.views.theme import Theme
 from core.load import load_catalogue
 
-PATIENCE_MS = 60_000
+PATIENCE_S = 60.0
 T0_NS = 5 * 10**12
 CHANNEL = {"key": "board.power_w", "unit": "W", "source": "ina", "native_period_s": 0.1, "absent": ""}
 HELLO = {
@@ -76,7 +76,7 @@ def played(store, tmp_path, monkeypatch, qtbot):
         store, lambda on_event: Session(lambda: ReplayTransport(path), on_event), tmp_path / "m.jsonl"
     )
     conductor.start()
-    qtbot.waitUntil(lambda: conductor.tape.position is not None and conductor.tape.position.paused, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: conductor.tape.position is not None and conductor.tape.position.paused)
     yield conductor
     conductor.stop()
 
@@ -102,10 +102,10 @@ def test_an_opened_recording_stands_at_its_end_with_all_that_was_measured(played
 
 def test_a_recording_is_played_from_its_beginning_when_it_stands_at_its_end(played, qtbot):
     played.tape.toggle()
-    qtbot.waitUntil(lambda: not played.tape.position.paused, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not played.tape.position.paused)
     assert played.tape.position.t_s < 5001
     played.tape.play(speed=0.0)
-    qtbot.waitUntil(lambda: played.tape.position.paused, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: played.tape.position.paused)
     assert len(played.tape.marks) == 1
 
 
@@ -144,7 +144,7 @@ def test_record_and_stop_say_where_and_how_much(store, tmp_path, monkeypatch):
 
 def until(tape, done):
     """Let the tape take what its threads say until it has said enough."""
-    deadline_s = time.monotonic() + PATIENCE_MS / 1000
+    deadline_s = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < deadline_s
         tape.check()
@@ -204,21 +204,21 @@ def test_the_bar_of_a_recording_plays_jumps_and_changes_the_speed(window, played
     bar = window.findChild(object, "replay")
     assert bar.isVisible()
     scrubber = window.findChild(object, "replay.position")
-    qtbot.waitUntil(lambda: scrubber.value() == 10_000, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: scrubber.value() == 10_000)
     qtbot.mouseClick(scrubber, Qt.MouseButton.LeftButton, pos=QPoint(scrubber.width() // 2, 10))
-    qtbot.waitUntil(lambda: abs(played.tape.position.t_s - 5030) < 1, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: abs(played.tape.position.t_s - 5030) < 1)
     assert played.tape.position.paused
     speed = window.findChild(object, "replay.speed")
     speed.setCurrentIndex(5)
     speed.activated.emit(5)
-    qtbot.waitUntil(lambda: played.tape.position.speed == 8.0, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: played.tape.position.speed == 8.0)
     window.live.setFocus()
     qtbot.keyClick(window, Qt.Key.Key_Space)
-    qtbot.waitUntil(lambda: not played.tape.position.paused, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not played.tape.position.paused)
     play = window.findChild(object, "replay.play")
-    qtbot.waitUntil(lambda: play.text() == "Pause", timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: play.text() == "Pause")
     qtbot.keyClick(window, Qt.Key.Key_Space)
-    qtbot.waitUntil(lambda: played.tape.position.paused, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: played.tape.position.paused)
     assert not window.actions_["record"].isEnabled()
     assert window.actions_["play"].isEnabled()
 

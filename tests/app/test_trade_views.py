@@ -79,7 +79,7 @@ def test_a_runtime_without_knobs_trades_what_it_can():
 
 def test_a_click_on_a_dot_goes_there_and_undo_comes_back(qtbot, store):
     view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
-    qtbot.waitUntil(lambda: view._trade is not None and view.card.plot is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: view._trade is not None and view.card.plot is not None)
     found, before, plot = view._trade, store.point, view.card.plot
     index = int(np.flatnonzero(found.on_front)[0])
     x, y = (found.found.outputs[n].median[index] for n in ("decode_s", "top1_agreement"))
@@ -94,7 +94,7 @@ def test_a_click_on_a_dot_goes_there_and_undo_comes_back(qtbot, store):
 
 def test_the_front_is_dashed_until_all_of_it_is_calibrated(qtbot, store):
     view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
-    qtbot.waitUntil(lambda: bool(view.card.chart.series), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(view.card.chart.series))
     found = view._trade
     assert view.card.chart.series[0].provenance is Provenance.PREDICTED
     told = {
@@ -126,13 +126,13 @@ def test_what_cannot_be_traded_is_said(qtbot, store):
     poor = Store(replace(CATALOGUE, boards={**CATALOGUE.boards, "this": bare}))
     poor.set("trade.against", "energy")
     view = shown(qtbot, TradeOff(poor, undo_stack(), Theme("dark")))
-    qtbot.waitUntil(lambda: view.sentence.text() != "", timeout=10_000)
+    qtbot.waitUntil(lambda: view.sentence.text() != "")
     assert "energy per byte" in view.sentence.text()
 
 
 def test_the_sentence_names_the_bend(qtbot, store):
     view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
-    qtbot.waitUntil(lambda: view._trade is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: view._trade is not None)
     assert view.sentence.text().startswith("The front bends at")
     assert not isinstance(view._trade.bend, Absent)
     assert view._trade.on_front[view._trade.bend.index]
@@ -237,14 +237,14 @@ def test_pruning_curves_are_the_predictions_and_end_at_r_max(qtbot, store):
     np.testing.assert_allclose(np.stack([own.low, own.y, own.high]), np.stack([band.q05, band.median, band.q95]))
     assert "expected attention 97 %" in found.description
     store.set("point.policy", "page_bounds")
-    qtbot.waitUntil(lambda: "No published table has" in view.retrieval.chart.description, timeout=5000)
+    qtbot.waitUntil(lambda: "No published table has" in view.retrieval.chart.description)
 
 
 @pytest.mark.parametrize("size", [(900, 700), (560, 1200)])
 def test_no_name_of_a_curve_is_cut_or_written_over_another(qtbot, qapp, store, size):
     view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")), size)
     cards = (view.mass, view.time, view.agreement, view.retrieval)
-    qtbot.waitUntil(lambda: all(card.plot is not None and card.plot._names.shown for card in cards), timeout=10_000)
+    qtbot.waitUntil(lambda: all(card.plot is not None and card.plot._names.shown for card in cards))
     view.resize(size[0] + 40, size[1])  # they are placed anew
     qapp.processEvents()
     view.grab()  # painted, whenever Qt would do it: where items lie in the scene is known only then
@@ -263,7 +263,7 @@ def test_the_mark_follows_the_accuracy_limit(qtbot, store):
     view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")))
     before = view.time.chart.wash_from
     store.set("limits.accuracy", 0.97)
-    qtbot.waitUntil(lambda: view.time.chart.wash_from != before, timeout=5000)
+    qtbot.waitUntil(lambda: view.time.chart.wash_from != before)
     assert "97.0%" in view.sentence.text()
 
 
