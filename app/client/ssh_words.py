@@ -33,17 +33,17 @@ _CAUSES: tuple[tuple[str, str, bool], ...] = (
     ),
     (
         r"connect to host (\S+) port (\d+): Connection refused",
-        "{host} refuses connections on port {2}: is its ssh server running",
+        "{host} refuses connections on port {2}: no ssh server listens there",
         False,
     ),
     (
         r"Connection timed out|Operation timed out|timeout during|Timeout, server",
-        "{host} does not answer: is it switched on and on this network",
+        "{host} does not answer: it may be off, or not on this network",
         False,
     ),
     (
         r"No route to host|Network is unreachable|Host is down",
-        "{host} cannot be reached from this network: is it switched on and on this network",
+        "{host} cannot be reached from this network: it may be off, or on another one",
         False,
     ),
     (

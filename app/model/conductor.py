@@ -127,7 +127,7 @@ class Conductor(QObject):
         """Attach another board in place of the one that is attached; `target` is what the user wrote for it."""
         self._leave(make_session)
         self._make_session, self._name, self._target = make_session, name, target
-        self._store.set_link(target=target)
+        self._store.set_link(state="connecting", target=target)
         self.start()
 
     def detach(self) -> None:
@@ -246,6 +246,8 @@ class Conductor(QObject):
     def _meet(self, hello: Mapping[str, Any]) -> None:
         """Make everything that is known that of the machine that said hello."""
         name, not_here = "" if self._name == THIS_MACHINE else self._name, cannot(hello, "measure")
+        if hello.get("simulated"):
+            name = str(hello.get("board", {}).get("name", name))  # a target names it by its key
         if self._saved.meet(machine_key(hello), name, hello, "" if recorded(hello) else not_here):
             self._remember(hello)
         self.fitting.start()
@@ -273,9 +275,13 @@ class Conductor(QObject):
         self._pending.clear()
         retry_at_s = None if event.retry_in_s is None else time.monotonic() + event.retry_in_s
         self._store.set_link(state="lost", text=event.reason, retry_at_s=retry_at_s)
-        self._store.say("warning", event.reason)
+        if not self._said(event.reason):  # once, however often it is tried
+            self._store.say("warning", event.reason)
         if self._store.activity.kind != "idle":
             self._store.set_activity(Activity(text=f"Stopped: {event.reason}"))
+
+    def _said(self, text: str) -> bool:
+        return bool(self._store.log) and self._store.log[-1].text == text
 
     def _on_progress(self, event: events.Progress) -> None:
         request = self._pending.get(event.request_id)
@@ -302,7 +308,7 @@ class Conductor(QObject):
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return
-        if event.kind == "failed" and (not self._store.log or self._store.log[-1].text != event.reason):
+        if event.kind == "failed" and not self._said(event.reason):
             self._store.say("error", event.reason)  # once, where a lost link ends all that waited
         self._ended(event.request_id, event.reason)
 

@@ -63,7 +63,8 @@ def open_preset(path: Path, catalogue: Catalogue) -> Preset:
     name = path.name
     document = schema.decode_object(read_whole(path), name)
     if document.get("format") != FORMAT:
-        raise FileError(f"{name}: $.format: expected {FORMAT!r}, got {document.get('format')!r}")
+        got = repr(document["format"]) if "format" in document else "nothing"
+        raise FileError(f"{name}: $.format: expected {FORMAT!r}, got {got}")
     if document.get("version") != VERSION:
         raise FileError(
             f"{name}: $.version: expected {VERSION}, got {document.get('version')!r}; another Trilemma made it"

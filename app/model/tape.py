@@ -178,7 +178,7 @@ class Tape(QObject):
         match event:
             case Connected():
                 self._connected(event.hello)
-            case Disconnected():
+            case Disconnected() if self._store.link.state == "attached":  # not each attempt after it
                 self._mark(time.monotonic(), event.reason)
             case ClockRead():
                 self.clock = event

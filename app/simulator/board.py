@@ -18,6 +18,7 @@ from core.cosim import RUNAWAY_TEMP_C
 from core.endurance import Speeds, device_of, predicted_speeds
 from core.load import load_catalogue
 from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
+from core.names import instead
 from core.scenario import IDLE_FRAC, knowledge, predict
 from core.spec import Absent, Board, OperatingPoint, Posterior, Prediction
 
@@ -85,8 +86,7 @@ class SimulatedBoard:
     ) -> None:
         self.catalogue = load_catalogue()
         if key not in self.catalogue.boards or key == "this":
-            known = ", ".join(sorted(set(self.catalogue.boards) - {"this"}))
-            raise ValueError(f"board: got {key!r}, expected one of {known}")
+            raise ValueError(f"board: got {key!r}, {instead('board', key, set(self.catalogue.boards) - {'this'})}")
         coolings = load_cooling()
         if cooling not in coolings:
             raise ValueError(f"cooling: got {cooling!r}, expected one of {', '.join(coolings)}")

@@ -77,10 +77,13 @@ def measure(board: SimulatedBoard, request: Mapping[str, Any], dice: np.random.G
         conditions |= found
     notes = [
         f"Simulated: {board.board.name} as drawn from its priors with seed {board.seed}; nothing was measured.",
-        *(f"Simulated with {note}" for note in work.speeds.notes if "[prior]" in note),
+        *(f"The simulation assumes: {note.replace('[prior] ', '')}." for note in work.speeds.notes if PRIOR in note),
     ]
     return {**body, "conditions": conditions, "notes": notes}
 
+
+PRIOR = "[prior]"
+"""What a note of the model marks what nothing states with."""
 
 Values = tuple[dict[str, Any], dict[str, Any]]
 

@@ -220,7 +220,7 @@ def test_a_model_that_does_not_fit_is_refused():
 
 
 def test_unknown_boards_and_coolings_are_named():
-    with pytest.raises(ValueError, match="board: got 'toaster', expected one of apple_m1"):
+    with pytest.raises(ValueError, match=r"board: got 'toaster', expected one of .* such as"):
         SimulatedBoard("toaster")
     with pytest.raises(ValueError, match="board: got 'this'"):
         SimulatedBoard("this")

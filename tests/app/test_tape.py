@@ -176,7 +176,10 @@ def test_a_jump_of_the_clock_and_a_lost_link_are_marked_once(store):
     assert tape.clock.offset_s == 1.0
     tape.take(ClockRead(11.0, 6.0, 1e-4, 0.0, 5.0))
     tape.take(ClockRead(11.0, 6.0, 1e-4, 0.0, 5.0))
+    store.set_link(state="attached")
     tape.take(Disconnected("the agent ended", 0.5))
+    store.set_link(state="lost")
+    tape.take(Disconnected("there is no host orin", 1.0))  # an attempt to have it back
     assert [mark.text for mark in tape.marks] == ["The board's clock jumped by +5 s", "the agent ended"]
     assert "jumped by +5 s" in store.log[-1].text
     tape.take(Connected(HELLO))  # the same board is back
