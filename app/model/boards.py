@@ -110,13 +110,15 @@ class Boards(QObject):
             target = self.target(text)
         except (ValueError, OSError) as error:
             return f"{error}."
-        if target.text != THIS:
-            others = [other for other in self._settings.boards if other != target.text]
-            self._settings.boards = [target.text, *others][:N_RECENT]
-            self.changed.emit()
         self._look.start()
         self._conductor.attach(session_of(target), target.name, target.text if target.text != THIS else "")
         return ""
+
+    def remember(self, text: str) -> None:
+        """Keep that a board was attached, as what was written for it; this machine needs none."""
+        if text and [text] != self._settings.boards[:1]:
+            self._settings.boards = [text, *(other for other in self._settings.boards if other != text)][:N_RECENT]
+            self.changed.emit()
 
     def attach_this(self) -> None:
         """Attach this machine."""

@@ -5,13 +5,12 @@ Every figure in a sentence is a prediction of the same engine that draws the cur
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 from app.model.basis import rests_on
 from app.model.store import Store
-from app.views.format import change_text, counted, number_text, quantity_text
+from app.views.format import change_text, counted, number_text, quantity_text, unbroken
 from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
 from core.changes import WORTH_FRAC, Change, Kind, proposed, steps
 from core.changes import changes as core_changes
@@ -109,7 +108,7 @@ def sentence(store: Store) -> str:
         return f"There is no decode time to explain: {prediction.decode_s.reason}."
     outside = [f"<b>{escape(text)}.</b>" for text in prediction.outside]
     parts = [*outside, *missed(store), verdict(prediction), proposal(store), guard(store)]
-    return _unbroken(" ".join(part for part in parts if part))
+    return unbroken(" ".join(part for part in parts if part))
 
 
 def _rests_on(store: Store) -> Posterior:
@@ -127,11 +126,6 @@ def basis(store: Store) -> str:
     known = _rests_on(store)
     board = store.catalogue.boards[known.board].name
     return f"Predictions of {board} rest on {known.basis}." if known.basis else ""
-
-
-def _unbroken(text: str) -> str:
-    """Return the text with numbers tied to their units and to α, so that no line ends between them."""
-    return re.sub(r"(?<=\d) (?=%|[a-zµ]?s\b|tokens|[mk]?W)|(?<=α) (?=\d)", "\u00a0", text)
 
 
 def missed(store: Store) -> list[str]:

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from app.model.boards import Boards
 from app.model.store import Store
 from app.views.actions import Actions
+from app.views.format import as_sentence
 from app.views.theme import GAP, PADDING
 from app.views.widgets import label, set_role, set_text
 
@@ -54,7 +55,7 @@ class BoardCommands(QObject):
         actions.add("&Board", "attach_this", "&This machine", boards.attach_this, tip="Attach the machine you sit at")
         self._detach = actions.add("&Board", "detach", "&Detach", boards.detach, tip="Let the board go")
         actions.separate("&Board")
-        self.menu = QMenu("&Recent boards", window)
+        self.menu = QMenu("Recent &boards", window)
         self.menu.setObjectName("recent_boards")
         self.menu.aboutToShow.connect(self._fill)
         boards.asked.connect(self._ask)
@@ -89,6 +90,8 @@ class BoardCommands(QObject):
     def _on_changed(self, path: str) -> None:
         if path == "link":
             self._detach.setEnabled(self._store.link.state != "detached")
+            if self._store.link.state == "attached":
+                self._boards.remember(self._store.link.target)
 
 
 class AttachDialog(QDialog):
@@ -193,11 +196,11 @@ class AttachDialog(QDialog):
     def _attach(self) -> None:
         reason = self._boards.attach(self.target.text())
         self._waiting = not reason
-        self._say(_sentence(reason or self._store.link.text), "bad" if reason else "secondary")
+        self._say(as_sentence(reason or self._store.link.text), "bad" if reason else "secondary")
 
     def _probe(self) -> None:
         reason = self._boards.probe(self.target.text())
-        words = _sentence(reason) if reason else f"Trying {self.target.text().strip()}."
+        words = as_sentence(reason) if reason else f"Trying {self.target.text().strip()}."
         self._say(words, "bad" if reason else "secondary")
 
     def reject(self) -> None:
@@ -216,7 +219,7 @@ class AttachDialog(QDialog):
     # ---- what comes of it
 
     def _probed(self, words: str, can: bool) -> None:
-        self._say(_sentence(words), "ok" if can else "bad")
+        self._say(as_sentence(words), "ok" if can else "bad")
 
     def _on_changed(self, path: str) -> None:
         if path != "link" or not self._waiting:
@@ -226,7 +229,7 @@ class AttachDialog(QDialog):
             self._waiting = False
             self.accept()
         elif link.state == "lost":
-            self._say(_sentence(link.text), "bad")
+            self._say(as_sentence(link.text), "bad")
 
     def _say(self, words: str, role: str = "secondary") -> None:
         set_role(self.state, role)
@@ -282,7 +285,3 @@ class QuestionDialog(QDialog):
     def _choose(self, text: str, _checked: bool = False) -> None:
         self.answer = text
         self.accept()
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."

@@ -15,7 +15,7 @@ from app.model.bandwidth import BUSY
 from app.model.conductor import Conductor
 from app.model.data_sheet import THIS, DataSheet, chosen_key, found_words, sheets
 from app.model.store import Store
-from app.views.format import brief, counted, number_text, quantity_text
+from app.views.format import as_sentence, brief, counted, number_text, quantity_text
 from app.views.names import channel_name, channel_text
 from app.views.page import Scroll
 from app.views.palette import plain
@@ -80,6 +80,7 @@ class BoardPanel(QWidget):
         self._board_state.setVerticalSpacing(3)
         self._board_state.setColumnStretch(1, 1)
         self._state_heading = label("State of the board", "heading")
+        self._sensors_heading = label("Sensors", "heading")
         self._unknown = label("", "dim", wrap=True)
         self._unknown.setObjectName("board.unknown")
         page = QWidget()
@@ -92,7 +93,7 @@ class BoardPanel(QWidget):
         inside.addWidget(self._state_heading)
         inside.addLayout(self._board_state)
         inside.addWidget(self._unknown)
-        inside.addWidget(label("Sensors", "heading"))
+        inside.addWidget(self._sensors_heading)
         inside.addLayout(self._sensors)
         inside.addStretch(1)
         area = Scroll("board.area", "Board and sensors", page)
@@ -180,6 +181,7 @@ class BoardPanel(QWidget):
 
     def _show_channels(self) -> None:
         clear(self._sensors)
+        self._sensors_heading.setVisible(bool(self._store.link.channels))
         self._shown = self._store.link.channels
         self._values = {}
         for i, channel in enumerate(sorted(self._store.link.channels, key=lambda c: bool(c.absent))):
@@ -213,7 +215,7 @@ class BoardPanel(QWidget):
     def _show_state(self) -> None:
         """Say how the board is attached, and where the link stands but nothing comes, for how long."""
         link = self._store.link
-        state = f"{link.text[:1].upper()}{link.text[1:].rstrip('.')}." if link.text else ""
+        state = as_sentence(link.text)
         if link.retry_at_s is not None:
             state += f" Next try in {max(link.retry_at_s - time.monotonic(), 0):.0f} s."
         silent_s = self._conductor.silent_s if link.state == "attached" else 0.0

@@ -162,8 +162,13 @@ class EstimateText:
         return _joined(self.value, self.unit) + (f" [{self.interval}]" if self.interval else "")
 
 
-def estimate_text(median: float, q05: float, q95: float, unit: str, like: float | None = None) -> EstimateText:
-    """Return a value and its 90 % interval as text; the interval decides the digits, `like` the prefix if given."""
+def estimate_text(
+    median: float, q05: float, q95: float, unit: str, like: float | None = None, n_most: int | None = None
+) -> EstimateText:
+    """Return a value and its 90 % interval as text; the interval decides the digits, `like` the prefix if given.
+
+    Where the interval does not stand beside it, a value with more than `n_most` digits would promise too much.
+    """
     shown = display_unit(unit, median if like is None else like)
     value, low, high = median / shown.factor, q05 / shown.factor, q95 / shown.factor
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -172,6 +177,8 @@ def estimate_text(median: float, q05: float, q95: float, unit: str, like: float 
     if width <= abs(value) * 1e-6:
         return EstimateText(number_text(value, max(significant_decimals(value, 3), 0)), shown.text, "")
     decimals, bound_decimals = interval_decimals(width)
+    if n_most is not None:
+        decimals = min(decimals, max(significant_decimals(value, n_most), 0))
     interval = f"{_not_nothing(low, bound_decimals)} {DASH} {_not_nothing(high, bound_decimals)}"
     return EstimateText(_not_nothing(value, decimals), shown.text, interval)
 
@@ -198,6 +205,25 @@ def counted(n: int, noun: str) -> str:
 def brief(reason: str) -> str:
     """Return the head of a reason, what stands before its details: "no power sensor on this machine"."""
     return re.split(r"[:;] ", reason, maxsplit=1)[0]
+
+
+def as_sentence(text: str) -> str:
+    """Return a text of another program's making as a sentence: it begins with a capital, unless that is a name's
+    first letter, and ends.
+    """
+    first, rest = text.partition(" ")[0], text.rstrip(".")
+    head = rest[:1].upper() + rest[1:] if first.rstrip(",:").isalpha() else rest
+    return head if head.endswith(("?", "!")) or not head else f"{head}."
+
+
+_TIED = re.compile(
+    r"(?<=\d) (?=(?:%|°C|tokens?\b|[nµm]?s\b|[mk]?[WJ]\b|[kMGT]?(?:B|Hz|B/s|op/s)\b|min\b|h\b))|(?<=α) (?=\d)"
+)
+
+
+def unbroken(text: str) -> str:
+    """Return the text with numbers tied to their units and to α, so that no line ends between them."""
+    return _TIED.sub("\u00a0", text)
 
 
 def _joined(number: str, unit: str) -> str:

@@ -166,6 +166,16 @@ def test_two_boards_of_one_kind_are_two_and_a_simulated_one_is_none_of_them(cond
     assert list(conductor.store.measurements) == []
 
 
+def test_the_next_board_is_never_called_attached_before_it_is(conductor):
+    conductor.start()
+    hear(conductor, Connected(hello("fast")))
+    seen = set()
+    conductor.store.changed.connect(lambda _path: seen.add((conductor.store.link.target, conductor.store.link.state)))
+    conductor.attach(Scripted, "orin", "pi@orin")
+    assert ("pi@orin", "connecting") in seen
+    assert ("pi@orin", "attached") not in seen
+
+
 def test_what_the_old_board_still_says_is_not_taken(conductor):
     conductor.start()
     old = conductor._session
@@ -274,10 +284,13 @@ def test_hosts_of_ssh_s_configuration_are_offered(boards, tmp_path):
 def test_what_was_attached_is_remembered_newest_first(boards):
     for text in ("pi@orin", "sim:rk3588", "this", "pi@orin"):
         assert boards.attach(text) == ""
-    assert boards.recent == ["pi@orin", "sim:rk3588"]
     assert boards._conductor.log == ["orin", "rk3588 (simulated)", "this machine", "orin"]
+    assert boards.recent == []  # an attempt is not "used before"
+    for text in ("pi@orin", "sim:rk3588", "", "pi@orin", "pi@orin"):
+        boards.remember(text)
+    assert boards.recent == ["pi@orin", "sim:rk3588"]
     for i in range(20):
-        boards.attach(f"board{i}")
+        boards.remember(f"board{i}")
     assert len(boards.recent) == boards_module.N_RECENT
 
 
@@ -441,14 +454,14 @@ def test_the_menu_knows_the_last_boards_and_detach_only_what_is_attached(boards,
     assert actions["detach"].isEnabled()
     commands._fill()
     assert [action.isEnabled() for action in commands.menu.actions()] == [False]
-    boards.attach("a_b@orin")
+    store.set_link(state="attached", text="Attached.", target="a_b@orin")
     commands._fill()
     (recent,) = commands.menu.actions()
     recent.trigger()
-    assert boards._conductor.log == ["orin", "orin"]
+    assert boards._conductor.log == ["orin"]
     actions["attach_this"].trigger()
     actions["detach"].trigger()
-    assert boards._conductor.log[2:] == ["this machine", "detached"]
+    assert boards._conductor.log[1:] == ["this machine", "detached"]
     commands.attach("a b")
     assert store.log[-1].level == "error"
 

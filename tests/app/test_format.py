@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.views.format import (
+    as_sentence,
     change_text,
     display_unit,
     estimate_text,
@@ -13,6 +14,7 @@ from app.views.format import (
     output_text,
     parse_quantity,
     quantity_text,
+    unbroken,
 )
 from core.spec import Absent, Estimate, Provenance
 
@@ -155,3 +157,24 @@ def test_absent_is_words_and_a_dash():
     assert output_text(Absent("no power sensor on this machine"), "W") == "– (no power sensor on this machine)"
     measured = Estimate(9.29e-3, 8.9e-3, 9.6e-3, Provenance.MEASURED)
     assert output_text(measured, "s") == "9.29 ms [8.9 – 9.6] measured"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("the link was lost", "The link was lost."),
+        ("orin.local refused the login", "orin.local refused the login."),  # a name keeps its letter
+        ("me@orin closed it.", "me@orin closed it."),
+        ("is it on?", "Is it on?"),
+        ("", ""),
+    ],
+)
+def test_what_another_program_says_becomes_a_sentence(text, sentence):
+    assert as_sentence(text) == sentence
+
+
+def test_numbers_are_tied_to_their_units_and_to_alpha():
+    assert unbroken("up to r_max (α 0.28) would save 0.67 ms and cost 2.7 % of it") == (
+        "up to r_max (α\u00a00.28) would save 0.67\u00a0ms and cost 2.7\u00a0% of it"
+    )
+    assert unbroken("1.32 GHz to 2 GB in 5 steps") == "1.32\u00a0GHz to 2\u00a0GB in 5 steps"
