@@ -96,6 +96,8 @@ class Dashboard:
         self.theme.apply()
         if options.size:
             self.window.resize(*options.size)
+            if not self.settings.docks:
+                self.window.reset_layout()
         for note in notes:
             self.store.say("warning", note)
 

@@ -51,7 +51,7 @@ class Actions(QObject):
         """Make the three commands that choose the theme, one of them checked."""
         group = QActionGroup(self)
         for choice in CHOICES:
-            text = "Theme: &follow the system" if choice == "system" else f"Theme: {choice}"
+            text = "Theme: &follow the system" if choice == "system" else f"Theme: &{choice}"
             action = self.add(menu, f"theme.{choice}", text, lambda c=choice: choose(c))  # type: ignore[misc]
             action.setCheckable(True)
             action.setChecked(choice == current)

@@ -15,7 +15,7 @@ from app.views import advice
 from app.views.bars import Bar, Bars
 from app.views.chart import Chart, Points, Rule, Series
 from app.views.chart_card import ChartCard
-from app.views.format import output_text, quantity_text
+from app.views.format import estimate_text, quantity_text
 from app.views.page import CardGrid, Page
 from app.views.quantities import WORDS
 from app.views.theme import Theme
@@ -88,8 +88,9 @@ class Breakdown(Page):
         if not isinstance(prediction.decode_s, Estimate):
             set_text(self.sentence, f"There is no decode time: {prediction.decode_s.reason}.")
         else:
-            words = advice.verdict(prediction).replace("<b>", "").replace("</b>", "")
-            set_text(self.sentence, f"{words} {output_text(prediction.decode_s, 's')}.")
+            e = prediction.decode_s
+            took = estimate_text(float(e.median), float(e.q05), float(e.q95), "s")
+            set_text(self.sentence, f"A token takes {took}, {WORDS[e.provenance]}.")
         origin = prediction.decode_s.provenance if isinstance(prediction.decode_s, Estimate) else Provenance.PREDICTED
         self.parts.show_bars(
             [
@@ -145,7 +146,7 @@ class Breakdown(Page):
         bars = []
         for name, seconds in predicted.items():
             words = _TOKEN_STAGES.get(name, name)
-            beside = f"{WORDS[origin]} {quantity_text(seconds, 's')}"
+            beside = f"{WORDS[origin]} {quantity_text(seconds, 's')}" if seconds else "predicted within the rest"
             if name in measured:
                 bars.append(_measured_bar(words, measured[name], beside))
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QGridLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.model.store import Store
 from app.views import advice
@@ -12,7 +12,7 @@ from app.views.format import counted, estimate_text, number_text
 from app.views.page import Scroll
 from app.views.palette import plain
 from app.views.theme import PADDING
-from app.views.widgets import Dock, ElidedLabel, clear, label, row, set_text
+from app.views.widgets import Dock, ElidedLabel, label, row, set_text
 from core.spec import OperatingPoint
 
 _PACE_MS = 150
@@ -30,6 +30,7 @@ class CalibrationPanel(QWidget):
         self._dock: Dock | None = None
         self._next_point: OperatingPoint | None = None
         self._parameters = QGridLayout()
+        self._rows: list[tuple[ElidedLabel, QLabel, QLabel]] = []  # one a parameter, kept from fit to fit
         self._error, self._coverage = label("", "secondary", wrap=True), label("", "dim", wrap=True)
         self._published, self._next = label("", "dim", wrap=True), label("", "secondary", wrap=True)
         self._go = QPushButton("Measure it")
@@ -42,7 +43,7 @@ class CalibrationPanel(QWidget):
         self._action = calibrate
         self._calibrate.clicked.connect(self._press)
         calibrate.changed.connect(self._refresh_activity)
-        self._progress, self._step = QProgressBar(), ElidedLabel("dim")
+        self._progress = QProgressBar()
         self._build()
         self._later = QTimer(self, singleShot=True, interval=_PACE_MS)
         self._later.timeout.connect(self._refresh)
@@ -71,13 +72,9 @@ class CalibrationPanel(QWidget):
         inside.addLayout(row(self._go, 1))
         inside.addStretch(1)
         area = Scroll("calibration.area", "Calibration", page)
-        doing = QVBoxLayout()
-        doing.setSpacing(2)
-        doing.addWidget(self._step)
-        doing.addWidget(self._progress)
-        foot = row(self._calibrate)
+        foot = row(self._calibrate, 1, self._progress)
+        foot.setStretch(2, 3)
         foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
-        foot.addLayout(doing, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -103,16 +100,15 @@ class CalibrationPanel(QWidget):
         self._calibrate.setText("Cancel" if running else plain(self._action))
         self._calibrate.setAccessibleName("Cancel the calibration" if running else "Calibrate now")
         self._progress.setVisible(running)
-        self._step.setVisible(running)
         self._progress.setValue(round(1000 * activity.done_frac))
-        set_text(self._step, activity.text)
+        self._progress.setToolTip(activity.text)
 
     def _refresh(self) -> None:
         calibration = self._store.calibration
-        clear(self._parameters)
         for part in (self._coverage, self._published, self._next, self._go):
             part.setVisible(False)
         if calibration is None or self._store.not_measured_here:
+            self._show_rows(0)
             reason, known = self._store.not_measured_here, advice.basis(self._store)
             set_text(self._error, known or reason or _unmeasured(self._store))
             set_text(self._coverage, f"{reason.partition(':')[0].rstrip('.')}." if known and reason else "")
@@ -153,23 +149,28 @@ class CalibrationPanel(QWidget):
     def _show_parameters(self) -> None:
         calibration = self._store.calibration
         assert calibration is not None
-        for i, parameter in enumerate(calibration.parameters):
+        self._show_rows(len(calibration.parameters))
+        for (name, value, interval), parameter in zip(self._rows, calibration.parameters, strict=False):
             e = parameter.estimate
             text = estimate_text(float(e.median), float(e.q05), float(e.q95), parameter.unit)
-            name, value, interval = (
-                ElidedLabel("dim"),
-                label(f"{text.value} {text.unit}", "secondary"),
-                label("", "dim"),
-            )
             name.setText(_short(parameter.key))
-            name.setToolTip(parameter.meaning)
+            name.set_tip(parameter.meaning)
+            set_text(value, f"{text.value} {text.unit}")
             value.setAccessibleName(parameter.meaning)
-            interval.setText(f"[{text.interval}]" if parameter.identified else "not identified")
+            set_text(interval, f"[{text.interval}]" if parameter.identified else "not identified")
             p = parameter.prior
             before = estimate_text(float(p.median), float(p.q05), float(p.q95), parameter.unit)
             interval.setToolTip(f"{parameter.meaning}: {text}, {parameter.verdict}; before measuring {before}")
-            for column, part in enumerate((name, value, interval)):
-                self._parameters.addWidget(part, i, column, Qt.AlignmentFlag.AlignVCenter)
+
+    def _show_rows(self, n: int) -> None:
+        while len(self._rows) < n:
+            made = ElidedLabel("dim"), label("", "secondary"), label("", "dim")
+            for column, part in enumerate(made):
+                self._parameters.addWidget(part, len(self._rows), column, Qt.AlignmentFlag.AlignVCenter)
+            self._rows.append(made)
+        for i, parts in enumerate(self._rows):
+            for part in parts:
+                part.setVisible(i < n)
 
     def _propose(self) -> None:
         found = self._store.proposal

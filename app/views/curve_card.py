@@ -11,7 +11,7 @@ from app.model.store import Store
 from app.views.advice import accuracy_note
 from app.views.curve_data import curve_data, held_range
 from app.views.format import brief, exact_text, quantity_text
-from app.views.quantities import LATENCY, POWER, WORDS, Quantity
+from app.views.quantities import ENERGY, LATENCY, POWER, TTFT, WORDS, Quantity
 from app.views.theme import Theme
 from app.views.widgets import BigNumber, Card, Choice, ElidedLabel, PlotSpace, label, row, set_role, set_text
 from core.spec import Absent, Estimate, Output
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.views.curve_plot import CurvePlot
 
 _NOTE_FROM_PX = 200  # the height of a card that has room for a note
+_NAMED_FROM_PX = 420  # the width of a card that has room for the name of its axis
 _WIDE_FROM_PX = 560  # the width of a card that has room for all words on one line
 
 
@@ -123,7 +124,7 @@ class CurveCard(Card):
         best = measured if isinstance(measured, Estimate) else predicted
         like = self.reference
         if isinstance(best, Estimate):
-            text = q.text(best, like)
+            text = q.figure(best, like)
             self._number.show_value(text.value, f"{text.unit} {WORDS[best.provenance]}".strip())
         else:
             self._number.show_value("–", brief(best.reason))
@@ -132,6 +133,7 @@ class CurveCard(Card):
         aside = self._aside_text(best)
         set_text(self._aside, aside)
         set_text(self._against, f"vs {self.data.axis.label}" if self._wide or not aside else "")
+        self._against.setVisible(self.width() >= _NAMED_FROM_PX)
         if self._note is not None:
             set_text(self._note, accuracy_note(store))
         words, holds = q.verdict(best, limit)
@@ -160,11 +162,13 @@ class CurveCard(Card):
             first = ttft if isinstance(ttft, Estimate) else store.prediction.ttft_s
             if isinstance(first, Estimate):
                 origin = f" {WORDS[first.provenance]}" if self._wide else ""
-                parts.append(f"first token {quantity_text(float(first.median), 's')}{origin}")
+                text = TTFT.figure(first)
+                parts.append(f"first token {text.value} {text.unit}{origin}")
             return " · ".join(parts)
         if q is POWER and isinstance(store.prediction.energy_j_per_token, Estimate):
             energy = store.prediction.energy_j_per_token
-            return f"{quantity_text(float(energy.median), 'J/token')} {WORDS[energy.provenance]}"
+            text = ENERGY.figure(energy)
+            return f"{text.value} {text.unit} {WORDS[energy.provenance]}"
         return ""
 
     def point_at(self, x: float | None) -> None:

@@ -152,6 +152,22 @@ def _columns(output: Estimate | None, n: int) -> tuple[Floats, Floats, Floats]:
     return median, q05, q95
 
 
+def within_reach(values: Sequence[Floats], bounds: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return what a vertical range over time has to hold: all values, and of the bounds what lies near them.
+
+    The band of a first guess and an error bar of a disturbed measurement may leave the picture: they would flatten
+    everything that came after them. Near is as far again as the values spread, and as far as the largest of them.
+    """
+    held = np.concatenate([np.ravel(v) for v in values])
+    held = held[np.isfinite(held)]
+    bound = np.concatenate([np.ravel(v) for v in bounds])
+    if not len(held):
+        return held, bound
+    low, high = float(held.min()), float(held.max())
+    reach = max(high - low, 0.5 * max(abs(low), abs(high)))
+    return held, np.clip(bound, low - reach, high + reach)
+
+
 def held_range(
     have: tuple[float, float],
     values: Sequence[Floats | float | None],

@@ -129,6 +129,7 @@ class ExportDialog(QDialog):
         self.resize(720, 420)
         self.text = QPlainTextEdit(made.text)
         self.text.setReadOnly(True)
+        self.text.setProperty("role", "code")
         self.text.setAccessibleName(title)
         layout = QVBoxLayout(self)
         layout.addWidget(self.text, 1)

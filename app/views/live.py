@@ -57,7 +57,7 @@ class Live(QWidget):
         self._store, self._conductor = store, conductor
         self._origin_s = conductor.history.now_s()
         self._at: float | None = None
-        self._hello: Mapping[str, Any] = {}
+        self._hello: Mapping[str, Any] = store.link.hello  # a board that was attached before this view was made
         self._n_measurements, self._measured_at, self._own = -1, np.empty(0), np.empty(0, dtype=bool)
         self._points: deque[tuple[float, object]] = deque(maxlen=KEPT)  # on the screen, since when
         self.cards = [LiveCard(store, theme, quantity) for quantity in (LATENCY, POWER, TOP1)]
@@ -65,6 +65,7 @@ class Live(QWidget):
         self.markers.changed.connect(self._show_reading)
         self.markers.zoom_wanted.connect(self._zoom)
         self._build(pause)
+        self._show_provenance()
         self._remember()
         for card in self.cards:
             card.plot.pointed.connect(self._pointed)
@@ -121,7 +122,7 @@ class Live(QWidget):
         for i, card in enumerate(self.cards, start=1):
             cells = tuple(ElidedLabel("secondary") for _ in _ROWS)
             head = ElidedLabel("dim")
-            head.setText(card.quantity.title)
+            head.setText(card.quantity.short)
             grid.addWidget(head, 0, i)
             for k, (cell, word) in enumerate(zip(cells, _ROWS, strict=True), start=1):
                 cell.setAccessibleName(f"{card.quantity.title} {word}")
@@ -196,6 +197,10 @@ class Live(QWidget):
                 card.forget()
             self._remember()
             self._store.set("paused", False)
+        self._show_provenance()
+
+    def _show_provenance(self) -> None:
+        """Call and draw what the board says by where it comes from."""
         provenance = measured_as(self._hello)
         set_text(self._measured, WORDS[provenance])
         for card in self.cards:
@@ -310,7 +315,7 @@ class Live(QWidget):
     def _show_state(self) -> None:
         ago = self._conductor.history.now_s() - self._origin_s
         held = f"Held {quantity_text(ago, 's', 2)} ago; recording goes on. "
-        text = f"{'' if self._following else held}Time in seconds before the right edge; wheel zooms, drag pans."
+        text = f"{'' if self._following else held}Seconds before the right edge; wheel zooms, drag pans."
         set_text(self._state, text)
         self._pause.setText("Pause" if self._following else "Run")
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
+from numpy.typing import NDArray
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent
 
 from app.model.store import Store
-from app.views.curve_data import Floats, held_range
+from app.views.curve_data import Floats, held_range, within_reach
 from app.views.format import DASH, EstimateText, brief, display_unit, estimate_text, number_text, quantity_text
 from app.views.marks import DASHES
 from app.views.plots import Band, Figure, Marks, in_pen, line_pen, rule, show_rule
-from app.views.quantities import WORDS, Quantity
+from app.views.quantities import N_MOST, WORDS, Quantity
 from app.views.theme import Palette, Theme
 from app.views.widgets import Card, ElidedLabel, PlotSpace, label, row, set_text
 from core.spec import Absent, Estimate, Provenance
@@ -25,6 +26,7 @@ KEPT = 20_000  # predictions kept: an hour of steady dragging
 _TALL = (-1e12, 1e12)  # beyond any value shown
 _OTHER_PX = 4
 _WIDE_FROM_PX = 520  # the width of a card that has room for intervals in its words
+_WHILE_FRAC = 0.05  # of the time shown
 _MERGE_S = 0.03  # predictions closer than this are one
 
 
@@ -124,6 +126,11 @@ class TimePlot(Figure):
         return float(left), float(right)
 
 
+def _lasted(t: Floats, span_s: float) -> NDArray[np.bool_]:
+    """Return which predictions held for a while of what is seen, (n,): the newest, and those that no drag passed by."""
+    return np.append(np.diff(t) >= _WHILE_FRAC * span_s, np.ones(min(len(t), 1), dtype=bool))
+
+
 def _color_marker(item: pg.InfiniteLine, palette: Palette) -> None:
     item.setPen(line_pen(palette, "text", Qt.PenStyle.DashLine))
     item.label.setColor(palette.color("text"))
@@ -196,7 +203,13 @@ class LiveCard(Card):
         self._inside = inside = (measured[0] - origin_s >= left) & (measured[0] - origin_s <= right)
         q = self.quantity
         self._y_range = held_range(
-            self._y_range, (low, high, *(part[inside] for part in measured[1:]), trace[1]), q.least, q.most
+            self._y_range,
+            within_reach(
+                (y[_lasted(t, right - left)], measured[1][inside], trace[1], low[-1:], high[-1:]),
+                (y, low, high, *(m[inside] for m in measured[2:])),
+            ),
+            q.least,
+            q.most,
         )
         plot.left.show_texts(not message)
         plot.left.describe(q.unit, self.reference)
@@ -228,7 +241,8 @@ class LiveCard(Card):
         parts = []
         for output in (store.measured(q.output), getattr(store.prediction, q.output)):
             if isinstance(output, Estimate):
-                parts.append(f"{WORDS[output.provenance]} {self._said(q.text(output, like))}")
+                text = q.text(output, like) if self._wide else q.figure(output, like)
+                parts.append(f"{WORDS[output.provenance]} {self._said(text)}")
             else:
                 parts.append(brief(output.reason))
         set_text(self._now, "   ".join(parts))
@@ -264,8 +278,13 @@ class LiveCard(Card):
 
     def _words(self, values: Floats) -> str:
         median, low, high = values.tolist()
-        return self._said(estimate_text(median, low, high, self.quantity.unit))
+        n_most = None if self._wide else N_MOST
+        return self._said(estimate_text(median, low, high, self.quantity.unit, n_most=n_most))
 
     def _said(self, text: EstimateText) -> str:
         """Return an estimate in words, in a narrow window without its interval: the band shows that."""
-        return str(text) if self.width() >= _WIDE_FROM_PX else f"{text.value} {text.unit}".rstrip()
+        return str(text) if self._wide else f"{text.value} {text.unit}".rstrip()
+
+    @property
+    def _wide(self) -> bool:
+        return self.width() >= _WIDE_FROM_PX

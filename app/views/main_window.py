@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, Qt, Signal
+from PySide6.QtCore import QByteArray, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMoveEvent, QResizeEvent, QUndoStack
 from PySide6.QtWidgets import (
-    QApplication,
     QMainWindow,
     QMenu,
-    QMessageBox,
     QTabBar,
     QTabWidget,
     QWidget,
@@ -27,6 +25,7 @@ from app.views.board import BoardPanel
 from app.views.calibration import CalibrationPanel
 from app.views.centre import VIEWS, Centre
 from app.views.controls import Controls
+from app.views.docks import DockLayout
 from app.views.files import Files
 from app.views.headline import Why
 from app.views.legend import Legend
@@ -41,7 +40,7 @@ from app.views.widgets import Dock, label, set_text
 from core.spec import OperatingPoint
 
 LAYOUT_VERSION = 1
-ABOUT = "Latency, power and accuracy of a language model on an edge board: the prediction beside the measurement."
+SAID_MS = 8000  # how long a warning stands at the foot; the log keeps it
 
 
 class MainWindow(QMainWindow):
@@ -96,8 +95,8 @@ class MainWindow(QMainWindow):
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self.setDockOptions(QMainWindow.DockOption.AllowNestedDocks | QMainWindow.DockOption.AllowTabbedDocks)
         self.setMinimumSize(860, 560)
-        self.resize(1600, 1000)
-        self.reset_layout()
+        self.resize(QSize(1600, 1000).boundedTo(self.screen().availableSize()))
+        self._layout = DockLayout(self, self.docks)
         self._restore()
         store.changed.connect(self._on_changed)
         self._clean = stack.isClean()
@@ -156,9 +155,9 @@ class MainWindow(QMainWindow):
         a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
         a.add("&Board", "stages", "Measure its &stages", lambda: self._do(conductor.measure_stages()))
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
-        a.add("&Board", "cancel", "C&ancel what runs", conductor.cancel, "Ctrl+.")
-        a.add("&Board", "reconnect", "&Reconnect now", conductor.reconnect_now, "Ctrl+R")
-        auto = a.add("&Board", "auto_measure", "Measure where a slider rests", self._toggle_auto)
+        a.add("&Board", "cancel", "Canc&el what runs", conductor.cancel, "Ctrl+.")
+        a.add("&Board", "reconnect", "Reconnect &now", conductor.reconnect_now, "Ctrl+R")
+        auto = a.add("&Board", "auto_measure", "Measure &where a slider rests", self._toggle_auto)
         auto.setCheckable(True)
         auto.setChecked(store.get("auto_measure"))
         TapeCommands(a, conductor.tape, self, self._do, lambda path: self.attach_wanted.emit(str(path)))
@@ -175,7 +174,7 @@ class MainWindow(QMainWindow):
             "numbers": Dock("dock.numbers", "This point", numbers),
             "board": Dock("dock.board", "Board", board),
             "calibration": Dock("dock.calibration", "Calibration", calibration),
-            "log": Dock("dock.log", "Log", LogPanel(store)),
+            "log": Dock("dock.log", "Log", LogPanel(store, self._theme)),
         }
         board.follow(docks["board"])
         calibration.follow(docks["calibration"])
@@ -232,19 +231,7 @@ class MainWindow(QMainWindow):
 
     def reset_layout(self) -> None:
         """Put all panels where they are at the first start."""
-        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
-        for dock in self.docks.values():
-            dock.setFloating(False)
-            dock.setVisible(True)
-        d = self.docks
-        self.addDockWidget(left, d["controls"])
-        for key in ("numbers", "board", "calibration"):
-            self.addDockWidget(right, d[key])
-        self.tabifyDockWidget(d["board"], d["log"])
-        d["board"].raise_()
-        self.resizeDocks([d["controls"], d["numbers"]], [300, 330], Qt.Orientation.Horizontal)
-        heights = {"numbers": 190, "board": 330, "calibration": 400}
-        self.resizeDocks([d[key] for key in heights], list(heights.values()), Qt.Orientation.Vertical)
+        self._layout.reset()
 
     def layout_state(self) -> tuple[str, str]:
         """Return the window's geometry and the docks' places, in base64 as the settings keep them."""
@@ -255,6 +242,7 @@ class MainWindow(QMainWindow):
     def _restore(self) -> None:
         if self._settings.geometry:
             self.restoreGeometry(QByteArray.fromBase64(self._settings.geometry.encode()))
+        self.reset_layout()
         if self._settings.docks:
             self.restoreState(QByteArray.fromBase64(self._settings.docks.encode()), LAYOUT_VERSION)
         screens = [screen.availableGeometry() for screen in QGuiApplication.screens()]
@@ -271,6 +259,7 @@ class MainWindow(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Tell that the layout is another."""
         super().resizeEvent(event)
+        self._layout.fit_later()
         self.layout_changed.emit()
 
     def moveEvent(self, event: QMoveEvent) -> None:
@@ -309,7 +298,6 @@ class MainWindow(QMainWindow):
     def _do(self, refused: str) -> None:
         if refused:
             self._store.say("warning", refused)
-            self.statusBar().showMessage(refused, 6000)
 
     def _go_and_measure(self, point: OperatingPoint) -> None:
         self._stack.push(SetPoint(self._store, "Go to the proposed point", point))
@@ -337,12 +325,14 @@ class MainWindow(QMainWindow):
         ActionList(self, title, actions, runnable=runnable).exec()
 
     def _about(self) -> None:
-        text = f"Trilemma {QApplication.applicationVersion()}\n\n{ABOUT}\n\nApache License 2.0"
-        QMessageBox.about(self, "About Trilemma", text)
+        from app.views.about import show_about
+
+        show_about(self)
 
     # ---- what the store says
 
     def _on_changed(self, path: str) -> None:
+        store = self._store
         if path == "theme":
             self._theme.choose(self._store.get("theme"))
             self.actions_[f"theme.{self._store.get('theme')}"].setChecked(True)
@@ -350,6 +340,8 @@ class MainWindow(QMainWindow):
             self.actions_["auto_measure"].setChecked(self._store.get("auto_measure"))
         elif path == "preset":
             self._show_preset()
+        elif path == "log" and store.log[-1].level != "info":
+            self.statusBar().showMessage(store.log[-1].text, SAID_MS)
         if path in ("activity", "link", "measurements", "pinned", "prediction"):
             self._enable()
 

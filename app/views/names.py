@@ -37,7 +37,8 @@ def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
         return _format_name(key, name, catalogue.kv_formats[key].bits_per_value)
     if path == "point.runtime":
         return _SHORT.get(key, name.replace(" or Ollama", "").replace(" on a ", ", "))
-    return name.partition(" (")[0]
+    head = name.partition(" (")[0]
+    return f"sim: {head}" if name.endswith("(simulated)") else head
 
 
 def _format_name(key: str, name: str, bits: float) -> str:

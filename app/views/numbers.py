@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.model.store import Store
-from app.views.format import change_text, quantity_text
+from app.views.format import change_text
 from app.views.quantities import ALL, WORDS, Quantity, measured_as
 from app.views.theme import PADDING
 from app.views.widgets import Dock, ElidedLabel, label, set_text, set_tip
@@ -90,7 +90,8 @@ class NumbersPanel(QWidget):
 
 def _show(cell: ElidedLabel, quantity: Quantity, output: Output) -> None:
     if isinstance(output, Estimate):
-        set_text(cell, quantity_text(float(output.median), quantity.unit.removesuffix("/token")))
+        text = quantity.figure(output)
+        set_text(cell, f"{text.value} {text.unit.removesuffix('/token')}".rstrip())
         cell.setAccessibleDescription(f"{quantity.text(output)} {WORDS[output.provenance]}")
     else:
         set_text(cell, "–")

@@ -25,6 +25,9 @@ def measured_as(hello: Mapping[str, Any]) -> Provenance:
     return Provenance.SIMULATED if hello.get("simulated") else Provenance.MEASURED
 
 
+N_MOST, N_MOST_RATIO = 3, 4  # digits of a number, and of a ratio that is near 1
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """One output of an operating point as the screen shows it. `limit` is the store's path of its limit, or ""."""
@@ -41,6 +44,11 @@ class Quantity:
     def text(self, output: Estimate, like: float | None = None) -> EstimateText:
         """Return a value with its interval in words; `like` is a number whose prefix is taken."""
         return estimate_text(float(output.median), float(output.q05), float(output.q95), self.unit, like=like)
+
+    def figure(self, output: Estimate, like: float | None = None) -> EstimateText:
+        """Return a value as it stands without its interval: with no more digits than one reads."""
+        median, low, high = float(output.median), float(output.q05), float(output.q95)
+        return estimate_text(median, low, high, self.unit, like, N_MOST_RATIO if self.unit == "1" else N_MOST)
 
     def verdict(self, output: Output, limit: float | None) -> tuple[str, bool | None]:
         """Return whether a limit holds: in words with a sign, and by the median alone (None: nothing to say).

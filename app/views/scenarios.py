@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
-from PySide6.QtWidgets import QFileDialog, QTableWidget, QTableWidgetItem
+from PySide6.QtWidgets import QFileDialog, QHeaderView, QTableWidget, QTableWidgetItem
 
 from app.model.commands import SetValue
 from app.model.store import Store
@@ -49,7 +49,8 @@ class Scenarios(Page):
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setHorizontalHeaderLabels(["scenario", "accuracy", "latency", "energy", "verdict", "score"])
         self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft)
-        self.table.horizontalHeader().setStretchLastSection(True)
+        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.table.verticalHeader().hide()
         self.table.cellClicked.connect(self._clicked)
         self._keys: list[str] = []
@@ -163,7 +164,6 @@ class Scenarios(Page):
             score = "–" if one.score is None else f"{one.score:.3f}"
             for k, text in enumerate((one.name, *limits, verdict, score)):
                 self.table.setItem(i, k, QTableWidgetItem(text))
-        self.table.resizeColumnsToContents()
         self.table.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.table.setFixedHeight(_ROW_PX * (len(every) + 1) + 8)
 

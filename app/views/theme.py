@@ -224,20 +224,23 @@ QLineEdit[wrong="true"] { border: 1px solid $bad; }
 QAbstractItemView { background: $panel; border: 1px solid $line; outline: none;
                     selection-background-color: $accent; selection-color: $on_accent; }
 QTableView, QTreeView { gridline-color: $panel; border: none; }
+QTreeView::item, QTableView::item { padding: 3px 6px; }
+QTreeView::item:disabled { color: $dim; }
 QHeaderView { background: $panel; border: none; }
 QHeaderView::section { background: $panel; color: $dim; font-size: ${secondary}px; border: none;
-                       border-bottom: 1px solid $line; padding: 3px 6px; }
-QPlainTextEdit, QTextBrowser { background: $panel; border: none; font-size: ${secondary}px;
+                       border-bottom: 1px solid $line; padding: 3px 9px; }
+QPlainTextEdit, QTextBrowser { background: $panel; border: none; padding: 4px 10px; font-size: ${secondary}px;
                  selection-background-color: $accent; selection-color: $on_accent; }
+QPlainTextEdit[role="code"] { font-family: monospace; }
 
 QDockWidget { font-size: ${heading}px; color: $dim; }
 QDockWidget::title { background: $bg; padding: 3px 4px; text-align: left; }
 QScrollArea, QScrollArea > QWidget > QWidget#page { background: transparent; border: none; }
 
 QTabWidget::pane { border: none; }
-QTabBar { background: transparent; qproperty-drawBase: 0; }
-QTabBar::tab { background: transparent; color: $dim; padding: 4px 9px; border: 1px solid transparent;
-               border-radius: 5px; margin-right: 2px; }
+QTabBar { background: transparent; qproperty-drawBase: 0; font-size: ${secondary}px; }
+QTabBar::tab { background: transparent; color: $dim; padding: 4px 6px; border: 1px solid transparent;
+               border-radius: 5px; margin-right: 1px; }
 QTabBar::tab:selected { background: $raised; color: $text; border-color: $line; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:focus { border-color: $accent; }

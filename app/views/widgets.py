@@ -23,14 +23,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.views.format import unbroken
 from app.views.theme import GAP, HEADING_PX, PADDING, SECONDARY_PX, VALUE_PX, Theme, font
 
 
 def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: bool = False) -> QLabel:
     """Return a label; `role` is one of the style sheet's: heading, dim, secondary, value, bad, ok."""
-    made = QLabel(text)
+    made = _Wrapped(text) if wrap else QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
-    made.setWordWrap(wrap)
     if role:
         made.setProperty("role", role)
     if role == "heading":
@@ -38,6 +38,24 @@ def label(text: str = "", role: str = "", *, wrap: bool = False, selectable: boo
     if selectable:
         made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return made
+
+
+class _Wrapped(QLabel):
+    """A label of several lines, none of which ends between a number and its unit."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(unbroken(text))
+        self._plain = text
+        self.setWordWrap(True)
+
+    def text(self) -> str:
+        """Return the text as it was given."""
+        return self._plain
+
+    def setText(self, text: str) -> None:
+        """Show another text."""
+        self._plain = text
+        super().setText(unbroken(text))
 
 
 def set_role(widget: QWidget, role: str) -> None:

@@ -36,6 +36,7 @@ from app.client.events import Channel
 from app.model.commands import undo_stack
 from app.model.conductor import Conductor
 from app.model.export import json_export
+from app.model.files import data_dir
 from app.model.measurements import Measurement
 from app.model.presets import save_preset
 from app.model.settings import Settings
@@ -52,7 +53,7 @@ from core.calibrate import calibrate
 from core.load import load_catalogue
 from core.measured import measured_point
 from core.scenario import predict
-from core.spec import OperatingPoint
+from core.spec import OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 
@@ -316,6 +317,42 @@ def test_the_log_keeps_order(window):
     assert [line.split("  ", 1)[1] for line in lines[-2:]] == ["first", "warning: second"]
 
 
+def test_a_warning_stands_at_the_foot_for_a_while(window):
+    window._store.say("info", "nothing to see")
+    assert window.statusBar().currentMessage() == ""
+    window._store.say("warning", "the board is hot")
+    assert window.statusBar().currentMessage() == "the board is hot"
+
+
+def test_about_names_versions_and_where_things_are(window, monkeypatch):
+    shown = []
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: shown.append(box))
+    window.actions_["about"].trigger()
+    assert str(data_dir()) in shown[0].text()
+    assert "Qt 6" in shown[0].text()
+    assert shown[0].textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
+
+
+def test_no_two_commands_of_a_menu_share_a_mnemonic(window):
+    submenus = {"&Board": window.board_commands.menu, "&File": window._recent}
+    for title, actions in window.actions_.menus.items():
+        texts = [action.text() for action in actions if action is not None]
+        texts += [submenus[title].title()] if title in submenus else []
+        letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
+        assert len(letters) == len(set(letters)), title
+
+
+def test_the_live_view_of_a_board_attached_before_it_was_made_says_that_it_is_simulated(parts, qtbot):
+    store = parts[0]
+    attach(store)
+    store.set_link(hello={**store.link.hello, "simulated": True})
+    made = MainWindow(*parts)
+    qtbot.addWidget(made)
+    live = made.centre.pages["live"].fill()
+    assert live._measured.text() == "simulated"
+    assert {card.plot.marks_provenance for card in live.cards} == {Provenance.SIMULATED}
+
+
 # ---- calibration
 
 
@@ -344,6 +381,12 @@ def test_calibration_puts_the_error_first_and_r2_last(window, qtbot):
     assert "not identified" in words
     assert panel._next.text().startswith("Next: ")
     assert panel._go.isVisibleTo(panel)
+    before = list(panel._rows)
+    panel._refresh()
+    assert panel._rows == before  # the same labels: a fit a second must not make the panel flicker
+    window._store.set_calibration(None)
+    qtbot.waitUntil(lambda: not any(part.isVisibleTo(panel) for rows in before for part in rows))
+    calibrated(window._store)
     assert window.curves.cards[0].plot.curve.opts["pen"].style() == Qt.PenStyle.SolidLine
 
 

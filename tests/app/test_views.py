@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QAction, QColor, QGuiApplication, QImage, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 
 from app.model.axes import axis_of
 from app.model.commands import undo_stack
@@ -15,12 +16,13 @@ from app.model.store import Store
 from app.views import advice
 from app.views.controls import Controls
 from app.views.curve_card import accuracy_note
-from app.views.curve_data import curve_data, held_range
+from app.views.curve_data import curve_data, held_range, within_reach
 from app.views.curve_plot import CurvePlot
 from app.views.curves import Curves
 from app.views.headline import why_html
 from app.views.legend import ENTRIES
 from app.views.live_card import Past, TimePlot
+from app.views.log import LogPanel
 from app.views.marks import DASHES, draw_symbol
 from app.views.names import channel_name, short_name
 from app.views.numbers import NumbersPanel
@@ -29,6 +31,7 @@ from app.views.quantities import LATENCY, POWER, TOP1, WORDS
 from app.views.slider import at_fraction, fraction, snapped, step_size, stepped
 from app.views.table import CurveTable, curve_table
 from app.views.theme import DARK, LIGHT, Theme
+from app.views.widgets import label
 from core.changes import Kind
 from core.load import load_catalogue
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
@@ -730,7 +733,46 @@ def test_one_long_error_bar_does_not_flatten_the_curve(store):
     assert max(np.max(v) for v in outlier.y_values if v is not None) >= 12.0  # a dot is always in the picture
 
 
-def test_no_line_of_the_sentence_ends_between_a_name_and_its_number(store):
-    assert advice._unbroken("up to r_max (α 0.28) would save 0.67 ms and cost 2.7 % of it") == (
-        "up to r_max (α\u00a00.28) would save 0.67\u00a0ms and cost 2.7\u00a0% of it"
-    )
+def test_no_line_of_a_wrapped_label_ends_between_a_number_and_its_unit(qtbot):
+    made = label("at most 53 °C", wrap=True)
+    qtbot.addWidget(made)
+    assert QLabel.text(made) == "at most 53\u00a0°C"
+    made.setText("up to 24 %")
+    assert QLabel.text(made) == "up to 24\u00a0%"
+    assert made.text() == "up to 24 %"  # as it was given, for those who compare
+
+
+def test_old_bands_and_long_bars_do_not_flatten_what_came_after_them():
+    values = (np.array([9.0, 9.2, 9.1]), np.array([9.5]))
+    held, bound = within_reach(values, (np.array([3.0, 8.7]), np.array([60.0, 9.6, np.nan])))
+    assert sorted(held) == [9.0, 9.1, 9.2, 9.5]
+    assert np.nanmin(bound) >= 9.0 - 0.5 * 9.5
+    assert np.nanmax(bound) <= 9.5 + 0.5 * 9.5
+    assert bound[1] == 8.7  # what lies near is held as it is
+    assert within_reach((np.array([np.nan]),), (np.array([1.0]),))[1].tolist() == [1.0]
+
+
+def test_a_number_without_its_interval_has_no_more_digits_than_one_reads(curves, store, qtbot):
+    body = {"power_w": {"median": 14.4131, "q05": 14.4012, "q95": 14.4213, "n": 9, "provenance": "measured"}}
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", store.machine))
+    panel = NumbersPanel(store)
+    qtbot.addWidget(panel)
+    curves.refresh()
+    assert panel._cells[POWER][0].text() == "14.4 W"
+    assert curves.cards[1]._number.text().startswith("14.4 W")
+    wide = Estimate(0.0071, 0.003, 0.016, Provenance.PREDICTED)
+    assert LATENCY.figure(wide).value == LATENCY.text(wide).value == "7"  # and no more than the interval bears
+
+
+def test_the_log_gives_the_word_of_a_warning_its_colour(qtbot, store):
+    theme = Theme("dark")
+    panel = LogPanel(store, theme)
+    qtbot.addWidget(panel)
+    store.say("error", "it broke")
+
+    def colors():
+        return {f.format.foreground().color().name() for f in panel.document().lastBlock().layout().formats()}
+
+    qtbot.waitUntil(lambda: colors() >= {DARK.dim, DARK.bad})
+    theme.choose("light")
+    qtbot.waitUntil(lambda: colors() >= {LIGHT.dim, LIGHT.bad})
