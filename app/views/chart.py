@@ -63,6 +63,7 @@ class Chart:
     y_range: tuple[float, float] = (0.0, 1.0)
     log: tuple[bool, bool] = (False, False)
     x_names: tuple[str, ...] = ()  # of an axis that has no numbers, at 0, 1, 2...
+    words: tuple[tuple[float, float, str], ...] = ()  # (x, y, text): written above a place, where there is room
     message: str = ""  # said where there is nothing to draw
     description: str = ""  # in words, for those who cannot see it
     wash_from: float | None = field(default=None)  # from here on one should not go

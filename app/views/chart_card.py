@@ -22,6 +22,7 @@ class ChartCard(Card):
     """One chart. The words are there at once; the plot follows after the first paint."""
 
     picked = Signal(int)  # the key of the dot that was clicked
+    hovered = Signal(int)  # the key of the dot under the pointer, -1 where there is none; `say` what it is
 
     def __init__(self, theme: Theme, path: str, title: str) -> None:
         super().__init__()
@@ -46,6 +47,10 @@ class ChartCard(Card):
         if self.plot is not None:
             self._draw()
 
+    def say(self, words: str) -> None:
+        """Say something in place of what the axes are; "" says that again."""
+        set_text(self._words, words or _axes_text(self.chart))
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Make the plot once the card has been painted without it."""
         super().paintEvent(event)
@@ -61,6 +66,7 @@ class ChartCard(Card):
         self.plot = ChartPlot(self._theme, f"{self._path}.plot", self._title)
         self.plot.pointed.connect(self._pointed)
         self.plot.picked.connect(self.picked)
+        self.plot.hovered.connect(self.hovered)
         self._space.take(self.plot)
         self._draw()
 

@@ -68,10 +68,12 @@ class ChartPlot(Figure):
     """A chart; another one takes over its items."""
 
     picked = Signal(int)  # the key of the dot that was clicked
+    hovered = Signal(int)  # the key of the dot under the pointer; -1 where there is none
 
     def __init__(self, theme: Theme, path: str, name: str) -> None:
         super().__init__(theme, path, name)
         self._chart: Chart | None = None
+        self._hovered = -1
         self._standing: list[tuple[Any, float, bool]] = []  # names of rules: label, position, whether left of it
         self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
         self._bands: list[Band] = []
@@ -102,6 +104,7 @@ class ChartPlot(Figure):
             self._draw_rule(rule)
         for dots in chart.points if shown else ():
             self._draw_points(dots)
+        self._write_words(chart if shown else None)
         for pool in pools:
             pool.end()
         self._place_names()
@@ -198,6 +201,32 @@ class ChartPlot(Figure):
         made.setAnchor((-gap_px / max(made.boundingRect().width(), 1.0), 0.5))
         made.setPos(x, y)
 
+    def _write_words(self, chart: Chart | None) -> None:
+        """Write words above their places, each where none stands already."""
+        taken: list[Floats] = []
+        for x, y, text in chart.words if chart is not None else ():
+            made, box = self._word(text, *self._placed(x, y))
+            free = not any(overlap(box, other) for other in taken)
+            made.setVisible(free)
+            if free:
+                taken.append(box)
+
+    def _word(self, text: str, x: float, y: float) -> tuple[Any, Floats]:
+        """Write a word above a plotted place; return its item and its box in pixels."""
+
+        def paint(p: Palette) -> None:
+            made.fill = pg.mkBrush(p.color("panel", 0.85))
+            made.setColor(p.color("dim"))
+
+        made = self._texts.take(paint)
+        paint(self._theme.palette)
+        made.setText(text)
+        made.setAnchor((0.5, 1.2))
+        made.setPos(x, y)
+        (left, bottom), size = self._pixels(x, y), made.boundingRect()
+        box = (left - size.width() / 2, bottom - size.height(), left + size.width() / 2, bottom)
+        return made, np.array(box, dtype=float)
+
     def _draw_rule(self, rule: Rule) -> None:
         stands = rule.across == "x"
         at = float(self._placed(rule.at, 1.0)[0] if stands else self._placed(1.0, rule.at)[1])
@@ -266,13 +295,25 @@ class ChartPlot(Figure):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Pick the dot under the pointer."""
-        if event.button() is Qt.MouseButton.LeftButton and self._chart is not None:
-            self._pick(event)
+        if event.button() is Qt.MouseButton.LeftButton and (key := self._under(event)) >= 0:
+            self.picked.emit(key)
 
-    def _pick(self, event: QMouseEvent) -> None:
-        assert self._chart is not None
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Point, and tell which dot is under the pointer."""
+        super().mouseMoveEvent(event)
+        key = self._under(event)
+        if key != self._hovered:
+            self._hovered = key
+            self.setCursor(Qt.CursorShape.PointingHandCursor if key >= 0 else Qt.CursorShape.ArrowCursor)
+        if key >= 0:
+            self.hovered.emit(key)  # after `pointed`, whose words it replaces
+
+    def _under(self, event: QMouseEvent) -> int:
+        """Return the key of the dot under the pointer, or -1."""
+        if self._chart is None or self._chart.message:
+            return -1
         room, (span_x, span_y) = self.box.sceneBoundingRect(), self.box.viewRange()
-        best, reach = None, _REACH_PX
+        best, reach = -1, _REACH_PX
         for dots in self._chart.points:
             if not dots.keys:
                 continue
@@ -283,8 +324,7 @@ class ChartPlot(Figure):
             nearest = int(np.argmin(away))
             if away[nearest] < reach:
                 best, reach = dots.keys[nearest], float(away[nearest])
-        if best is not None:
-            self.picked.emit(best)
+        return best
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """End a press; nothing is dragged here."""

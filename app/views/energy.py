@@ -19,7 +19,7 @@ from app.views.bars import Bar, Bars
 from app.views.chart import Chart
 from app.views.chart_card import ChartCard
 from app.views.field import QuantityField
-from app.views.format import number_text, output_text, quantity_text
+from app.views.format import exact_text, number_text, output_text, quantity_text
 from app.views.heatmap import HeatMapView
 from app.views.page import CardGrid, Page
 from app.views.quantities import measured_as
@@ -41,7 +41,7 @@ _CHARTS = {
 _QUANTITIES = {
     "energy.ambient": ("Ambient", "degC", "degC"),
     "energy.battery": ("Battery", "Wh", "Wh"),
-    "energy.duration": ("For", "h", "h"),
+    "energy.duration": ("Duration", "h", "h"),
 }
 
 
@@ -126,7 +126,9 @@ class Energy(Page):
         try:
             self._stack.push(SetValue(self._store, path, value))
         except ValueError as error:
-            sentence = str(error).replace(path, _QUANTITIES.get(path, (path,))[0])
+            name, unit, _ = _QUANTITIES.get(path, (path, "", ""))
+            shown = exact_text(value, unit) if isinstance(value, float) else repr(value)
+            sentence = str(error).replace(repr(value), shown).replace(path, name)
             field.refuse(sentence) if field else self._refuse(sentence)
 
     def _chosen(self, path: str, key: str) -> None:
@@ -201,14 +203,14 @@ class Energy(Page):
         for key, part in self._knees.items():
             words = energy_data.KNEE_WORDS[key]
             set_text(part, f"{words[0].upper()}{words[1:]}: {energy_data.knee_text(found.knees[key])}")
-        set_text(self._notes, "\n".join(f"· {note}" for note in found.speeds.notes))
+        set_text(self._notes, "\n".join(f"· {energy_data.note_text(note)}" for note in found.speeds.notes))
 
     def _show_terms(self, found: Holding) -> None:
         total = sum(found.run.terms_w.values())
         measured = self._store.measured("power_w")
         bars = [
             Bar(
-                energy_data.TERM_WORDS[name],
+                energy_data.term_text(name, found.device),
                 value,
                 f"{quantity_text(value, 'W')} · {number_text(100 * value / total, 0)} %",
                 self._origin(name),

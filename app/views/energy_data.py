@@ -30,9 +30,9 @@ TERM_WORDS = {
     "idle": "idle",
     "core": "compute units",
     "dram": "DRAM",
-    "leakage above reference": "leakage by heat",
     "periphery": "periphery",
 }
+LEAKAGE = "leakage above reference"
 _N_DRAWN = 720  # points of a curve over time
 
 
@@ -81,6 +81,18 @@ def duration_text(seconds: float) -> str:
         return quantity_text(seconds, "s")
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 120 and not math.isclose(minutes, 0) else f"{minutes / 60:.2g} h"
+
+
+def term_text(term: str, device: Device) -> str:
+    """Return what a term of the power is called; leakage counts from the temperature that the other terms hold for."""
+    return f"leakage vs {device.leakage_temp_c:.0f} °C" if term == LEAKAGE else TERM_WORDS[term]
+
+
+def note_text(note: str) -> str:
+    """Return a note of the model in words: what it marks as a prior is assumed."""
+    assumed = note.startswith("[prior] ")
+    words = note.removeprefix("[prior] ").replace("~ clock^", "∝ clock^")
+    return f"assumed: {words.replace(': ', ', ', 1)}" if assumed else words
 
 
 def knee_text(knee: Knee | Absent) -> str:

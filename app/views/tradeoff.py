@@ -16,14 +16,14 @@ from app.views.chart_card import ChartCard
 from app.views.format import number_text, quantity_text
 from app.views.names import short_name
 from app.views.page import Page
-from app.views.quantities import ENERGY, LATENCY, MEMORY, POWER, TOP1, Quantity
+from app.views.quantities import ENERGY, LATENCY, MEMORY, POWER, TOP1, WORDS, Quantity
 from app.views.theme import Theme
 from app.views.widgets import Card, Choice, label, row, set_text
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
 _PACE_MS = 150
 _QUANTITY: dict[str, Quantity] = {"accuracy": TOP1, "energy": ENERGY, "power": POWER, "memory": MEMORY}
-_MARGIN = 0.06
+_MARGIN, _NAMES_MARGIN = 0.06, 0.1  # of the span of all points; above them stand names
 
 
 class TradeOff(Page):
@@ -41,6 +41,7 @@ class TradeOff(Page):
         self.card = ChartCard(theme, "trade.chart", "Trade-off")
         self.card.setMinimumHeight(320)
         self.card.picked.connect(self._go)
+        self.card.hovered.connect(self._say)
         top = Card()
         top.body.addLayout(row(label("Latency against", "dim"), self._choice, 1))
         top.body.addWidget(self.sentence)
@@ -60,6 +61,19 @@ class TradeOff(Page):
     def _go(self, index: int) -> None:
         if self._trade is not None:
             self._stack.push(SetPoint(self._store, "Go to a point of the trade-off", self._trade.points[index]))
+
+    def _say(self, index: int) -> None:
+        """Say which mix the dot under the pointer is, and what it has."""
+        if self._trade is None or index < 0:
+            self.card.say("")
+            return
+        quantity, values = _QUANTITY[self._trade.against], self._trade.found.outputs
+        said = []
+        for name, unit in (("decode_s", "s"), (quantity.output, quantity.unit)):
+            origin = str(values[name].provenance[index])
+            words = f" {WORDS[Provenance(origin)]}" if origin else ""
+            said.append(f"{quantity_text(float(values[name].median[index]), unit)}{words}")
+        self.card.say(f"{self._name(self._trade.points[index])}: {', '.join(said)}")
 
     # ---- what the store says
 
@@ -156,12 +170,26 @@ class TradeOff(Page):
             series=(Series(x[order], y[order], Provenance.CALIBRATED if calibrated else Provenance.PREDICTED),),
             rules=tuple(rules),
             points=tuple(points),
+            words=self._families(found, x, y, known),
             x_range=_span(x[known]),
-            y_range=_span(y[known]),
+            y_range=_span(y[known], _NAMES_MARGIN),
             description=f"{int(known.sum())} points, {len(order)} on the front from "
             f"{LATENCY.title.lower()} {quantity_text(float(x[order[0]]), 's')} to "
             f"{quantity_text(float(x[order[-1]]), 's')}. {self._words(found)}",
         )
+
+    def _families(
+        self, found: Trade, x: np.ndarray, y: np.ndarray, known: np.ndarray
+    ) -> tuple[tuple[float, float, str], ...]:
+        """Return the name of each weight format above the highest of its points, the least slow first."""
+        names = np.array([point.weights for point in found.points])
+        tops = []
+        for name in np.unique(names[known]):
+            own = np.flatnonzero(known & (names == name))
+            top = own[np.lexsort((x[own], -y[own]))[0]]
+            words = short_name("point.weights", str(name), str(name), self._store.catalogue).split(" · ")[0]
+            tops.append((float(x[top]), float(y[top]), words))
+        return tuple(sorted(tops)) if len(tops) > 1 else ()
 
     def _place(self, point: OperatingPoint, quantity: Quantity) -> tuple[float, float] | None:
         said = self._store.prediction_of(point)
@@ -171,10 +199,10 @@ class TradeOff(Page):
         return None
 
 
-def _span(values: np.ndarray) -> tuple[float, float]:
+def _span(values: np.ndarray, above: float = _MARGIN) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
-    margin = _MARGIN * (high - low) or 0.05 * abs(high) or 1.0
-    return low - margin, high + margin
+    spread = (high - low) or abs(high) or 1.0
+    return low - _MARGIN * spread, high + above * spread
 
 
 def _concerns(path: str) -> bool:

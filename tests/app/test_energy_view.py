@@ -276,3 +276,12 @@ def test_work_runs_off_the_gui_thread(qtbot, qapp):
     work.run(threading.get_ident, seen.append)
     qtbot.waitUntil(lambda: bool(seen))
     assert seen[0] != threading.get_ident()
+
+
+def test_notes_and_terms_are_words(hot):
+    assert energy_data.note_text("[prior] top clock of 2.4 GHz: nothing states it") == (
+        "assumed: top clock of 2.4 GHz, nothing states it"
+    )
+    assert energy_data.note_text("power covers: the board") == "power covers: the board"
+    names = {term: energy_data.term_text(term, hot.device) for term in hot.run.terms_w}
+    assert names[energy_data.LEAKAGE] == f"leakage vs {hot.device.leakage_temp_c:.0f} °C"

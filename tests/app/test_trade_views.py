@@ -295,3 +295,34 @@ def test_a_chart_without_data_says_why(qtbot, qapp):
     card.show_chart(Chart("t", ("a", "1"), ("b", "s"), message="Not predicted: no source"))
     assert card._space.message.text() == "Not predicted: no source"
     assert card.plot.accessibleDescription() == "Not predicted: no source"
+
+
+def test_the_dot_under_the_pointer_says_which_mix_it_is(qtbot, store):
+    view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
+    qtbot.waitUntil(lambda: view._trade is not None and view.card.plot is not None)
+    axes, found, plot = view.card._words.text(), view._trade, view.card.plot
+
+    def point_at(x, y):
+        at = plot.box.mapViewToScene(QPointF(x, y))
+        none = Qt.MouseButton.NoButton
+        plot.mouseMoveEvent(QMouseEvent(QEvent.Type.MouseMove, at, at, none, none, Qt.KeyboardModifier(0)))
+
+    index = int(np.flatnonzero(found.on_front)[0])
+    point_at(*(found.found.outputs[n].median[index] for n in ("decode_s", "top1_agreement")))
+    said = view.card._words.text()
+    assert said.startswith(f"{view._name(found.points[index])}: ")
+    assert said.count("predicted") == 2
+    plot.pointed.emit(None)
+    assert view.card._words.text() == axes
+
+
+def test_families_of_points_are_named_and_no_name_is_written_over_another(qtbot, qapp, store):
+    view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
+    qtbot.waitUntil(lambda: view._trade is not None and view.card.plot is not None)
+    named = {text for *_, text in view.card.chart.words}
+    assert len(named) == len({point.weights for point in view._trade.points})
+    qapp.processEvents()
+    boxes = [item.sceneBoundingRect() for item in view.card.plot._texts.shown if item.isVisible()]
+    assert len(boxes) > 2
+    names = [box for box, item in zip(boxes, view.card.plot._texts.shown, strict=False) if item.toPlainText() in named]
+    assert not any(a.intersects(b) for i, a in enumerate(names) for b in names[:i])
