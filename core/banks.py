@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -42,7 +40,7 @@ def hashed_bank_of(address: Whole, n_banks: int = N_BANKS, granule_byte: int = G
     return (granule ^ granule // n_banks) % n_banks
 
 
-def distinct_banks(stride_byte: int, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> int:
+def distinct_banks(stride_byte: Whole, n_banks: int = N_BANKS, granule_byte: int = GRANULE_BYTE) -> Whole:
     """Return how many banks accesses with a stride visit, ``n / gcd(n, stride / granule)``.
 
     `stride_byte` is a multiple of the granule.
@@ -51,9 +49,10 @@ def distinct_banks(stride_byte: int, n_banks: int = N_BANKS, granule_byte: int =
     ----------
     Trilemma quantities, A11: 8, 4, 8, 2 and 1 for strides of 4, 8, 12, 16 and 32 KiB.
     """
-    if stride_byte <= 0 or stride_byte % granule_byte:
+    if np.any(np.less_equal(stride_byte, 0) | (np.mod(stride_byte, granule_byte) != 0)):
         raise ValueError(f"stride_byte = {stride_byte} is no positive multiple of {granule_byte}")
-    return n_banks // math.gcd(n_banks, stride_byte // granule_byte)
+    visited: Whole = n_banks // np.gcd(n_banks, stride_byte // granule_byte)
+    return visited if np.ndim(visited) else int(visited)
 
 
 def bank_loads(
@@ -99,6 +98,13 @@ def aligned_fill(block_byte: Array, align_byte: int = GRANULE_BYTE) -> Array:
 def layer_capacity_tokens(region_byte: Array, token_byte: Array, tag_byte: int = TAG_BYTE) -> Array:
     """Return how many tokens fit in a layer's region beside its version tag.
 
+    Parameters
+    ----------
+    region_byte, token_byte : float or array
+        Size of the region, at least the tag [byte], and of one cached token in one layer, > 0 [byte].
+    tag_byte : int
+        Size of the tag [byte].
+
     References
     ----------
     Trilemma quantities, A14: 63 tokens of Llama-3-8B in 256 KiB.
@@ -112,6 +118,13 @@ def layer_stride_byte(
     n_tokens: Array, token_byte: Array, page_byte: int = PAGE_BYTE, tag_byte: int = TAG_BYTE
 ) -> Array:
     """Return the distance between layers that hold `n_tokens` each, whole pages [byte].
+
+    Parameters
+    ----------
+    n_tokens, token_byte : float or array
+        Tokens, >= 1, and bytes of one in one layer, > 0 [byte].
+    page_byte, tag_byte : int
+        Size of a page and of the layer's version tag [byte].
 
     References
     ----------

@@ -56,10 +56,11 @@ def drift_after(drift: Array, gain: Array, n_steps: Array) -> Array:
     return drift * (1.0 - np.asarray(gain)) ** n_steps
 
 
-def steps_to_halve(gain: float) -> float:
+def steps_to_halve(gain: Array) -> Array:
     """Return after how many steps the drift has halved, ``ln 2 / -ln(1 - a)``, 0 < a < 1."""
     check_range("gain", gain, 0.0, 1.0, open_low=True, open_high=True)
-    return math.log(2.0) / -math.log1p(-gain)
+    steps: Array = math.log(2.0) / -np.log1p(-np.asarray(gain))
+    return steps
 
 
 def error_feedback(x: ArrayLike, step: float) -> NDArray[np.float64]:

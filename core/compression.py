@@ -155,8 +155,13 @@ def bitmap_break_even_keep(value_bit: float) -> float:
 # --- low-rank adapters ------------------------------------------------------------------------------------------------
 
 
-def adapter_params(in_size: int, out_size: int, rank: int) -> int:
+def adapter_params(in_size: Array, out_size: Array, rank: Array) -> Array:
     """Return the parameters of a low-rank update of an (out x in) matrix, ``rank (in + out)``.
+
+    Parameters
+    ----------
+    in_size, out_size, rank : int or array
+        >= 1; the rank at most the smaller size.
 
     References
     ----------
@@ -164,17 +169,18 @@ def adapter_params(in_size: int, out_size: int, rank: int) -> int:
     """
     for name, value in (("in_size", in_size), ("out_size", out_size)):
         check_range(name, value, 1)
-    check_range("rank", rank, 1, min(in_size, out_size))
+    check_range("rank", rank, 1)
+    check_range("rank / smaller size", np.divide(rank, np.minimum(in_size, out_size)), 0.0, 1.0)
     return rank * (in_size + out_size)
 
 
-def adapter_reduction(in_size: int, out_size: int, rank: int) -> float:
+def adapter_reduction(in_size: Array, out_size: Array, rank: Array) -> Array:
     """Return the share of trainable parameters that an adapter saves, not of the base model's memory."""
     return 1.0 - adapter_params(in_size, out_size, rank) / (in_size * out_size)
 
 
 def params_byte(n_params: Array, bits: float) -> Array:
-    """Return the bytes of parameters stored in `bits` bits [byte]."""
+    """Return the bytes of parameters stored in `bits` bits [byte]; both >= 0."""
     check_range("n_params", n_params, 0.0)
     check_range("bits", bits, 0.0)
     return np.multiply(n_params, bits / BIT_PER_BYTE)

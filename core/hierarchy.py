@@ -75,6 +75,13 @@ def worst_over_estimate(ratio: Array) -> Array:
 def bus_bandwidth_byte_s(transfers_s: Array, n_channels: int, channel_bit: int) -> Array:
     """Return the peak of a DRAM bus [byte/s]: transfers per second times its width.
 
+    Parameters
+    ----------
+    transfers_s : float or array
+        Transfers of one line per second, > 0 [1/s].
+    n_channels, channel_bit : int or array
+        Channels and lines of each, >= 1.
+
     References
     ----------
     Trilemma quantities, A03: 136.528 GB/s for 8 channels of 16 bit at 8533 MT/s.
@@ -88,6 +95,11 @@ def bus_bandwidth_byte_s(transfers_s: Array, n_channels: int, channel_bit: int) 
 def bytes_in_flight(bandwidth_byte_s: Array, latency_s: Array) -> Array:
     """Return the bytes that must be under way to keep a bus busy [byte], Little's law ``BW * latency``.
 
+    Parameters
+    ----------
+    bandwidth_byte_s, latency_s : float or array
+        >= 0 [byte/s, s].
+
     References
     ----------
     Trilemma quantities, A03: 5120 byte, 80 lines of 64, for 128 GB/s and 40 ns.
@@ -98,7 +110,19 @@ def bytes_in_flight(bandwidth_byte_s: Array, latency_s: Array) -> Array:
 
 
 def core_bandwidth_byte_s(n_outstanding: Array, latency_s: Array, line_byte: int = LINE_BYTE) -> Array:
-    """Return what one core can pull when it keeps `n_outstanding` misses open [byte/s], ``n * line / latency``."""
+    """Return what one core can pull when it keeps `n_outstanding` misses open [byte/s], ``n * line / latency``.
+
+    Parameters
+    ----------
+    n_outstanding, latency_s : float or array
+        >= 0, and the latency of one miss, > 0 [s].
+    line_byte : int
+        Size of a cache line [byte].
+
+    References
+    ----------
+    Trilemma quantities, A03.
+    """
     check_range("n_outstanding", n_outstanding, 0.0)
     check_range("latency_s", latency_s, 0.0, open_low=True)
     return np.multiply(n_outstanding, line_byte) / latency_s

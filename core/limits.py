@@ -39,6 +39,11 @@ def max_context_by_latency(
 def max_context_by_memory(memory_byte: Array, weight_byte: Array, kv_byte_per_token: Array) -> Array:
     """Return the most cached tokens that fit in memory beside the weights, ``floor((M - W) / K)``; 0 if none do.
 
+    Parameters
+    ----------
+    memory_byte, weight_byte, kv_byte_per_token : float or array
+        Memory, > 0, all weights in it, >= 0, and one cached token, > 0 [byte].
+
     References
     ----------
     Trilemma quantities, B01: 26 573 tokens of Llama-3-8B in 8 GB.

@@ -97,9 +97,9 @@ def chain_starts(length: ArrayLike, overlap: ArrayLike = 0.0) -> NDArray[np.floa
 
 
 def chain_makespan(length: ArrayLike, n_items: int = 1, overlap: ArrayLike = 0.0) -> float:
-    """Return when the last of `n_items` leaves the chain: the first item, then one each initiation interval.
+    """Return when the last of `n_items` >= 1 leaves the chain: the first item, then one each initiation interval.
 
-    The interval is the longest stage.
+    The interval is the longest stage. `length` and `overlap` are those of `chain_starts`, in whose unit the result is.
 
     References
     ----------
@@ -112,7 +112,7 @@ def chain_makespan(length: ArrayLike, n_items: int = 1, overlap: ArrayLike = 0.0
 
 
 def initiation_interval(length: ArrayLike) -> float:
-    """Return the time between items in a full pipeline: its longest stage."""
+    """Return the time between items in a full pipeline: its longest stage, in the unit of `length`, each > 0."""
     return float(_lengths(length).max())
 
 

@@ -79,7 +79,7 @@ def a11() -> Item:
             written[f"block_bytes({size}x{size},{name})"] = n_byte
             written[f"aligned_fill({size}x{size},{name})"] = float(banks.aligned_fill(n_byte))
     physical: dict[str, Value] = {
-        f"distinct_banks(stride={s})": banks.distinct_banks(s) for s in (4096, 8192, 12288, 16384, 32768)
+        f"distinct_banks(stride={s})": int(banks.distinct_banks(s)) for s in (4096, 8192, 12288, 16384, 32768)
     }
     addresses = [i * 32768 for i in range(8)]
     tabled = np.zeros(8)

@@ -212,7 +212,7 @@ def b10() -> Item:
         },
         physical={
             "drift_after_20_steps(d0=.2,outer only)": float(compensate.drift_after(0.2, gain, 20)),
-            "steps_to_halve(alpha=.05)": compensate.steps_to_halve(gain),
+            "steps_to_halve(alpha=.05)": float(compensate.steps_to_halve(gain)),
             "stable_alpha_range": [0, 2],
             "error_feedback_worst_cum_error/step": float(np.max(np.abs(np.cumsum(fed - x)))) / 0.1,
         },
@@ -231,7 +231,7 @@ def b10() -> Item:
 def b12() -> Item:
     """Edge-LoRA."""
     size, rank, n_vision = printed.LORA_SIZE, printed.LORA_RANK, 304e6
-    code, full = compression.adapter_params(size, size, rank), size * size
+    code, full = int(compression.adapter_params(size, size, rank)), size * size
     text = 2 * 128 * 4
     memory = printed.LORA_MEMORY_MB
     trained = 24 * 4 * code
@@ -245,7 +245,7 @@ def b12() -> Item:
             "params_code": code,
             "params_text_two_128x4": text,
             "full": full,
-            "reduction": compression.adapter_reduction(size, size, rank),
+            "reduction": float(compression.adapter_reduction(size, size, rank)),
             "reduction_text": 1 - text / full,
             "scaling": printed.LORA_ALPHA / rank,
             "delta_at_init": float(np.abs(np.zeros((size, rank)) @ np.ones((rank, size))).max()),

@@ -24,6 +24,7 @@ def test_distinct_banks_is_what_walking_visits():
     for k in range(1, 40):
         stride = k * 4096
         assert distinct_banks(stride) == len({bank_of(i * stride) for i in range(64)})
+    assert np.array_equal(distinct_banks(np.array([4096, 16384])), [8, 2])
     with pytest.raises(ValueError, match="stride_byte = 100 is no positive multiple of 4096"):
         distinct_banks(100)
 

@@ -33,7 +33,9 @@ def test_the_outer_loop_is_stable_between_0_and_2(gain: float):
 
 
 def test_half_life():
-    assert drift_after(1.0, 0.05, steps_to_halve(0.05)) == pytest.approx(0.5)
+    gains = np.array([0.05, 0.5])
+    assert drift_after(1.0, gains, steps_to_halve(gains)) == pytest.approx(0.5)
+    assert steps_to_halve(0.05) == steps_to_halve(gains)[0]
 
 
 def test_error_feedback_never_strays_by_more_than_half_a_step():
