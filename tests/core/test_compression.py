@@ -112,5 +112,5 @@ def test_adapters():
     assert params_byte(np.array([1e9, 2e9]), 4).tolist() == [0.5e9, 1e9]
     of_ranks = adapter_params(np.array([1024, 64]), 4096, np.array([8, 64]))
     assert np.array_equal(of_ranks, [adapter_params(1024, 4096, 8), adapter_params(64, 4096, 64)])
-    with pytest.raises(ValueError, match="rank / smaller size = 1.95"):
+    with pytest.raises(ValueError, match="rank / smaller size"):
         adapter_params(1024, 1024, 2000)
