@@ -123,9 +123,12 @@ class ReplayTransport:
         elif message["op"] == "play":
             place_ns = self._now_ns()
             try:
-                self._speed = _checked(message.get("speed", self._speed))
+                speed = _checked(message.get("speed", self._speed))
             except ValueError as error:
                 raise ProtocolError(str(error)) from error
+            if not self._stands and self._speed:
+                self._answers.append(self._due(place_ns))  # where it stands nothing before that is missing
+            self._speed = speed
             self._paused = message.get("paused", self._paused)
             self._place_ns, self._placed_s = place_ns, time.monotonic()
             if "t_ns" in message:
@@ -193,6 +196,12 @@ class ReplayTransport:
             return 0.0
         due_s = self._placed_s + (int(self.recording.at_ns[self._frame]) - self._place_ns) * 1e-9 / self._speed
         return max(due_s, self._played_s + FRAME_S) - time.monotonic()
+
+    def _due(self, place_ns: int) -> bytes:
+        """Return the frames up to a position, at most a burst; they may be late, where the machine is busy."""
+        first, due = self._frame, int(np.searchsorted(self.recording.at_ns, place_ns, "right"))
+        self._frame = min(max(due, first), first + MAX_BURST_FRAMES)
+        return self._frames(first, self._frame)
 
     def _play(self) -> bytes:
         """Return the frames that are due, and where that is."""
