@@ -22,7 +22,6 @@ from app.agent.sensors import cnmon, devfreq, horizon, npu_smi, nvidia, pi, powe
 SAMPLES = ROOT / "tests" / "data" / "sensors"
 UNITS = {"byte", "frac", "Hz", "degC", "W", "V", "A", "1"}
 SCALES = (1, 1e-3, 1e-6, 1e3, 1e6, 0.01, 0.001, 1024, 1024**2, 1024**3)
-MAX_S = 5e-3
 TOKENS = ("off", "-256C", "[N/A]", "%", "@", "/", ",", "-", "NA", "1e9", "0x", "nan", "inf", "9" * 40, "\0", "41,5")
 DERIVED = re.compile(r"board\.power_w|.*\.power_w|throttle\..*")  # of the Pi: products, a sum, bits
 

@@ -28,6 +28,7 @@ from app.protocol import (
     encode_frame,
     record_struct,
 )
+from tests.processes import running
 
 PATIENCE_S = 30.0
 POINT = {"weights": "int4"}
@@ -157,8 +158,9 @@ def test_samples_come_at_the_subscribed_rate_without_loss(agent):
         expected = frame.seq + len(records)
         times += [fields[0] for fields in records]
     assert times == sorted(times)
-    period_s = sorted(b - a for a, b in pairwise(times[100:]))[50] * 1e-9
-    assert 0.004 < period_s < 0.02  # of a busy machine
+    periods_s = sorted((b - a) * 1e-9 for a, b in pairwise(times[100:]))
+    assert periods_s[50] > 0.004
+    assert periods_s[10] < 0.0051  # none is shorter, and a busy machine may make most of them longer
 
 
 def test_frames_are_batched_to_fifty_a_second(agent):
@@ -195,7 +197,7 @@ def test_it_ends_when_its_input_ends(agent):
 
 def test_it_ends_when_nobody_reads():
     argv = [sys.executable, str(LAUNCHER), "agent"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+    with running(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout.read(1)
         process.stdout.close()
         assert process.wait(PATIENCE_S) == 0

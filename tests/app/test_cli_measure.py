@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,6 +19,7 @@ from core.load import load_catalogue
 from core.scenario import predict
 from core.spec import OperatingPoint, Provenance
 from kernels.native.build import build
+from tests.processes import running
 from tests.tiny_gguf import write_tiny_gguf
 
 KEYS = {
@@ -143,19 +143,17 @@ def test_a_condition_with_a_spread_is_printed_in_figures(capsys):
 
 def test_ctrl_c_cancels_and_leaves_nothing_behind(tmp_path):
     argv = [sys.executable, str(LAUNCHER), "measure", "--context", "4096", "--weights", "fp32"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+    with running(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
         first = command.stderr.readline()
         assert "starting torch" in first
         with open(f"/proc/{command.pid}/task/{command.pid}/children") as file:
             pids = file.read().split()
-        started_s = time.monotonic()
         command.send_signal(signal.SIGINT)
         out, err = command.communicate(timeout=60)
     assert command.returncode == 130
     assert "Traceback" not in err
     assert err.strip().endswith("trilemma measure: stopped")
     assert out == ""
-    assert time.monotonic() - started_s < 30
     for pid in pids:
         assert subprocess.run(["/bin/kill", "-0", pid], capture_output=True, check=False).returncode != 0
     assert not (tmp_path / "data" / "measurements.jsonl").exists()

@@ -21,6 +21,7 @@ from core.comparable import compare
 from core.load import load_catalogue
 from core.published_rows import COLUMNS, read_table
 from core.spec import POLICIES, OperatingPoint
+from tests.processes import running
 from tests.tiny_gguf import write_tiny_gguf
 
 needs_local = pytest.mark.skipif(bool(board.why_no_measuring()), reason="extra local missing")
@@ -142,9 +143,10 @@ def test_ctrl_c_ends_with_a_sentence_and_the_same_command_goes_on(tmp_path, mode
     journal = tmp_path / "journal.jsonl"
     words = [sys.executable, str(LAUNCHER), "sweep", "--measured", "--model-file", model_file, "--rounds", "40"]
     words += ["--over", "alpha=0:0.9:0.1", "--context", "64", "--journal", str(journal)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline_s = time.monotonic() + 60
-        while not (journal.exists() and journal.read_text().count("\n") >= 2) and time.monotonic() < deadline_s:
+    with running(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline_s = time.monotonic() + 120
+        while not (journal.exists() and journal.read_text().count("\n") >= 2):
+            assert time.monotonic() < deadline_s
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

@@ -17,6 +17,7 @@ from app.model.imported import add_rows
 from app.model.measurements import Measurement, append_measurement, measurements_file
 from core.published_rows import read_table
 from core.spec import OperatingPoint
+from tests.processes import running
 
 SIM = "sim:raspberry_pi_5"
 BODY = {"decode_s": {"median": 0.02, "q05": 0.019, "q95": 0.021, "n": 9, "provenance": "measured"}}
@@ -100,13 +101,13 @@ def test_a_recording_is_streamed_in_its_own_time_or_at_once(recorded, capsys):
 def test_a_recording_is_stopped_by_ctrl_c_and_whole(tmp_path):
     path = tmp_path / "x.trilemma"
     words = [sys.executable, str(LAUNCHER), "record", SIM, str(path), "--json"]
-    program = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    deadline_s = time.monotonic() + 60
-    while not path.exists() or path.stat().st_size < 4000:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-    program.send_signal(signal.SIGINT)
-    out, _ = program.communicate(timeout=60)
+    with running(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+        deadline_s = time.monotonic() + 60
+        while not path.exists() or path.stat().st_size < 4000:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        program.send_signal(signal.SIGINT)
+        out, _ = program.communicate(timeout=60)
     report = json.loads(out)
     assert program.returncode == 0
     assert report["n_byte"] == path.stat().st_size

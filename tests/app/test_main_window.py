@@ -547,8 +547,11 @@ def test_garbage_in_the_saved_layout_is_ignored(parts, qtbot):
 # ---- speed
 
 
-def test_a_slider_move_is_drawn_within_a_frame(window):
-    """CPU time of the GUI thread from the move of the slider to the painted curves; the machine may be busy."""
+def test_a_slider_move_is_drawn_in_a_frame_or_two(window):
+    """CPU time of the GUI thread from the move of the slider to the painted curves; the machine may be slow and busy.
+
+    `trilemma bench slider` holds it against one frame.
+    """
     window.resize(1600, 1000)
     calibrated(window._store)
     line = window.controls.sliders["point.context"].line
@@ -563,7 +566,7 @@ def test_a_slider_move_is_drawn_within_a_frame(window):
             spent.append(time.thread_time() - began)
         return statistics.median(spent)
 
-    assert min(median_s() for _ in range(3)) <= 0.0167
+    assert min(median_s() for _ in range(3)) <= 2 * 0.0167
 
 
 def test_buttons_are_their_actions(window):

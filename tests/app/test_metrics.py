@@ -1,6 +1,5 @@
 """The board's values as others take them: OpenMetrics text read by Prometheus' own parser, OTLP by a real receiver."""
 
-import contextlib
 import gzip
 import http.client
 import json
@@ -26,6 +25,7 @@ from app.agent.metrics import CONTENT_TYPE, QUANTITIES, Family, Meters, expositi
 from app.agent.metrics_server import close_metrics, serve_metrics, split_metrics_address
 from app.cli import otlp
 from app.cli.output import UserError
+from tests.processes import running
 
 PATIENCE_S = 30.0
 TREE = {
@@ -184,20 +184,9 @@ def test_addresses_that_are_none(text):
         split_metrics_address(text)
 
 
-@contextlib.contextmanager
 def agent(*words, **more):
-    process = subprocess.Popen(
-        [sys.executable, str(LAUNCHER), "agent", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **more,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()  # whatever went wrong, it must not be waited for
+    argv = [sys.executable, str(LAUNCHER), "agent", *words]
+    return running(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
 def test_the_command_prints_one_scrape_and_its_json(root):

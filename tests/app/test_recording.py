@@ -24,6 +24,7 @@ from app.client.recording import Recording
 from app.client.session import Session
 from app.client.transport import LocalTransport
 from app.protocol import SAMPLES, Frame, encode_control, encode_frame, record_struct
+from tests.processes import running
 
 PATIENCE_S = 180.0
 SEED = os.environ.get("TRILEMMA_KILL_SEED", "5")
@@ -181,10 +182,10 @@ def test_junk_before_between_and_behind_frames_is_skipped(made, tmp_path):
 def test_a_file_made_to_waste_time_is_given_up(tmp_path):
     header = encode_frame(SAMPLES, 0, bytes(500_000))[:16]
     (tmp_path / "trap.trilemma").write_bytes(header * 60_000)
-    started_s = time.monotonic()
+    started_s = time.process_time()
     with pytest.raises(RecordingError, match="holds no recording"):
         opened(tmp_path / "trap.trilemma")
-    assert time.monotonic() - started_s < 5
+    assert time.process_time() - started_s < 5
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\xfeTL", bytes(1000)])
@@ -316,8 +317,14 @@ class Attached:
 
     def __init__(self):
         self.events, self.pid = queue.Queue(), 0
-        self.session = Session(self._open, self.events.put)
+        self.connected_s = 0.0  # when it was the last time
+        self.session = Session(self._open, self._take)
         self.session.start()
+
+    def _take(self, event):
+        if isinstance(event, Connected):
+            self.connected_s = time.monotonic()
+        self.events.put(event)
 
     def _open(self):
         transport = LocalTransport()
@@ -350,7 +357,7 @@ def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, mo
         board.wait(Disconnected)
         board.session.reconnect_now()
         board.wait(Connected)
-        back_s.append(time.monotonic())
+        back_s.append(board.connected_s)
     board.wait(ClockRead)
     board.wait(Samples)
     board.session.recorder = None
@@ -369,8 +376,9 @@ def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, mo
         for killed, newest in zip(killed_s, newest_s, strict=True)
         if killed - newest < 0.3  # else the machine stood still, and the agent with it
     ]
-    print(f"agent killed {len(killed_s)} times: {1e3 * max(lost_s):.1f} ms lost at most, over {len(lost_s)} of them")
-    assert max(lost_s) < 1.0
+    most_s = max(lost_s, default=0.0)
+    print(f"agent killed {len(killed_s)} times: {1e3 * most_s:.1f} ms lost at most, over {len(lost_s)} of them")
+    assert most_s < 1.0
     for killed, back in zip(killed_s, back_s, strict=True):  # nothing of after its death, and it comes back
         assert not np.any((t_s > killed + 0.1) & (t_s < back - 1.0))
     assert recording.n_lost == 0
@@ -493,15 +501,12 @@ def killed_program(path, after_s):
     seen = path.with_suffix(".seen")
     seen.write_bytes(bytes(8))
     words = [sys.executable, "-c", RECORDING_PROGRAM, str(path), str(seen)]
-    program = subprocess.Popen(words, stdout=subprocess.PIPE)
-    with program.stdout:
+    with running(words, stdout=subprocess.PIPE) as program:
         assert program.stdout.readline() == b"recording\n"
         deadline_s = time.monotonic() + PATIENCE_S
         while not any(seen.read_bytes()) and time.monotonic() < deadline_s:
             time.sleep(0.01)
         time.sleep(after_s)
-        program.kill()
-        program.wait(PATIENCE_S)
     return struct.unpack("<d", seen.read_bytes())[0]
 
 

@@ -25,6 +25,7 @@ from app.client.events import Catalogue, Connected, Disconnected, Failed, Progre
 from app.client.session import Session
 from app.client.ssh import STUB, SshTarget, SshTransport, check_destination
 from app.client.target import open_target
+from tests.processes import running
 
 PATIENCE_S = 60.0
 ROOT = LAUNCHER.parent
@@ -134,12 +135,9 @@ def test_a_program_that_is_killed_takes_its_agent_along(ssh_server):
             time.sleep(99)
     """
     argv = [sys.executable, "-c", code, str(LAUNCHER.parent), str(ssh_server.config)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
-        try:
-            assert program.stdout.readline() == "attached\n"
-            assert len(agents(ssh_server)) == 1
-        finally:
-            program.kill()
+    with running(argv, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "attached\n"
+        assert len(agents(ssh_server)) == 1
     wait_until(lambda: not agents(ssh_server))
 
 
@@ -387,12 +385,9 @@ def test_a_program_that_is_killed_while_ssh_asks_leaves_nothing(ssh_server, tmp_
     )
     env = {**os.environ, "TMPDIR": str(tmp_path), "TRILEMMA_DATA_DIR": str(tmp_path / "data")}
     argv = [sys.executable, "-c", program, str(ssh_server.config)]
-    with subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout.readline() == b"asked\n"
-            assert list(tmp_path.glob("trilemma-*"))
-        finally:
-            process.kill()
+    with running(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"asked\n"
+        assert list(tmp_path.glob("trilemma-*"))
     wait_until(lambda: not list(tmp_path.glob("trilemma-*")))
 
 

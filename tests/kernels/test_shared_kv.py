@@ -11,6 +11,7 @@ import torch
 from core.banks import layer_stride_byte as stride_formula
 from kernels import shared_kv
 from kernels.shared_kv import PAGE_BYTE, SharedKvBuffer, layer_stride_byte
+from tests.processes import running
 
 TOKEN_BYTE = 64
 ROOT = Path(__file__).parents[2]
@@ -117,10 +118,10 @@ def test_processes_never_see_half_a_write():
     torn, seen = [], set()
     with SharedKvBuffer(1, 1, TOKEN_BYTE) as buffer:
         command = [sys.executable, "-c", WRITER, str(buffer.file), str(TOKEN_BYTE)]
-        writer = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert writer.stdout.readline() == "ready\n"
-        read_all(buffer, 200_000, torn, seen)
-        writer.communicate("")
+        with running(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout.readline() == "ready\n"
+            read_all(buffer, 200_000, torn, seen)
+            writer.communicate("")
         assert writer.returncode == 0
         assert buffer.file.exists()
     assert not buffer.file.exists()
