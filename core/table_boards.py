@@ -44,10 +44,12 @@ def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[
     known : mapping
         The catalogue's boards.
     """
-    meant = {name: board_called(name, known) for row in rows for name in _called(row)}
-    keys = [meant[key] or _by_name(row, meant[name], known) for row in rows for key, name in [_called(row)]]
-    many, stating = _many(rows), {_called(row) for row in rows if "dram_bandwidth_gb_s" in row.number}
-    names = [key or _name(row, many, stating) for key, row in zip(keys, rows, strict=True)]
+    given = dict[tuple[str, str], set[float]]()
+    for row in rows:
+        given.setdefault(_called(row), set()).update({row.number.get("dram_bandwidth_gb_s", 0.0)} - {0.0})
+    meant = {called: _known(*called, stated, known) for called, stated in given.items()}
+    keys, many = [meant[_called(row)] for row in rows], _many(rows)
+    names = [key or _name(row, many, given) for key, row in zip(keys, rows, strict=True)]
     at = [(name, row.text["compute"], row.text["power_mode"]) for name, row in zip(names, rows, strict=True)]
     stated = dict[tuple[str, str, str], float]()
     for one, key, row in zip(at, keys, rows, strict=True):
@@ -80,18 +82,18 @@ def _called(row: PublishedRow) -> tuple[str, str]:
     return row.text["board_key"], row.text["board"]
 
 
-def _by_name(row: PublishedRow, key: str, known: Mapping[str, Board]) -> str:
-    """Return the key of the board that a row's name means; "" where its bandwidth is another's."""
-    stated = row.number.get("dram_bandwidth_gb_s")
-    if not key or stated is None:
-        return key
-    modes = [mode.bandwidth_byte_s for mode in known[key].power_modes.values()]
-    return key if any(same(stated, mode) for mode in modes) else ""
+def _known(key: str, name: str, stated: set[float], known: Mapping[str, Board]) -> str:
+    """Return the catalogue's key of the board of that key, else of that name unless its bandwidth is another's."""
+    found = board_called(key, known)
+    if found or not (named := board_called(name, known)):
+        return found
+    modes = [mode.bandwidth_byte_s for mode in known[named].power_modes.values()]
+    return named if all(any(same(one, mode) for mode in modes) for one in stated) else ""
 
 
-def _name(row: PublishedRow, many: set[str], stating: set[tuple[str, str]]) -> str:
+def _name(row: PublishedRow, many: set[str], given: Mapping[tuple[str, str], set[float]]) -> str:
     key, name = _called(row)
-    return key if (key, name) in stating and key not in many else name or key
+    return key if given[key, name] and key not in many else name or key
 
 
 def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:
