@@ -17,8 +17,8 @@ _STEMS = tuple(
     (re.compile(rf"(?<![a-z0-9])(?:{words})(?![a-z])"), stem)
     for words, stem in (
         (r"rk ?llm|rknn ?llm|rkllama", "rkllm"),
-        (r"qnn|genie", "qnn"),
-        (r"mlc", "mlc"),
+        (r"qnn|genie|qairt", "qnn"),
+        (r"mlc|nano ?llm", "mlc"),
         (r"tinychat", "tinychat"),
         (r"vllm", "vllm"),
         (r"tensorrt|trt ?llm", "tensorrt"),
@@ -27,6 +27,7 @@ _STEMS = tuple(
         (r"t ?mac", "tmac"),
         (r"llama ?(?:cpp|file|bench|cli|server|swap|edge)|^llama$", "llamacpp"),
         (r"ollama|lm ?studio|smallthinker|cactus|powerinfer|koboldcpp", "llamacpp"),  # built on it
+        (r"pocketpal|gpt ?4 ?all|jan ?ai|msty", "llamacpp"),
     )
 )
 """How a runtime and the programs built on it are called -> stem of its keys; the first that fits counts."""

@@ -6,6 +6,7 @@ state counts before what the catalogue has of the same name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +26,9 @@ what every token reads, so an even share of the file is too little."""
 LEAST_STATED_BIT, MOST_STATED_BIT = 0.5, 40.0  # no format has fewer or more
 OTHER_BANDWIDTH, OTHER_SIZE = 3.0, 4.0  # times what the catalogue has: the row has another unit, board or model
 KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of those graphs is of 8 bits
+
+AS_COMPUTED = frozenset({"auto", "default", "off", "full", "unquantized", "unquantised"})
+"""What stands for a KV cache that is not quantised, in small letters."""
 
 KV_OF_BITS: Mapping[float, str] = {4.0: "int4", 8.0: "int8", 16.0: "bf16", 32.0: "fp32"}
 """Bits of a cached value -> key of the catalogue, where a name tells no more."""
@@ -105,7 +109,8 @@ class Entries:
 
         None where the row names a format whose bits nobody knows.
         """
-        name = row.text["kv_quant"] or KV_OF_RUNTIME.get(runtime, "bf16")
+        name = re.sub(r"^kv[ _-]?(?:cache)?[ _:=-]*", "", row.text["kv_quant"].lower())  # KV8 is 8 bits
+        name = "bf16" if name in AS_COMPUTED else name or KV_OF_RUNTIME.get(runtime, "bf16")
         read = format_name(name, self.catalogue.kv_formats, of_weights=False)
         return read.key or KV_OF_BITS.get(read.bits or 0.0)
 

@@ -310,7 +310,8 @@ def test_formats_of_one_name_and_several_bits_are_as_many():
 
 def test_caches_are_named_by_their_bits_or_refused():
     assert one(kv_quant="INT8")[0].decode.kv == one(kv_quant="8-bit")[0].decode.kv == "int8"
-    assert one(kv_quant="")[0].decode.kv == "bf16"
+    assert one(kv_quant="KV8")[0].decode.kv == one(kv_quant="kv cache: int8")[0].decode.kv == "int8"
+    assert {one(kv_quant=name)[0].decode.kv for name in ("", "auto", "Default", "off")} == {"bf16"}
     assert "kv_quant" in compare([row(kv_quant="turbo")], CATALOGUE).left_out[0][1]
 
 

@@ -14,7 +14,8 @@ KNOWN = load_catalogue().runtimes
             "llama.cpp|LLAMA.CPP (CUDA)|llama-cpp|llama_cpp b4321|ik_llama.cpp|Ollama 0.5|LM Studio|lmstudio",
         ),
         ("llamacpp_gpu", "llama-bench|llamafile|llama.cpp (yzma)|SmallThinker (llama.cpp fork)|koboldcpp|llamacpp_gpu"),
-        ("mlc_gpu", "MLC-LLM|mlc_llm|NanoLLM (MLC)|MLC LLM (Vulkan)"),
+        ("llamacpp_gpu", "PocketPal AI|GPT4All|Jan AI"),
+        ("mlc_gpu", "nano_llm|MLC-LLM|mlc_llm|NanoLLM (MLC)|MLC LLM (Vulkan)"),
         ("vllm_gpu", "vLLM|vllm 0.6"),
         ("tensorrt_gpu", "TensorRT-LLM|TRT-LLM|TensorRT-Edge-LLM"),
         ("tinychat_gpu", "AWQ TinyChat"),
@@ -33,6 +34,7 @@ def test_the_unit_counts():
     assert [runtime_key(name, "npu", KNOWN) for name in ("rknn-llm v1.2", "RKLLM 1.2", "rkllama", "Genie SDK")] == [
         "rkllm_npu", "rkllm_npu", "rkllm_npu", "qnn_npu",
     ]  # fmt: skip
+    assert runtime_key("QAIRT 2.3", "npu", KNOWN) == "qnn_npu"
     assert [runtime_key(name, "cpu", KNOWN) for name in ("T-MAC", "tmac", "vLLM")] == ["tmac_cpu", "tmac_cpu", ""]
 
 
