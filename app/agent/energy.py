@@ -56,6 +56,12 @@ class EnergyMeter:
         self._n_breaks = 0
         self._moved = threading.Condition()
 
+    @property
+    def first_s(self) -> float:
+        """Time of the oldest reading that is kept; infinite before the first."""
+        with self._moved:
+            return self._entries[0][0] * 1e-9 if self._entries else math.inf
+
     def add(self, t_ns: int, power_w: float) -> None:
         """Add one reading; times must rise."""
         with self._moved:
@@ -158,7 +164,7 @@ class RunEnergy:
 
     def idled(self, start_s: float, end_s: float) -> None:
         """Take note of a pause in which nothing ran on the board."""
-        start_s = max(start_s + _SETTLE_S, end_s - IDLE_S[1])
+        start_s = max(start_s + _SETTLE_S, end_s - IDLE_S[1], self._meter.first_s)
         if not self._absent and end_s - start_s >= IDLE_S[0]:
             self._pause = start_s, end_s
 

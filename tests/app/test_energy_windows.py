@@ -89,6 +89,15 @@ def test_prefill_decode_and_idle_are_apart_and_nothing_is_subtracted():
     assert done["notes"] == ["a", "Power covers the package; idle power is included."]
 
 
+def test_a_pause_counts_from_the_first_reading_which_a_busy_machine_delays():
+    meter = EnergyMeter()
+    for i in range(8, 31):
+        meter.add(i * SECOND // 10, 4.0)
+    energy = RunEnergy(meter, "", "the package", lambda: 0.001)
+    energy.idled(0.0, 2.0)
+    assert energy.complete(body(2.0, 2.4, 2.9))["idle_power_w"]["median"] == pytest.approx(4.0)
+
+
 def test_the_two_windows_add_up_to_the_request():
     powers = [5.0 + 3.0 * math.sin(i / 7) for i in range(60)]
     done = energy_of(powers).complete(body(0.33, 1.71, 4.2, 101))
