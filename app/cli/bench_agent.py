@@ -19,6 +19,7 @@ from app.protocol import CONTROL, Decoder, decode_control, encode_control, recor
 
 SECONDS = 20.0
 WARM_S = 3.0
+START_S = 60.0  # for its first record, on a machine however busy
 FAST_HZ, N_FAST = 1000.0, 16
 LIMITS = {"core_frac_10_hz": 0.01, "core_frac_1_khz_16": 0.03, "growth_byte": 5 * 2**20}
 _MIB = 2**20
@@ -32,7 +33,7 @@ def measure_agent(seconds: float = SECONDS, warm_s: float = WARM_S) -> dict[str,
     Parameters
     ----------
     seconds, warm_s
-        How long each case is watched, and how long it runs before.
+        How long each case is watched, and how long it runs before, from its first record on.
 
     Returns
     -------
@@ -90,7 +91,9 @@ def _watch(root: Path, rate_hz: float, seconds: float, warm_s: float) -> dict[st
         reader = threading.Thread(target=count.read, args=(os.dup(process.stdout.fileno()),), daemon=True)
         reader.start()
         process.stdin.write(encode_control({"op": "subscribe", "rate_hz": rate_hz}, 0))
-        time.sleep(warm_s)
+        if not count.begun.wait(START_S):
+            raise UserError(f"the agent has sent no record within {START_S:g} s")
+        time.sleep(warm_s)  # what its start took is over, and does not count
         began_s, cpu_s, rss, n = time.monotonic(), _cpu_s(process.pid), _rss_byte(process.pid), count.n_records
         time.sleep(seconds)
         took_s = time.monotonic() - began_s
@@ -111,6 +114,7 @@ class _Count:
     """Counts the records of a link, and those that its numbers say were lost."""
 
     def __init__(self) -> None:
+        self.begun = threading.Event()
         self.n_records = 0
         self.n_lost = 0
 
@@ -128,6 +132,7 @@ class _Count:
                 self.n_lost += frame.seq - expected
                 self.n_records += n
                 expected = frame.seq + n
+                self.begun.set()
         os.close(fd)
 
 
