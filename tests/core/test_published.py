@@ -121,3 +121,11 @@ def test_quorum_tolerates_a_third():
         f, votes = article_b.quorum(n)
         assert 3 * f + 1 <= n
         assert 2 * votes - n >= f + 1 or n != 3 * f + 1
+
+
+def test_fusing_the_stages_saves_what_they_hand_over():
+    found = item("A07").physical
+    handed, convert = 2 * 128 * 128 * 2 / 64.0, 1.8
+    assert found["cycles.separate(64B/c)"] == pytest.approx(2048 + 1024 + 1024 + 2 * convert)
+    assert found["cycles.gemm_softmax(64B/c)"] == pytest.approx(4096 + convert - handed)
+    assert found["cycles.all_without_spill(64B/c)"] == pytest.approx(4096 - 2 * handed)
