@@ -303,13 +303,15 @@ def test_markers_come_back_with_the_session_and_with_the_recording(qtbot, tmp_pa
     made = Conductor(store, lambda on_event: Session(LocalTransport, on_event), tmp_path / "m.jsonl")
     store.set("auto_measure", False)
     made.start()
-    qtbot.waitUntil(lambda: store.link.state == "attached")
-    assert made.tape.record(path) == ""
-    now_s = time.monotonic()
-    store.set("markers", MarkerPair(now_s, now_s + 1.0, shown=True, pinned=True))
-    recorder = made.tape.recorder
-    qtbot.waitUntil(lambda: recorder.n_byte > 3000)
-    made.stop()
+    try:
+        qtbot.waitUntil(lambda: store.link.state == "attached")
+        assert made.tape.record(path) == ""
+        now_s = time.monotonic()
+        store.set("markers", MarkerPair(now_s, now_s + 1.0, shown=True, pinned=True))
+        recorder = made.tape.recorder
+        qtbot.waitUntil(lambda: recorder.n_byte > 3000)
+    finally:
+        made.stop()
     qtbot.waitUntil(lambda: recorder._fd < 0)
 
     played = Conductor(other, lambda on_event: Session(lambda: ReplayTransport(path), on_event), tmp_path / "m.jsonl")

@@ -319,7 +319,13 @@ class Attached:
         self.events, self.pid = queue.Queue(), 0
         self.connected_s = 0.0  # when it was the last time
         self.session = Session(self._open, self._take)
+
+    def __enter__(self):
         self.session.start()
+        return self
+
+    def __exit__(self, *_):
+        self.session.stop()
 
     def _take(self, event):
         if isinstance(event, Connected):
@@ -341,27 +347,26 @@ class Attached:
 def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
     dice = random.Random(SEED)
-    board = Attached()
-    board.wait(Catalogue)
-    board.session.subscribe(1000.0)
-    made = Recorder(tmp_path / "x.trilemma")
-    board.session.recorder = made
     killed_s, newest_s, back_s = [], [], []
-    for _ in range(int(os.environ.get("TRILEMMA_KILLS", "1"))):
+    with Attached() as board:
+        board.wait(Catalogue)
+        board.session.subscribe(1000.0)
+        made = Recorder(tmp_path / "x.trilemma")
+        board.session.recorder = made
+        for _ in range(int(os.environ.get("TRILEMMA_KILLS", "1"))):
+            board.wait(ClockRead)
+            board.wait(Samples)
+            time.sleep(dice.uniform(0.0, 0.7))
+            newest_s.append(board.session.rings.records(0, 1e18)[0][-1])
+            killed_s.append(time.monotonic())
+            os.kill(board.pid, signal.SIGKILL)
+            board.wait(Disconnected)
+            board.session.reconnect_now()
+            board.wait(Connected)
+            back_s.append(board.connected_s)
         board.wait(ClockRead)
         board.wait(Samples)
-        time.sleep(dice.uniform(0.0, 0.7))
-        newest_s.append(board.session.rings.records(0, 1e18)[0][-1])
-        killed_s.append(time.monotonic())
-        os.kill(board.pid, signal.SIGKILL)
-        board.wait(Disconnected)
-        board.session.reconnect_now()
-        board.wait(Connected)
-        back_s.append(board.connected_s)
-    board.wait(ClockRead)
-    board.wait(Samples)
-    board.session.recorder = None
-    board.session.stop()
+        board.session.recorder = None
     made.close()
     recording = opened(made.path)
     assert not recording.warnings

@@ -90,8 +90,8 @@ class Player:
 def play(path):
     made = []
 
-    def begin(speed):
-        made.append(Player(path, speed))
+    def begin(speed, of=path):
+        made.append(Player(of, speed))
         return made[-1]
 
     yield begin
@@ -218,7 +218,7 @@ def test_damage_is_played_around_and_said(path, play):
     assert len([t for t in player.times() if t is not None]) == 898
 
 
-def test_a_jump_in_an_hour_at_a_kilohertz_takes_no_noticeable_time(tmp_path):
+def test_a_jump_in_an_hour_at_a_kilohertz_takes_no_noticeable_time(play, tmp_path):
     n, period_ns = 120_000, 10**6
     layout = np.dtype([("t_ns", "<i8"), ("y", "<f4", (16,))])
     records = np.zeros(n, layout)
@@ -229,14 +229,13 @@ def test_a_jump_in_an_hour_at_a_kilohertz_takes_no_noticeable_time(tmp_path):
     for first in range(0, n, 20):
         made.take(Frame(SAMPLES, first, records[first : first + 20].tobytes()))
     made.close()
-    player = Player(made.path, 0.0)
+    player = play(0.0, made.path)
     player.wait(Position, lambda p: p.paused)
     took = []
     for second in (100.0, 50.0, 110.0):
         began_s = time.process_time()
         player.jump(second)
         took.append(time.process_time() - began_s)
-    player.session.stop()
     print(f"jumps: {', '.join(f'{1e3 * t:.0f} ms' for t in took)}")
     assert min(took) < 0.5
 
