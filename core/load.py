@@ -288,6 +288,8 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     n_heads = get(f"{arch}.attention.head_count")
     hidden = get(f"{arch}.embedding_length")
     reads = _read_per_token(path.name, header, arch)
+    n_layers = get(f"{arch}.block_count")
+    n_kv_heads, n_caching = _kv_heads(path.name, header, arch, n_heads, n_layers)
     reference = _reference_format(header)
     name = header.metadata.get("general.name")
     total = float(sum(tensor.n_weights for tensor in header.tensors))
@@ -296,10 +298,10 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     return ModelShape(
         key=path.stem.lower(),
         name=readable(name, 120) if isinstance(name, str) else path.stem,
-        n_layers=get(f"{arch}.block_count"),
+        n_layers=n_layers,
         hidden_size=hidden,
         n_heads=n_heads,
-        n_kv_heads=get(f"{arch}.attention.head_count_kv", n_heads),
+        n_kv_heads=n_kv_heads,
         head_dim=get(f"{arch}.attention.key_length", max(1, hidden // n_heads)),
         intermediate_size=get(f"{arch}.feed_forward_length", 0) or get(f"{arch}.expert_feed_forward_length"),
         vocab_size=reads["vocab_size"],
@@ -309,6 +311,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
         total_params=total,
         max_context_tokens=get(f"{arch}.context_length"),
         damage_scale=damage,
+        n_attention_layers=n_caching,
         weight_byte_by_format={reference: float(reads["byte"])},
         reference_format=reference,
         sources={
@@ -316,6 +319,17 @@ def model_from_gguf(path: Path | str) -> ModelShape:
             **of_damage,
         },
     )
+
+
+def _kv_heads(name: str, header: Header, arch: str, n_heads: int, n_layers: int) -> tuple[int, int | None]:
+    """Return the KV heads of a layer, and how many layers have a cache where not all do: the others have 0 heads."""
+    key = f"{arch}.attention.head_count_kv"
+    of_layers = header.metadata.get(key)
+    caching = [n for n in of_layers if isinstance(n, int) and 1 <= n <= n_heads] if isinstance(of_layers, list) else []
+    others = of_layers.count(0) if isinstance(of_layers, list) else 0
+    if not (caching and others and len(caching) + others == n_layers and len(set(caching)) == 1):
+        return _whole(name, header, key, n_heads), None
+    return caching[0], len(caching)
 
 
 def _whole(name: str, header: Header, key: str, default: int | None = None) -> int:

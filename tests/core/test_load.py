@@ -169,7 +169,15 @@ def test_the_real_file_is_described_exactly():
     assert "210 x Q4_1" in model.sources["weight_byte_by_format"]
 
 
-def write_model(path: Path, *, tied: bool = False, n_experts: int = 0, file_type: int | None = 1, n_layers: int = 2):
+def write_model(
+    path: Path,
+    *,
+    tied: bool = False,
+    n_experts: int = 0,
+    file_type: int | None = 1,
+    n_layers: int = 2,
+    n_kv_heads: int | list[int] = 2,
+):
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("Tiny")
     writer.add_block_count(n_layers)
@@ -177,7 +185,7 @@ def write_model(path: Path, *, tied: bool = False, n_experts: int = 0, file_type
     writer.add_embedding_length(64)
     writer.add_feed_forward_length(96)
     writer.add_head_count(4)
-    writer.add_head_count_kv(2)
+    writer.add_head_count_kv(n_kv_heads)
     if file_type is not None:
         writer.add_file_type(file_type)
     if n_experts:
@@ -214,6 +222,16 @@ def test_only_the_active_experts_are_read(tmp_path: Path):
     model = model_from_gguf(write_model(tmp_path / "a.gguf", n_experts=4))
     assert model.body_params == 2 * (64 * 64 + 96 * 64)
     assert model.total_params == 2 * (64 * 64 + 4 * 96 * 64) + 2 * 50 * 64
+
+
+def test_layers_without_a_cache_are_told_by_their_heads(tmp_path: Path):
+    hybrid = model_from_gguf(write_model(tmp_path / "a.gguf", n_layers=4, n_kv_heads=[0, 2, 0, 0]))
+    assert (hybrid.n_kv_heads, hybrid.n_layers, hybrid.n_caching_layers) == (2, 4, 1)
+    every = model_from_gguf(write_model(tmp_path / "b.gguf", n_kv_heads=[2, 2]))
+    assert (every.n_kv_heads, every.n_attention_layers) == (2, None)
+    for wrong in ([0, 0], [1, 2], [-2, 0], [0, 8]):
+        with pytest.raises(ValueError, match=r"head_count_kv: got .*, expected a whole number"):
+            model_from_gguf(write_model(tmp_path / "c.gguf", n_kv_heads=wrong))
 
 
 def test_a_file_that_does_not_say_its_format_is_named_by_most_of_its_bytes(tmp_path: Path):
