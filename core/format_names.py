@@ -31,6 +31,7 @@ _NOT_WEIGHTS = (
 )
 _BARE = re.compile(r"^([1-8]|16|32)(?:\.0)?$")  # a number alone
 _GROUP = re.compile(r"(?<![a-z])g(?:s|roups?|roup[ _-]?size|roupwise)?(?: of)?[ _:=-]*(\d{2,4})(?!\d)")
+_PLAIN_BITS = re.compile(r"(?:mlx[ _-]*)?(\d+)[ _-]*bits?(?:[ _-]*\(?mlx\)?)?")  # MLX stores its formats so
 _WORD = re.compile(
     r"(?P<mlc>(?<![a-z0-9])q(?P<mlc_bit>\d)[bf](?:16|32)(?![0-9]))"
     r"|(?P<gguf>(?<![a-z0-9])[it]?q(?P<gguf_bit>\d)"
@@ -108,7 +109,10 @@ def format_name(
 
 
 def described_key(name: str) -> str:
-    """Return the key of a format that the catalogue does not know."""
+    """Return the key of a format that the catalogue does not know; "4-bit", "4 bits" and "MLX-4bit" are one."""
+    plain = _PLAIN_BITS.fullmatch(name.lower())
+    if plain:
+        return f"{plain[1]}bit"
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "unnamed"
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from core.format_names import agree, described, format_name, with_scales
+from core.format_names import agree, described, described_key, format_name, with_scales
 from core.load import load_catalogue
 
 KNOWN = load_catalogue().weight_formats
@@ -105,3 +105,11 @@ def test_a_format_of_which_only_the_bits_are_known_is_unpacked_where_they_are_fe
     )
     assert not described("GPTQ-Int8", 8.0, 8.0).needs_unpacking
     assert made.source
+
+
+def test_bits_alone_are_one_format_however_they_are_written():
+    for bits in ("4", "8"):
+        names = ("{}bit", "{}-bit", "{} bits", "MLX-{}bit", "mlx {} bit", "{}bit (MLX)")
+        assert {described_key(name.format(bits)) for name in names} == {f"{bits}bit"}
+    apart = {"4bit", "GPTQ 4-bit", "4-bit groupwise g128", "2bit-ternary", "MLX 4-bit g32", "6 bit"}
+    assert len({described_key(name) for name in apart}) == len(apart)
