@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from core.cosim import Device, Run, load_of_phases
 from core.endurance import Speeds, device_of, given_speeds, simulate_with_interval
 from core.inputs import read_workload
 from core.load_energy import load_cells, load_cooling, load_throttle_rules
-from core.spec import Absent, OperatingPoint, Output
+from core.spec import Absent, Estimate, OperatingPoint, Output
 
 UNITS = {
     "throttled_after_s": "s",
@@ -203,4 +204,6 @@ def _print(speeds: Speeds, device: Device, made: Run, results: Any, profile: str
 
 
 def _text(output: Output, unit: str) -> str:
+    if unit == "h" and isinstance(output, Estimate):  # the only result that is not in SI
+        output = replace(output, **{end: 3600.0 * getattr(output, end) for end in ("median", "q05", "q95")})
     return output_text(output, unit)

@@ -54,6 +54,15 @@ def test_simulate_answers_how_long(capsys):
     assert sum(made["power_by_term_w"].values()) == pytest.approx(made["energy_j"] / 1800)
 
 
+def test_simulate_says_how_long_a_charge_lasts_in_hours(capsys):
+    words = ("simulate", "--power", "15W", "--speed", "20", "--battery", "56Wh", "--hours", "0.1")
+    hours = document(capsys, *words)["hours_per_charge"]["median"]
+    assert main(list(words)) == 0
+    out = capsys.readouterr().out
+    assert f"the battery lasts {hours:.3g} h" in out
+    assert f"hours_per_charge    {hours:.2f} h predicted" in out
+
+
 def test_simulate_on_the_articles_figures(capsys):
     made = document(capsys, "simulate", "--power", "15W", "--speed", "20", "--battery", "56Wh", "--cooling", "fan")
     assert made["hours_per_charge"]["median"] == pytest.approx(56 / 15, rel=0.02)  # without losses 3.733 h
