@@ -14,6 +14,7 @@ from typing import Any
 from app import LAUNCHER
 from app.cli.output import UserError
 
+START_S = 300.0
 CHILD = """
 import json, sys
 sys.path.insert(0, {folder!r})
@@ -53,9 +54,9 @@ def _start(folder: str) -> dict[str, Any]:
     words = [sys.executable, "-c", CHILD.format(folder=str(LAUNCHER.parent))]
     began_s = time.monotonic()
     try:
-        child = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        child = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=START_S, check=False)
     except subprocess.TimeoutExpired:
-        raise UserError("the dashboard was not painted within 60 s") from None
+        raise UserError(f"the dashboard was not painted within {START_S:g} s") from None
     if child.returncode != 0:
         last = (child.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise UserError(f"the dashboard did not start: {last}")

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     session = Session(target, events.put)
     session.recorder = recorder
-    watch = _Watch(recorder, getattr(target, "patience_s", 15.0))
+    watch = _Watch(recorder, target.patience_s)
     if rate_hz is not None:
         session.subscribe(rate_hz)
     session.start()

@@ -23,9 +23,8 @@ from app.client.events import (
     Result,
 )
 from app.client.session import Session
-from app.client.transport import Transport
+from app.client.transport import START_S, Transport
 
-ATTACH_S = 15.0
 CANCEL_S = 5.0
 ANSWER_S = 15.0
 STATE_S = 5.0  # the agent has had two looks at what else runs 1 s after the start
@@ -73,7 +72,7 @@ class AttachedBoard:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._complaint = ""  # the first line of the log that was no information, until attached
         self._session = Session(open_transport, self._events.put)
-        self._patience_s = getattr(open_transport, "patience_s", ATTACH_S)
+        self._patience_s = getattr(open_transport, "patience_s", START_S)
 
     def __enter__(self) -> Self:
         self._session.start()

@@ -70,7 +70,9 @@ class Link:
         self._person.cancel()
         self.outgoing.put(None)
         self._transport.close()
-        self._writer.join()
+        for thread in (self._writer, self._person):
+            if thread.is_alive():
+                thread.join()
         while self.read():
             pass
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import LAUNCHER
-from app.client.transport import LocalTransport, Transport
+from app.client.transport import START_S, LocalTransport, Transport
 
 if TYPE_CHECKING:
     from app.client.askpass import Ask
@@ -56,7 +56,7 @@ class Target:
     name: str
     opener: Callable[[], Transport]
     reachable: Callable[[], bool] | None = None
-    patience_s: float = 15.0
+    patience_s: float = START_S
     attended: Callable[[], None] | None = None
 
     def __call__(self) -> Transport:

@@ -20,6 +20,7 @@ from app import LAUNCHER
 READ_BYTE = 65536
 MAX_LOG_BYTE = 1 << 20
 ASKED_WRONGLY = 2  # the exit status of our commands where the words are wrong
+START_S = 60.0  # for the first word of an agent of this machine, however busy that is
 GRACE_S = 5.0  # for an agent of this machine to end after its input has ended
 AGENT_ARGV = (sys.executable, str(LAUNCHER), "agent")
 
@@ -43,8 +44,8 @@ class Transport(Protocol):
     """Both directions of one link. One thread reads, one writes, any closes.
 
     A transport that knows more than that its link has ended says it in a method ``ended() -> Ended | None``, asked for
-    after `read` has returned b"". One that may need a person before its first byte has an attribute ``patience_s``, and
-    a method ``unanswered() -> str`` that returns what the person is asked.
+    after `read` has returned b"". One whose first byte may take long has an attribute ``patience_s``; one that may
+    need a person before that, a method ``unanswered() -> str`` that returns what the person is asked.
     """
 
     def read(self) -> bytes:
@@ -79,11 +80,18 @@ class LocalTransport:
     log_file
         Takes its standard error, that of earlier runs too until it has `MAX_LOG_BYTE`.
 
+    Attributes
+    ----------
+    patience_s
+        How long the first byte may take.
+
     Raises
     ------
     OSError
         If it cannot start.
     """
+
+    patience_s = START_S
 
     def __init__(self, argv: Sequence[str] = AGENT_ARGV, log_file: Path | None = None) -> None:
         self._log_file = log_file or agent_log_file()
