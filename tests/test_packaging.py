@@ -50,7 +50,7 @@ def test_wheel_runs_from_another_folder(wheel, tmp_path):
     env = os.environ | {"PYTHONPATH": str(target)}
     done = subprocess.run(
         [sys.executable, "-m", "trilemma", "boards", "--json"],
-        cwd=elsewhere, env=env, capture_output=True, text=True, timeout=60, check=False,
+        cwd=elsewhere, env=env, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "this" in {board["key"] for board in json.loads(done.stdout)}
@@ -70,6 +70,6 @@ def test_an_installed_program_sends_the_agent_of_its_wheel(wheel, tmp_path):
     embedded = tmp_path / "trilemma_lib" / "resources" / "trilemma-agent.pyz"
     argv = [sys.executable, "-m", "trilemma", "agent", "--save", str(tmp_path / "saved.pyz"), "--json"]
     env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
     assert (tmp_path / "saved.pyz").read_bytes() == embedded.read_bytes()
     assert json.loads(done.stdout)["sha256"] == hashlib.sha256(embedded.read_bytes()).hexdigest()

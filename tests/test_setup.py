@@ -31,7 +31,7 @@ def bare(tmp_path):
 
 def run(path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"PATH": str(path)}
-    return subprocess.run([str(SCRIPT), *words], env=env, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([str(SCRIPT), *words], env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_without_permission_it_prints_the_one_command(bare):
@@ -76,11 +76,11 @@ def test_tests_need_a_compiler_and_ssh(bare):
 def test_a_python_without_venv_gets_the_package_of_its_own_version(bare):
     stub(bare, "python3.12", 'case "$2" in *ensurepip*) exit 1 ;; *) echo 3.12 ;; esac')
     env = os.environ | {"PATH": str(bare), "PYTHON": "python3.12"}
-    done = subprocess.run([str(SCRIPT)], env=env, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([str(SCRIPT)], env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert " python3.12-venv." in done.stderr
 
 
 def test_nothing_missing_does_nothing():
-    done = subprocess.run([str(SCRIPT), "offscreen"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([str(SCRIPT), "offscreen"], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -30,7 +30,7 @@ from app.protocol import (
 )
 from tests.processes import running
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 POINT = {"weights": "int4"}
 
 

@@ -26,7 +26,7 @@ def archive(tmp_path_factory):
 
 
 def first_messages(argv, count=2, **more):
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False, **more)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False, **more)
     assert done.returncode == 0, done.stderr
     return [decode_control(frame.body) for frame in Decoder().feed(done.stdout) if frame.kind == CONTROL][:count]
 

@@ -23,7 +23,7 @@ from core.load import load_catalogue
 from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def hello(cpu, board_id=""):

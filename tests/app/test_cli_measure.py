@@ -149,7 +149,7 @@ def test_ctrl_c_cancels_and_leaves_nothing_behind(tmp_path):
         with open(f"/proc/{command.pid}/task/{command.pid}/children") as file:
             pids = file.read().split()
         command.send_signal(signal.SIGINT)
-        out, err = command.communicate(timeout=60)
+        out, err = command.communicate(timeout=120)
     assert command.returncode == 130
     assert "Traceback" not in err
     assert err.strip().endswith("trilemma measure: stopped")

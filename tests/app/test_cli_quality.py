@@ -149,7 +149,7 @@ def test_ctrl_c_ends_with_a_sentence_and_the_same_command_goes_on(tmp_path, mode
             assert time.monotonic() < deadline_s
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert out == ""
     assert "Traceback" not in err

@@ -107,7 +107,7 @@ def test_a_recording_is_stopped_by_ctrl_c_and_whole(tmp_path):
             assert time.monotonic() < deadline_s
             time.sleep(0.05)
         program.send_signal(signal.SIGINT)
-        out, _ = program.communicate(timeout=60)
+        out, _ = program.communicate(timeout=120)
     report = json.loads(out)
     assert program.returncode == 0
     assert report["n_byte"] == path.stat().st_size

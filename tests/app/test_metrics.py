@@ -27,7 +27,7 @@ from app.cli import otlp
 from app.cli.output import UserError
 from tests.processes import running
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 TREE = {
     "proc/device-tree/model": 'A "board"\\with\nlines',
     "proc/stat": "cpu  100 0 0 900 0 0 0 0 0 0\n",

@@ -402,18 +402,18 @@ from app.client.transport import LocalTransport
 events, failed = queue.Queue(), queue.Queue()
 session = Session(LocalTransport, events.put)
 session.start()
-while not isinstance(events.get(timeout=60), Catalogue):
+while not isinstance(events.get(timeout=120), Catalogue):
     pass
 session.subscribe(1000.0)
 if sys.argv[2] != "disk":
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 session.recorder = Recorder(Path(sys.argv[1]), on_failed=failed.put)
-print(failed.get(timeout=60), flush=True)
+print(failed.get(timeout=120), flush=True)
 while not events.empty():
     events.get()
 n = 0
 while n < 20:
-    event = events.get(timeout=60)
+    event = events.get(timeout=120)
     n += isinstance(event, Samples)
 session.recorder.close()
 print(session.n_lost, failed.qsize())
@@ -485,7 +485,7 @@ from app.client.transport import LocalTransport
 events = queue.Queue()
 session = Session(LocalTransport, events.put)
 session.start()
-while not isinstance(events.get(timeout=60), Catalogue):
+while not isinstance(events.get(timeout=120), Catalogue):
     pass
 session.subscribe(1000.0)
 session.recorder = Recorder(Path(sys.argv[1]))

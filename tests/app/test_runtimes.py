@@ -26,7 +26,7 @@ from app.agent.runtimes.http import Exchange, sse_data
 from app.agent.runtimes.outcome import Cancelled, Failed, Run, Timeline, applied, record
 from app.agent.runtimes.streams import Answer, disturbed, repeat, token_times_s
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def entry(kind="ollama", url="http://127.0.0.1:1", **more):

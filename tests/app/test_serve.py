@@ -30,7 +30,7 @@ from app.client.transport import OpenError
 from app.protocol import CONTROL, MAGIC, SAMPLES, VERSION, Decoder, decode_control, encode_control, encode_frame
 from app.secure import SecurityError, fingerprint, new_nonce, new_token, proof, read_private, write_private
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Served:
@@ -133,7 +133,7 @@ def tcp(config):
 def pair(config, ssh_server):
     env = {**os.environ, "TRILEMMA_DATA_DIR": str(config / "data")}
     argv = [sys.executable, str(LAUNCHER), "pair", "desk", "--ssh-config", str(ssh_server.config), "--json"]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
