@@ -102,6 +102,16 @@ def judge(scenario: Scenario, accuracy_frac: Array, latency_s: Array, energy_j: 
     return Verdict(margins[0], margins[1], margins[2], feasible, score, np.asarray(tightest))
 
 
+def beyond(name: str, margin: float) -> str:
+    """Return by how much a limit is missed, in words: a `margin` below 0 is a share of the limit.
+
+    That of ``accuracy`` is a share of the loss that its limit allows.
+    """
+    share = -100 * margin
+    words = f"{name} by {share:.0f} %" if share >= 10 else f"{name} by {share:.2g} %"
+    return f"{words} of the loss allowed" if name == "accuracy" else words
+
+
 def sentence(scenario: Scenario, verdict: Verdict) -> str:
     """One sentence saying whether a single point meets the scenario, by what, and what is tightest."""
     margins = dict(zip(MARGINS, (verdict.accuracy_margin, verdict.latency_margin, verdict.energy_margin), strict=True))
@@ -109,7 +119,7 @@ def sentence(scenario: Scenario, verdict: Verdict) -> str:
     if bool(verdict.feasible):
         left = 100 * float(margins[tightest])
         return f"Meets {scenario.name}: the tightest limit is {tightest}, with {left:.0f} % left."
-    broken = ", ".join(f"{name} by {-100 * float(m):.0f} %" for name, m in margins.items() if m < 0)
+    broken = ", ".join(beyond(name, float(m)) for name, m in margins.items() if m < 0)
     return f"Does not meet {scenario.name}: beyond the limit in {broken}."
 
 

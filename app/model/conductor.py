@@ -139,7 +139,7 @@ class Conductor(QObject):
         """Let the session go and make the next one; nothing that the old one said is taken any more."""
         self._frame.stop()
         self._rest.stop()
-        self.tape.stop()
+        self.tape.leave()
         self._rounds.clear()
         self._round = set()
         self._pending.clear()

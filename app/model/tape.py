@@ -100,6 +100,13 @@ class Tape(QObject):
         threading.Thread(target=self._close, args=(made,), name="recorder close").start()
         self.changed.emit()
 
+    def leave(self) -> None:
+        """End the recording that is made, and close the one that is played: its session goes."""
+        self.stop()
+        self._opening, self.position, self.clock = {}, None, None
+        self.marks.clear()
+        self.changed.emit()
+
     def _close(self, made: Recorder) -> None:
         made.close()
         if not made.failure:

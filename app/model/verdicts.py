@@ -8,7 +8,7 @@ from pathlib import Path
 from app.model.state import Limits
 from core.inputs import read_scenario
 from core.load_energy import load_scenarios
-from core.objectives import Scenario, judge
+from core.objectives import Scenario, beyond, judge
 from core.objectives import sentence as scenario_sentence
 from core.spec import Absent, Estimate, Output
 
@@ -98,7 +98,7 @@ def judged_by_limits(limits: Limits, figures: Figures) -> Judged:
     if not left:
         return Judged(MINE, "my limits", margins, None, None, "No limit is set: the operating point has three at left.")
     tightest = min(left, key=lambda name: left[name])
-    broken = ", ".join(f"{name} by {-100 * value:.0f} %" for name, value in left.items() if value < 0)
+    broken = ", ".join(beyond(name, value) for name, value in left.items() if value < 0)
     words = (
         f"Does not meet my limits: beyond the limit in {broken}."
         if broken

@@ -175,7 +175,11 @@ class CalibrationPanel(QWidget):
     def _propose(self) -> None:
         found = self._store.proposal
         self._next_point = found[0] if found else None
-        sentence = f"Next: {found[1]}." if found else "No further point would narrow the predictions by more than 1 %."
+        sentence = (
+            f"Next: {found[1].replace('alpha ', 'α ')}."
+            if found
+            else "No further point would narrow the predictions by more than 1 %."
+        )
         set_text(self._next, sentence)
         self._next.setVisible(True)
         self._go.setVisible(found is not None)

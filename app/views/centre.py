@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QAction, QUndoStack
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtGui import QAction, QResizeEvent, QUndoStack
+from PySide6.QtWidgets import QApplication, QTabWidget, QVBoxLayout, QWidget
 
 from app.model.conductor import Conductor
 from app.model.store import Store
@@ -25,6 +25,7 @@ VIEWS = {
 }
 """Views of the point: key -> title, module and class, made with the store, the undo stack and the theme."""
 
+_LOOSE_FROM_PX = 580  # the width of the middle that has room between the names of the views
 _LIVE_AFTER_MS = 1000  # the live view remembers from then on, shown or not
 
 
@@ -89,6 +90,16 @@ class Centre(QWidget):
         layout.setSpacing(GAP - 4)
         layout.addWidget(self.headline)
         layout.addWidget(self.tabs, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Set the names of the views closer together where they would not fit otherwise."""
+        super().resizeEvent(event)
+        bar, tight = self.tabs.tabBar(), self.width() < _LOOSE_FROM_PX
+        if bar.property("tight") != tight:
+            bar.setProperty("tight", tight)
+            bar.style().unpolish(bar)
+            bar.style().polish(bar)
+            QApplication.sendEvent(bar, QEvent(QEvent.Type.StyleChange))  # or it keeps the sizes of its tabs
 
     def show_view(self, key: str) -> None:
         """Bring a view to the front: "curves", "live" or one of `VIEWS`."""

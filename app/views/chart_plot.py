@@ -20,6 +20,7 @@ from app.views.theme import HEADING_PX, Palette, Theme, font
 
 _REACH_PX = 12.0  # a click nearer than this to a dot is on it
 _ENDLESS = 1e6
+_ABOVE, _BESIDE_PX = 1.2, 6.0  # how far a word stands from its place: in its heights, in pixels
 _HEIGHTS = 0.93 - 0.08 * np.arange(12)  # of the names of standing rules, as shares of the plot's
 
 
@@ -212,7 +213,7 @@ class ChartPlot(Figure):
                 taken.append(box)
 
     def _word(self, text: str, x: float, y: float) -> tuple[Any, Floats]:
-        """Write a word above a plotted place; return its item and its box in pixels."""
+        """Write a word above a plotted place, or left of it at the upper edge; return it and its box in pixels."""
 
         def paint(p: Palette) -> None:
             made.fill = pg.mkBrush(p.color("panel", 0.85))
@@ -221,11 +222,13 @@ class ChartPlot(Figure):
         made = self._texts.take(paint)
         paint(self._theme.palette)
         made.setText(text)
-        made.setAnchor((0.5, 1.2))
         made.setPos(x, y)
-        (left, bottom), size = self._pixels(x, y), made.boundingRect()
-        box = (left - size.width() / 2, bottom - size.height(), left + size.width() / 2, bottom)
-        return made, np.array(box, dtype=float)
+        (at_x, at_y), size = self._pixels(x, y), made.boundingRect()
+        fits = at_y > _ABOVE * size.height()
+        anchor = (0.5, _ABOVE) if fits else (1.0 + _BESIDE_PX / size.width(), 0.5)
+        made.setAnchor(anchor)
+        left, top = at_x - anchor[0] * size.width(), at_y - anchor[1] * size.height()
+        return made, np.array((left, top, left + size.width(), top + size.height()), dtype=float)
 
     def _draw_rule(self, rule: Rule) -> None:
         stands = rule.across == "x"
@@ -235,6 +238,7 @@ class ChartPlot(Figure):
             dash = Qt.PenStyle.SolidLine if rule.role == "bad" else Qt.PenStyle.DotLine
             line.setPen(line_pen(p, rule.role, dash))
             line.label.setColor(p.color(rule.role))
+            line.label.fill = pg.mkBrush(p.color("panel", 0.75))  # dots may lie below
 
         line = self._rules[rule.across].take(paint)
         paint(self._theme.palette)
@@ -340,6 +344,7 @@ def _labelled_rule(angle: int) -> Any:
     line = pg.InfiniteLine(angle=angle)
     line.label = pg.InfLineLabel(line, "", position=0.93 if angle else 0.02, anchors=[(0, 0.5), (0, 0.5)])
     line.label.setFont(font(HEADING_PX))
+    line.setZValue(1)  # its name stands on the dots
     return line
 
 

@@ -95,7 +95,7 @@ class Controls(QWidget):
             _LIMIT_NAMES[quantity], quantity.limit, quantity.unit, _LIMIT_UNITS[quantity], optional=True
         )
         field.setPlaceholderText("no limit")
-        field.setFixedWidth(112)
+        field.setFixedWidth(106)
         field.entered.connect(lambda value: self._set_limit(quantity, value))
         field.refused.connect(self._refused_limit)
         return field

@@ -124,7 +124,7 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
     return CurveData(
         quantity=quantity,
         axis=axis,
-        names=tuple(short_name(axis.path, key, name, store.catalogue) for key, name in axis.options),
+        names=tuple(short_name(axis.path, key, name, store.catalogue).split(" · ")[0] for key, name in axis.options),
         x=x,
         median=median,
         q05=q05,

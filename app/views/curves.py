@@ -41,6 +41,7 @@ class Curves(QWidget):
         for card in self.cards:
             layout.addWidget(card, 1)
         self._painted = False
+        self._why_not = store.not_measurable  # which the cards say
         self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
         self._slow.timeout.connect(self._describe)
         store.changed.connect(self._on_changed)
@@ -65,7 +66,9 @@ class Curves(QWidget):
         self.plotted.emit(plots)
 
     def _on_changed(self, path: str) -> None:
-        if path in ("prediction", "measurements", "axis", "pinned") or path.startswith("limits."):
+        before, self._why_not = self._why_not, self._store.not_measurable
+        other = path == "link" and self._why_not != before
+        if other or path in ("prediction", "measurements", "axis", "pinned") or path.startswith("limits."):
             self.refresh()
 
     def refresh(self) -> None:

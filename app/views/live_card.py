@@ -26,6 +26,7 @@ KEPT = 20_000  # predictions kept: an hour of steady dragging
 _TALL = (-1e12, 1e12)  # beyond any value shown
 _OTHER_PX = 4
 _WIDE_FROM_PX = 520  # the width of a card that has room for intervals in its words
+_TABLES_FROM_PX = 760  # and of one whose columns in the table below have
 _WHILE_FRAC = 0.05  # of the time shown
 _MERGE_S = 0.03  # predictions closer than this are one
 
@@ -278,8 +279,8 @@ class LiveCard(Card):
 
     def _words(self, values: Floats) -> str:
         median, low, high = values.tolist()
-        n_most = None if self._wide else N_MOST
-        return self._said(estimate_text(median, low, high, self.quantity.unit, n_most=n_most))
+        text = estimate_text(median, low, high, self.quantity.unit, n_most=None if self._tables else N_MOST)
+        return str(text) if self._tables else f"{text.value} {text.unit}".rstrip()
 
     def _said(self, text: EstimateText) -> str:
         """Return an estimate in words, in a narrow window without its interval: the band shows that."""
@@ -288,3 +289,7 @@ class LiveCard(Card):
     @property
     def _wide(self) -> bool:
         return self.width() >= _WIDE_FROM_PX
+
+    @property
+    def _tables(self) -> bool:
+        return self.width() >= _TABLES_FROM_PX

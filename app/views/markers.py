@@ -174,11 +174,11 @@ class _Bar(QWidget):
 
 
 def power_between(t_s: Floats, y: Floats, low_s: float, high_s: float) -> str:
-    """Return mean, range and energy of a power between two times, and how much of the time it covers."""
+    """Return energy and mean of a power between two times, and how much of the time it covers."""
     tally: Tally = between(t_s, y, low_s, high_s)
     if not tally.n:
         return DASH
     mean, energy = quantity_text(tally.mean, "W"), quantity_text(tally.integral, "J")
     span_s = abs(high_s - low_s)
     covered = "" if tally.covered_s > 0.98 * span_s else f", {quantity_text(tally.covered_s, 's')} of it covered"
-    return f"mean {mean}, energy {energy}{covered}"
+    return f"{energy} · mean {mean}{covered}"

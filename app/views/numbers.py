@@ -13,7 +13,7 @@ from app.views.widgets import Dock, ElidedLabel, label, set_text, set_tip
 from core.spec import Estimate, Output
 
 _PACE_MS = 100
-_COLUMN_PX = 64  # holds "−0.34 ms"
+_COLUMN_PX = 60  # holds "−0.34 ms"
 
 
 class NumbersPanel(QWidget):
@@ -26,7 +26,7 @@ class NumbersPanel(QWidget):
         self._dock: Dock | None = None
         grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(PADDING, 2, PADDING, PADDING - 4)
-        grid.setHorizontalSpacing(8)
+        grid.setHorizontalSpacing(6)
         grid.setVerticalSpacing(3)
         self._heads: dict[str, QLabel] = {}
         for column, name in enumerate(("", "measured", "model", "vs A")):

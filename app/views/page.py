@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
@@ -49,12 +49,26 @@ class Scroll(QScrollArea):
 
     def __init__(self, path: str, name: str, inside: QWidget) -> None:
         super().__init__()
+        self._inside = inside
         self.setObjectName(path)
         self.setAccessibleName(name)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWidget(inside)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a width that shows all of what is inside: what is cut at the right could not be reached."""
+        hint = super().minimumSizeHint()
+        if self._inside.sizePolicy().horizontalPolicy() is QSizePolicy.Policy.Ignored:
+            return hint
+        width = self._inside.minimumSizeHint().width() + self.verticalScrollBar().sizeHint().width()
+        return QSize(max(hint.width(), width), hint.height())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Ask for that width: what is inside had another one before its style was known."""
+        super().showEvent(event)
+        self.updateGeometry()
 
 
 class Page(Scroll):

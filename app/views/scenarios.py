@@ -177,8 +177,12 @@ def _left_text(margin: Margin) -> str:
         return f"{margin.name}: no limit"
     if margin.left is None:
         return f"{margin.name}: not known"
-    share = 100 * margin.left
-    return f"{margin.name} {share:.0f} % left" if share >= 0 else f"{margin.name} {-share:.0f} % beyond"
+    return f"{margin.name} {_share_text(margin.left)}"
+
+
+def _share_text(left: float) -> str:
+    share = 100 * abs(left)
+    return f"{share:.0f} % left" if left >= 0 else f"{share:.{0 if share >= 10 else 1}f} % beyond"
 
 
 def _bar(margin: Margin) -> Bar:
@@ -188,7 +192,7 @@ def _bar(margin: Margin) -> Bar:
     origin = Provenance(margin.value.provenance)
     value = quantity_text(float(margin.value.median), margin.unit)
     likely = margin.worse is not None and (margin.left >= 0) != (margin.worse >= 0)
-    left = f"{100 * margin.left:.0f} % left" if margin.left >= 0 else f"{-100 * margin.left:.0f} % beyond"
+    left = _share_text(margin.left)
     return Bar(
         margin.name,
         margin.left,

@@ -212,7 +212,7 @@ def _request(found: Request) -> Told:
 def _whole_request(found: Request, first: float, step: float) -> Timeline:
     """Return the prompt, then as many tokens as take about as long."""
     n = max(_N_TOKENS, round(first / step, -1 - (first / step > 200)))
-    bars = [Bar(0, 0.0, first, f"{found.context_tokens} tokens", "accent")] if first else []
+    bars = [Bar(0, 0.0, first, quantity_text(float(found.context_tokens), "tokens"), "accent")] if first else []
     rows = ("prompt and first token", f"{n:.0f} more tokens")
     return Timeline(rows, (*bars, Bar(1, first, first + n * step, f"{n:.0f} × {_s(step)}", "dim")), "s")
 

@@ -240,7 +240,7 @@ class SliderControl(QWidget):
         self.setAccessibleName(axis.label)
         self.dots: tuple[float, ...] = ()
         self.field = QuantityField(axis.label, f"{axis.path}.field", axis.unit, bare)
-        self.field.setFixedWidth(112)
+        self.field.setFixedWidth(106)
         self.line = SliderLine(theme, axis, axis.label)
         self.words, self.wrong = ElidedLabel("dim"), label("", "bad", wrap=True)
         self.wrong.hide()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QShowEvent
+from PySide6.QtGui import QHideEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QInputDialog, QPushButton, QSlider, QWidget
 
 from app.model.store import Store
@@ -20,6 +20,7 @@ _FILTER = f"Trilemma recordings (*{SUFFIX});;All files (*)"
 _TICKS = 10_000
 _PLAY_MS, _LIGHT_MS = 50, 500
 _BUFFER_S = 60.0
+_NAMED_FROM_PX = 640  # the width of the bar that has room for the recording's name
 
 
 def clock_text(seconds: float) -> str:
@@ -215,7 +216,7 @@ class ReplayBar(QFrame):
         self._speed.show_options([(str(speed), _speed_text(speed)) for speed in SPEEDS], "1.0")
         self._speed.activated.connect(lambda _: tape.play(speed=float(self._speed.currentData())))
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(10, 5, 10, 5)
+        layout.setContentsMargins(10, 5, 14, 5)
         layout.setSpacing(10)
         fill(layout, (self._play, self._scrubber, self._time, self._speed, self._name))
         layout.setStretch(1, 3)
@@ -254,6 +255,11 @@ class ReplayBar(QFrame):
         position = self._tape.position
         if position is not None:
             self._tape.play(t_s=position.first_s + (position.last_s - position.first_s) * value / _TICKS)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the name out where there is no room for it."""
+        super().resizeEvent(event)
+        self._name.setVisible(self.width() >= _NAMED_FROM_PX)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Follow the position."""

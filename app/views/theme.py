@@ -204,7 +204,7 @@ QWidget[role="bad"] { color: $bad; }
 QWidget[role="ok"] { color: $ok; }
 QLabel[role="heading"] { color: $dim; font-size: ${heading}px; font-weight: 600; }
 
-QPushButton { background: $raised; border: 1px solid $line; border-radius: 5px; padding: 5px 12px; }
+QPushButton { background: $raised; border: 1px solid $line; border-radius: 5px; padding: 5px 10px; }
 QPushButton:hover { border-color: $dim; }
 QPushButton:pressed { background: $line; }
 QPushButton:focus { border: 1px solid $accent; }
@@ -223,6 +223,7 @@ QLineEdit[wrong="true"] { border: 1px solid $bad; }
 
 QAbstractItemView { background: $panel; border: 1px solid $line; outline: none;
                     selection-background-color: $accent; selection-color: $on_accent; }
+QComboBox { selection-background-color: $accent; selection-color: $on_accent; }
 QTableView, QTreeView { gridline-color: $panel; border: none; }
 QTreeView::item, QTableView::item { padding: 3px 6px; }
 QTreeView::item:disabled { color: $dim; }
@@ -239,8 +240,9 @@ QScrollArea, QScrollArea > QWidget > QWidget#page { background: transparent; bor
 
 QTabWidget::pane { border: none; }
 QTabBar { background: transparent; qproperty-drawBase: 0; font-size: ${secondary}px; }
-QTabBar::tab { background: transparent; color: $dim; padding: 4px 6px; border: 1px solid transparent;
+QTabBar::tab { background: transparent; color: $dim; padding: 4px 9px; border: 1px solid transparent;
                border-radius: 5px; margin-right: 1px; }
+QTabBar[tight="true"]::tab { padding: 4px 4px; }
 QTabBar::tab:selected { background: $raised; color: $text; border-color: $line; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:focus { border-color: $accent; }

@@ -23,7 +23,7 @@ from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
 _PACE_MS = 150
 _QUANTITY: dict[str, Quantity] = {"accuracy": TOP1, "energy": ENERGY, "power": POWER, "memory": MEMORY}
-_MARGIN, _NAMES_MARGIN = 0.06, 0.1  # of the span of all points; above them stand names
+_MARGIN, _NAMES_MARGIN, _MOST_MARGIN = 0.06, 0.1, 0.03  # of the span: around all points, for names, beyond 100 %
 
 
 class TradeOff(Page):
@@ -172,7 +172,7 @@ class TradeOff(Page):
             points=tuple(points),
             words=self._families(found, x, y, known),
             x_range=_span(x[known]),
-            y_range=_span(y[known], _NAMES_MARGIN),
+            y_range=_span(y[known], _NAMES_MARGIN, quantity.most),
             description=f"{int(known.sum())} points, {len(order)} on the front from "
             f"{LATENCY.title.lower()} {quantity_text(float(x[order[0]]), 's')} to "
             f"{quantity_text(float(x[order[-1]]), 's')}. {self._words(found)}",
@@ -199,10 +199,11 @@ class TradeOff(Page):
         return None
 
 
-def _span(values: np.ndarray, above: float = _MARGIN) -> tuple[float, float]:
+def _span(values: np.ndarray, above: float = _MARGIN, most: float | None = None) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     spread = (high - low) or abs(high) or 1.0
-    return low - _MARGIN * spread, high + above * spread
+    top = high + above * spread
+    return low - _MARGIN * spread, top if most is None else min(top, most + _MOST_MARGIN * spread)
 
 
 def _concerns(path: str) -> bool:

@@ -122,7 +122,7 @@ class PlotSpace(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setMinimumHeight(60)
+        self.setMinimumHeight(48)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)

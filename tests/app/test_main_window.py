@@ -45,6 +45,7 @@ from app.model.store import Store
 from app.views.files import ExportDialog
 from app.views.headline import Why
 from app.views.main_window import MainWindow
+from app.views.page import Scroll
 from app.views.palette import ActionList, matches, plain
 from app.views.plots import Figure
 from app.views.table import CurveTable
@@ -315,6 +316,29 @@ def test_the_log_keeps_order(window):
     window._store.say("warning", "second")
     lines = window.docks["log"].findChild(QWidget, "log").toPlainText().splitlines()
     assert [line.split("  ", 1)[1] for line in lines[-2:]] == ["first", "warning: second"]
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_nothing_is_cut_at_the_sides_of_a_small_window(window, qtbot, pinned):
+    theme = window._theme
+    theme.apply()
+    window.resize(1100, 700)
+    window._store.set("pinned", window._store.point if pinned else None)
+    areas = window.findChildren(Scroll)
+    assert len(areas) > 5
+    qtbot.waitUntil(lambda: all(area.horizontalScrollBar().maximum() == 0 for area in areas))
+
+
+def test_the_names_of_the_views_come_closer_where_there_is_less_room(window, qtbot):
+    window._theme.apply()
+    bar = window.centre.tabs.tabBar()
+    window.resize(1600, 900)
+    qtbot.waitUntil(lambda: bar.property("tight") is False)
+    loose = bar.sizeHint().width()
+    window.resize(1000, 900)
+    qtbot.waitUntil(lambda: bar.sizeHint().width() < loose - 40)
+    window.resize(1600, 900)
+    qtbot.waitUntil(lambda: bar.sizeHint().width() == loose)
 
 
 def test_a_warning_stands_at_the_foot_for_a_while(window):

@@ -60,7 +60,7 @@ def test_nothing_is_integrated_across_a_gap_or_beyond_the_samples():
     assert inside.n == 0
     assert "2.00 s of it covered" in power_between(t, y, 0.0, 6.0)
     assert power_between(t, y, 2.0, 3.0) == "–"
-    assert power_between(t, y, 5.0, 6.0) == "mean 4.00 W, energy 4.00 J"
+    assert power_between(t, y, 5.0, 6.0) == "4.00 J · mean 4.00 W"
 
 
 @given(
@@ -144,7 +144,7 @@ def test_two_markers_show_time_means_and_energy_while_live(screen):
     power.marker_moved.emit(0, -24.0)
     power.marker_moved.emit(1, -14.0)
     assert markers.delta_s == pytest.approx(10.0)
-    assert texts(screen.live, 3) == ["mean of 1: 20.0 ms", "mean 5.00 W, energy 50.0 J", "–"]
+    assert texts(screen.live, 3) == ["mean of 1: 20.0 ms", "50.0 J · mean 5.00 W", "–"]
     assert screen.live._between.text() == "A to B, 10.0 s"
     assert [line.value() for line in screen.live.cards[2].plot.markers] == pytest.approx([-24.0, -14.0])
     power.marker_moved.emit(0, -34.0)

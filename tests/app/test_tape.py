@@ -226,6 +226,16 @@ def test_the_bar_of_a_recording_plays_jumps_and_changes_the_speed(window, played
     assert window.actions_["play"].isEnabled()
 
 
+def test_the_bar_goes_with_the_recording(window, played):
+    bar = window.findChild(object, "replay")
+    assert bar.isVisible()
+    played.detach()
+    assert not bar.isVisible()
+    assert not window.actions_["play"].isEnabled()
+    assert window.actions_["record"].isEnabled()
+    assert not played.tape.marks
+
+
 def test_record_is_shown_with_time_size_and_file(store, tmp_path, monkeypatch, qtbot):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
     conductor = Conductor(store, lambda on_event: Session(lambda: None, on_event), tmp_path / "m.jsonl")

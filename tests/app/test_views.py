@@ -283,6 +283,14 @@ def test_absent_is_words(curves, store):
     assert "no RAPL domain" in curves.cards[1]._pair.toolTip()
 
 
+def test_why_nothing_is_measured_follows_the_board(curves, store):
+    card = curves.cards[0]
+    store.set_link(state="attached", hello={"recording": {"file": "r"}})
+    assert "This is a recording" in card._pair.text()
+    store.set_link(state="detached", hello={})
+    assert "recording" not in card._pair.text()
+
+
 def test_limits_get_a_sign_and_a_word(curves, store):
     store.set("limits.latency", 1e-6)
     assert curves.cards[0]._verdict.text() == "limit 1 µs ✗ missed"
@@ -306,7 +314,8 @@ def test_a_categorical_axis_has_names(curves, store):
     store.set("point.weights", "int8")
     assert store.axis == "point.weights"
     ticks = [tick for level in curves.cards[0].plot.bottom._tickLevels for tick in level]
-    names = [short_name("point.weights", *option, CATALOGUE) for option in store.axis_range("point.weights").options]
+    options = store.axis_range("point.weights").options
+    names = [short_name("point.weights", *option, CATALOGUE).split(" · ")[0] for option in options]
     assert sorted(ticks) == [(float(i), name) for i, name in enumerate(names)]
 
 
