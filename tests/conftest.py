@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # waiting threads must not spin while tests share the cores
@@ -12,8 +12,9 @@ os.environ.setdefault("TRILEMMA_AUTOTUNE", "0")  # nor kernels be timed anew by 
 os.environ["TRILEMMA_RUNTIMES"] = os.devnull + ".none"  # not the ones of whoever runs the tests
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell that runs the tests in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
-settings.register_profile("busy", deadline=None)
-settings.load_profile("busy")
+settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("new"), derandomize=True)
+settings.load_profile(os.environ.get("TRILEMMA_EXAMPLES", "same"))
 
 gc.disable()  # a thread that found Qt's objects in the garbage would destroy them, and could hang: app/views/garbage.py
 MUCH_GARBAGE = 100_000

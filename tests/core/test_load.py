@@ -307,7 +307,9 @@ def test_the_real_file_cut_is_refused(tmp_path: Path):
         model_from_gguf(path)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_flipped_bytes_never_escape(small: tuple[Path, bytes], data: st.DataObject):
     path, original = small
@@ -318,7 +320,9 @@ def test_flipped_bytes_never_escape(small: tuple[Path, bytes], data: st.DataObje
     described(path, bytes(mutated))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(tail=st.binary(max_size=300))
 def test_random_tails_never_escape(small: tuple[Path, bytes], tail: bytes):
     described(small[0], b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + tail)

@@ -11,6 +11,12 @@ from kernels.weights import ModelFile, default_model_file
 from tests.tiny_gguf import write_tiny_gguf
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Let a test draw the same numbers whichever tests ran before."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(scope="session")
 def write_gguf() -> Callable[..., Path]:
     return write_tiny_gguf
