@@ -23,9 +23,10 @@ from core.choice import learned, measured_choices
 from core.crosscheck import CrossCheck, leave_one_out, published_shape
 from core.design import choose
 from core.energies import ENERGY_NAMES, energy_fit, energy_prior
+from core.guard import Guard
 from core.measured import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
 from core.parameters import Physical, extended, physical_parameters, prior, ratio_names, same_model
-from core.spec import Catalogue, Estimate, Guard, OperatingPoint, Posterior, Provenance, Setting
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
 from core.units import Z90
 
 Floats = NDArray[np.float64]

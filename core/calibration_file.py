@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from core.guard import Guard
 from core.latency import PARAMETERS
-from core.spec import Guard, Posterior
+from core.spec import Posterior
 
 FOLDER = "calibrations"
 _DIGITS = 7  # significant, of means and covariances

@@ -21,7 +21,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from core.spec import OWN_RUNTIME, Guard, HeldOut
+from core.guard import Guard, HeldOut
+from core.spec import OWN_RUNTIME
 from core.units import Z90
 
 Floats = NDArray[np.float64]

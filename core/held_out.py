@@ -10,9 +10,9 @@ import numpy as np
 
 from core import conformal
 from core.comparable import Comparison
+from core.guard import HeldOut
 from core.parameters import same_model
 from core.scores import Judged
-from core.spec import HeldOut
 
 Parts = Mapping[tuple[str, str], Sequence[Judged]]
 """Predictions by quantity and method, one record a fit."""

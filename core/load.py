@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core import calibration_file
 from core.gguf_header import Header, read_header, readable
+from core.guard import HeldOut
 from core.load_models import damage_prior, read_model
 from core.parameters import with_guesses
 from core.spec import (
@@ -21,7 +22,6 @@ from core.spec import (
     Board,
     Catalogue,
     ChoiceCost,
-    HeldOut,
     KvFormat,
     ModelShape,
     PowerMode,

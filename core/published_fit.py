@@ -11,11 +11,12 @@ from core import conformal
 from core.calibrate import calibrate
 from core.calibration_file import without
 from core.comparable import ComparedRow, Comparison
+from core.guard import Guard
 from core.measured import MeasuredPoint
 from core.parameters import same_model
 from core.population import thinned
 from core.scores import Judged, Score
-from core.spec import Catalogue, Guard, Posterior
+from core.spec import Catalogue, Posterior
 from core.splits import Collected, Times
 
 FEWEST_ROWS, FEWEST_MODELS = 4, 2

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import accuracy, conformal, latency, power, traffic, validity
+from core.guard import Guard
 from core.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
 from core.prompt import prefill_costs
 from core.spec import (
@@ -24,7 +25,6 @@ from core.spec import (
     Array,
     Catalogue,
     Estimate,
-    Guard,
     OperatingPoint,
     Output,
     Posterior,

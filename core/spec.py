@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from core.guard import UNGUARDED, Guard, HeldOut
 from core.names import instead
 
 Array = float | NDArray[np.float64]
@@ -284,23 +285,6 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """How many times as wide intervals are as the parameters' covariance and the scatter alone make them, > 0."""
-
-    decode: float = 1.0  # of decode times of models that were measured on the board
-    ttft: float = 1.0
-    decode_other: float = 1.0  # of models that were not
-    ttft_other: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """How far published boards were from predictions made without their rows, see `core.conformal`."""
-
-    scores: Mapping[str, Mapping[str, tuple[float, ...]]]  # by quantity and bucket, ascending quantiles
-
-
-@dataclass(frozen=True, slots=True)
 class Catalogue:
     """Everything that an operating point can name, by key."""
 
@@ -399,6 +383,6 @@ class Posterior:
     n_ttft: int = 0
     n_quality: int = 0
     n_energy: int = 0
-    guard: Guard = Guard()
+    guard: Guard = UNGUARDED
     guard_basis: str = ""  # why intervals are wider or narrower than the model's own, as a sentence
     basis: str = ""  # what it was learned from, as a phrase, where that was not this machine's measurements

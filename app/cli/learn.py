@@ -13,11 +13,12 @@ from app.cli.output import UserError, print_json, print_table
 from app.cli.published_table import compared_table
 from core import calibration_file
 from core.comparable import Comparison
+from core.guard import HeldOut
 from core.held_out import scores
 from core.load import load_catalogue
 from core.population import LEARNED, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
 from core.published_fit import PublishedFit, fit_all
-from core.spec import OWN_RUNTIME, Catalogue, HeldOut, Prior, Runtime
+from core.spec import OWN_RUNTIME, Catalogue, Prior, Runtime
 from core.validation import validate
 
 LISTS = ("knobs", "runs_on", "takes")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from core import conformal
-from core.spec import Guard, HeldOut
+from core.guard import Guard, HeldOut
 from core.units import Z90
 
 NOMINAL = np.array(conformal.NOMINAL)

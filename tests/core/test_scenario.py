@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from core import scenario
+from core.guard import Guard
 from core.load import load_catalogue
 from core.parameters import extended, prior
 from core.scenario import IDLE_FRAC, knowledge, predict
-from core.spec import Absent, Catalogue, Estimate, Guard, OperatingPoint, Prior, Provenance
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prior, Provenance
 from core.traffic import weight_byte
 
 CATALOGUE = load_catalogue()
