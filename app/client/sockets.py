@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.client.pairing import Pairing, load_pairing
 from app.client.sound import printable
-from app.client.transport import READ_BYTE, Ended, OpenError
+from app.client.transport import READ_BYTE, START_S, Ended, OpenError
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import PORT, Pump, SecurityError, fingerprint, new_nonce, proof, read_private, same, tls_context
 
@@ -22,7 +22,15 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class SocketTransport:
-    """A connected socket whose other end has proved to be the agent."""
+    """A connected socket whose other end has proved to be the agent.
+
+    Attributes
+    ----------
+    patience_s
+        How long its first word may take: the board may still be ending the run of the client before.
+    """
+
+    patience_s = START_S
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -483,6 +484,24 @@ def test_a_client_has_left_though_its_last_words_are_not_read():
         theirs.close()
         assert serve._has_left(ours)
     assert serve._has_left(ours)
+
+
+def test_control_of_a_client_that_left_is_waited_for_as_long_as_its_run_takes_to_end(monkeypatch):
+    server, now = serve.Server(None, ""), [0.0]
+    ours, theirs = socket.socketpair()
+    assert server._take_control(ours)
+
+    def sleep(seconds):
+        now[0] += seconds
+        if now[0] > 15.0 and server._controller.locked():
+            server._controller.release()
+
+    monkeypatch.setattr(serve, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    with ours, theirs:
+        assert not server._take_control(ours)  # it is still there
+        assert now[0] == 0.0
+        theirs.close()
+        assert server._take_control(ours)
 
 
 def test_control_that_was_lost_over_tls_is_free_at_once(tls):
