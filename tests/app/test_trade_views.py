@@ -48,6 +48,19 @@ def shown(qtbot, made, size=(900, 700)):
 # ---- trade-off
 
 
+@pytest.mark.parametrize(
+    ("point", "foreign"),
+    [(RK, {"q4_0", "q4_k_m", "int4", "fp32"}), (replace(RK, runtime="llamacpp_cpu", weights="q4_0"), {"w4a16", "nf4"})],
+)
+def test_points_are_of_the_formats_that_the_runtime_takes_and_the_one_asked_for(point, foreign):
+    found = {each.weights for each in trade(point, CATALOGUE, None, AGAINST[0], Limits()).points}
+    assert point.weights in found
+    assert len(found) > 3
+    assert not found & foreign
+    asked = replace(point, weights="tq1_0")
+    assert "tq1_0" in {each.weights for each in trade(asked, CATALOGUE, None, AGAINST[0], Limits()).points}
+
+
 @pytest.mark.parametrize("against", AGAINST)
 def test_no_point_beats_the_front_and_every_point_is_the_prediction(against):
     point = OperatingPoint()
