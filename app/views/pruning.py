@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 from PySide6.QtGui import QUndoStack
 
+from app.model.attention import nearest
 from app.model.axes import POLICY_NAMES
 from app.model.store import Store
-from app.views.chart import Chart, Rule, Series
+from app.views.chart import Chart, Points, Rule, Series
 from app.views.chart_card import ChartCard
 from app.views.format import number_text
 from app.views.page import CardGrid, Page
@@ -59,12 +60,17 @@ class Pruning(Page):
         return (here,) if mark is None else (here, Rule("x", mark, "r_max", "bad"))
 
     def _mass_chart(self) -> Chart:
-        """Return the mass that the heaviest tokens hold where it falls as a power of its rank."""
+        """Return the mass that the heaviest tokens hold: where it falls as a power of its rank, and as measured."""
         n = round(float(self._store.point.context_tokens))
         alpha = np.linspace(0.0, 0.95, _N)
         kept = np.maximum(np.round(n * (1 - alpha)), 1.0)
         mass = np.asarray(zipf_retained_mass(n, kept))
         here = float(np.interp(float(self._store.point.alpha), alpha, mass))
+        known = nearest(self._store.measurements, self._store.point) if self._store.point.board == "this" else None
+        dots, measured = tuple[Points, ...](), ""
+        if known is not None:
+            dots = (Points(1 - np.array(known.keep_shares), np.array(known.retained_mass), "measured"),)
+            measured = f"; dots: measured on this model at {known.n_tokens} tokens"
         return Chart(
             "Attention mass kept",
             ("prune rate α", "1"),
@@ -74,11 +80,12 @@ class Pruning(Page):
                 Series(alpha, 1 - alpha, Provenance.PREDICTED, "any tokens", "dim"),
             ),
             rules=self._rules(),
+            points=dots,
             x_range=(-0.01, 0.96),
             y_range=(0.0, 1.04),
             wash_from=self._store.r_max.alpha,
             description=f"At this rate the tokens kept hold {100 * here:.1f} % of the mass, if it falls as a power of "
-            "its rank; grey: tokens kept at random.",
+            f"its rank; grey: tokens kept at random{measured}.",
         )
 
     def _retrieval_chart(self) -> Chart:

@@ -253,6 +253,22 @@ def test_pruning_curves_are_the_predictions_and_end_at_r_max(qtbot, store):
     qtbot.waitUntil(lambda: "No published table has" in view.retrieval.chart.description)
 
 
+def test_the_mass_that_was_measured_stands_beside_the_assumed_one(qtbot, store):
+    view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")))
+    assert not view.mass.chart.points
+    store.set_machine("here", [])
+    record = {"n_tokens": 512, "keep_shares": [0.25, 0.5, 1.0], "retained_mass": [0.9, 0.97, 1.0]}
+    store.add_measurement(Measurement(store.point, {"attention": record}, "2026-01-01T00:00:00+00:00", "here"))
+    view.refresh()
+    (dots,) = view.mass.chart.points
+    np.testing.assert_allclose((dots.x, dots.y), ([0.75, 0.5, 0.0], [0.9, 0.97, 1.0]))
+    assert view.mass.chart.description.endswith("dots: measured on this model at 512 tokens.")
+    assert store.r_max.alpha == pytest.approx(1 / 3)  # where the dots say: from 0.5 at 97 % to 0 at 100 %
+    store.set("point.board", "raspberry_pi_5")
+    view.refresh()
+    assert not view.mass.chart.points
+
+
 @pytest.mark.parametrize("size", [(900, 700), (560, 1200)])
 def test_no_name_of_a_curve_is_cut_or_written_over_another(qtbot, qapp, store, size):
     view = shown(qtbot, Pruning(store, undo_stack(), Theme("dark")), size)
