@@ -6,6 +6,7 @@ Its points are journalled as those of a sweep: a run that was interrupted goes o
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,16 +57,14 @@ def measure_alpha(
         what the prediction model takes it to be, and what is saved of the whole time.
     """
     plain = replace(OperatingPoint(), context_tokens=context_tokens)
-    points = {
-        (policy, layout, alpha): replace(plain, policy=policy, layout=layout, alpha=alpha)
-        for policy in POLICIES
-        for layout in LAYOUTS
-        for alpha in ALPHAS
-    }
+    points = [
+        replace(plain, policy=policy, layout=layout, alpha=alpha)
+        for policy, layout, alpha in product(POLICIES, LAYOUTS, ALPHAS)
+    ]
     short = replace(plain, context_tokens=SHORT_TOKENS)
     ordered = [short]
     for policy in POLICIES:
-        ordered += [plain, *(point for point in points.values() if point.policy == policy)]
+        ordered += [plain, *(point for point in points if point.policy == policy)]
     runs = _measured([*ordered, plain], rounds, journal, fresh)
     times: dict[OperatingPoint, list[float]] = {}
     beside: dict[OperatingPoint, list[float]] = {}  # times over the unpruned of that moment
@@ -80,24 +79,21 @@ def measure_alpha(
             f"{short_s:.3g} s: expected the longer one to take longer; the machine is too busy for this"
         )
     at = load_catalogue().setting(plain)
+
+    def kv_byte(point: OperatingPoint) -> float:
+        return float(decode_costs(point, at, 1.0).kv_byte)
+
     rows = [
         {
-            "policy": policy,
-            "layout": layout,
-            "alpha": alpha,
+            **{name: getattr(point, name) for name in ("policy", "layout", "alpha")},
             "decode_s": _record(times[point]),
             "alpha_eff": _saved(beside[point], cache_s / full_s),
-            "model": 1.0 - float(decode_costs(point, at, 1.0).kv_byte) / float(decode_costs(plain, at, 1.0).kv_byte),
+            "model": 1.0 - kv_byte(point) / kv_byte(plain),
             "whole": 1.0 - median(beside[point]),
         }
-        for (policy, layout, alpha), point in points.items()
+        for point in points
     ]
-    return {
-        "context_tokens": context_tokens,
-        "decode_s": _record(times[plain]),
-        "cache_s": cache_s,
-        "rows": rows,
-    }
+    return {"context_tokens": context_tokens, "decode_s": _record(times[plain]), "cache_s": cache_s, "rows": rows}
 
 
 def _measured(

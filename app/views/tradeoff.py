@@ -136,21 +136,6 @@ class TradeOff(Page):
         store, quantity = self._store, _QUANTITY[found.against]
         x, y = (found.found.outputs[name].median for name in ("decode_s", quantity.output))
         known = np.isfinite(x) & np.isfinite(y)
-        groups = (
-            (known & ~found.on_front & ~found.feasible, "bad", True, 4),
-            (known & ~found.on_front & found.feasible, "dim", True, 4),
-            (known & found.on_front & ~found.feasible, "bad", False, 7),
-            (known & found.on_front & found.feasible, "accent", False, 7),
-        )
-        points = [
-            Points(x[mask], y[mask], color, hollow, size, tuple(np.flatnonzero(mask).tolist()))
-            for mask, color, hollow, size in groups
-            if mask.any()
-        ]
-        for at, name in ((store.point, "here"), (store.get("pinned"), "A")):
-            place = None if at is None else self._place(at, quantity)
-            if place is not None:
-                points.append(Points(np.array([place[0]]), np.array([place[1]]), "text", True, 13, names=(name,)))
         order = np.flatnonzero(known & found.on_front)
         order = order[np.argsort(x[order], kind="stable")]
         columns = (found.found.outputs[name] for name in ("decode_s", quantity.output))
@@ -169,7 +154,7 @@ class TradeOff(Page):
             (quantity.title.lower(), quantity.unit),
             series=(Series(x[order], y[order], Provenance.CALIBRATED if calibrated else Provenance.PREDICTED),),
             rules=tuple(rules),
-            points=tuple(points),
+            points=self._points(found, x, y, known),
             words=self._families(found, x, y, known),
             x_range=_span(x[known]),
             y_range=_span(y[known], _NAMES_MARGIN, quantity.most),
@@ -177,6 +162,25 @@ class TradeOff(Page):
             f"{LATENCY.title.lower()} {quantity_text(float(x[order[0]]), 's')} to "
             f"{quantity_text(float(x[order[-1]]), 's')}. {self._words(found)}",
         )
+
+    def _points(self, found: Trade, x: np.ndarray, y: np.ndarray, known: np.ndarray) -> tuple[Points, ...]:
+        """Return the dots: what is off the front and on it, within the limits and beyond, and where the user is."""
+        groups = (
+            (known & ~found.on_front & ~found.feasible, "bad", True, 4),
+            (known & ~found.on_front & found.feasible, "dim", True, 4),
+            (known & found.on_front & ~found.feasible, "bad", False, 7),
+            (known & found.on_front & found.feasible, "accent", False, 7),
+        )
+        points = [
+            Points(x[mask], y[mask], color, hollow, size, tuple(np.flatnonzero(mask).tolist()))
+            for mask, color, hollow, size in groups
+            if mask.any()
+        ]
+        for at, name in ((self._store.point, "here"), (self._store.get("pinned"), "A")):
+            place = None if at is None else self._place(at, _QUANTITY[found.against])
+            if place is not None:
+                points.append(Points(np.array([place[0]]), np.array([place[1]]), "text", True, 13, names=(name,)))
+        return tuple(points)
 
     def _families(
         self, found: Trade, x: np.ndarray, y: np.ndarray, known: np.ndarray
