@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.client.events import Channel
 from app.model.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
 from core.spec import Catalogue, OperatingPoint
+
+_OF_POWER = ("power_w", "energy_j_per_token", "idle_power_w", "prefill_energy_j")
 
 
 def machine_key(hello: Mapping[str, Any]) -> str:
@@ -34,6 +37,12 @@ def machine_key(hello: Mapping[str, Any]) -> str:
     if recording:  # what was measured since says nothing about what was recorded
         parts = (*parts, f"recorded in {recording.get('file', '?')}")
     return ", ".join(str(part) for part in parts)
+
+
+def no_sensor(channels: Sequence[Channel], output: str) -> str:
+    """Return why an output of power cannot be measured with these channels, or ""; other outputs need no sensor."""
+    watts = [channel.absent for channel in channels if channel.unit == "W"]
+    return watts[-1] or "" if output in _OF_POWER and watts and all(watts) else ""
 
 
 def modes_here(

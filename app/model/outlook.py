@@ -83,7 +83,7 @@ def r_max(
         return Mark(None, f"top-1 agreement is not predicted here: {held.reason}")
     holds = np.flatnonzero(np.broadcast_to(held.median, x.shape) >= top1_limit)
     alpha = float(x[holds[-1]]) if holds.size else 0.0
-    return Mark(alpha, f"r_max: beyond it the predicted top-1 agreement is below the limit of {top1_limit:.1%}")
+    return Mark(alpha, f"r_max: beyond it the predicted top-1 agreement is below the limit of {100 * top1_limit:.1f} %")
 
 
 def curve(

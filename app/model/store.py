@@ -20,7 +20,7 @@ from PySide6.QtCore import QObject, Signal
 from app.model import axes
 from app.model.axes import Axis
 from app.model.checks import checked
-from app.model.machine import why_not_measurable
+from app.model.machine import no_sensor, why_not_measurable
 from app.model.measured import Measured
 from app.model.measurements import Measurement
 from app.model.outlook import Dots, Mark, Sensitivity
@@ -368,7 +368,7 @@ class Store(QObject):
         """Return the latest measured value of one output at exactly the current point, or Absent with the reason."""
         if self.not_measured_here:
             return Absent(self.not_measured_here)
-        reason = self.not_measurable or "not measured yet"
+        reason = self.not_measurable or no_sensor(self._link.channels, name) or "not measured yet"
         for measurement in reversed(self._here()):
             if name in measurement.body:
                 output = measurement.output(name)

@@ -47,6 +47,7 @@ class BoardPanel(QWidget):
         self._values: dict[str, ElidedLabel] = {}
         self._shown: Sequence[object] = ()
         self._shown_state: object = None
+        self._state_rows: list[tuple[QLabel, QLabel, QLabel]] = []  # name, value, warning
         self._silent = False
         self._reconnect = QPushButton(plain(reconnect))
         self._reconnect.setObjectName("reconnect.button")
@@ -161,23 +162,30 @@ class BoardPanel(QWidget):
         if (rows, unknown) == self._shown_state:
             return
         self._shown_state = (rows, unknown)
-        clear(self._board_state)
-        at = 0
-        for name, text, warning in rows:
-            value = label(text, "secondary", wrap=True)
+        while len(self._state_rows) < len(rows):
+            self._add_state_row()
+        for i, (head, value, said) in enumerate(self._state_rows):  # kept from state to state: new ones would flicker
+            name, text, warning = rows[i] if i < len(rows) else ("", "", "")
+            set_text(head, name)
+            set_text(value, text)
             value.setAccessibleName(name)
-            self._board_state.addWidget(label(name, "dim"), at, 0, Qt.AlignmentFlag.AlignTop)
-            self._board_state.addWidget(value, at, 1)
-            at += 1
-            if warning:
-                said = label(f"Warning: {warning}.", "bad", wrap=True)
-                said.setAccessibleName(f"Warning about {name}")
-                self._board_state.addWidget(said, at, 0, 1, 2)
-                at += 1
+            set_text(said, f"Warning: {warning}." if warning else "")
+            said.setAccessibleName(f"Warning about {name}")
+            for part in (head, value):
+                part.setVisible(i < len(rows))
+            said.setVisible(bool(warning))
         set_text(self._unknown, unknown)
         set_tip(self._unknown, reasons)
         self._unknown.setVisible(bool(unknown))
         self._state_heading.setVisible(bool(rows or unknown))
+
+    def _add_state_row(self) -> None:
+        made = label("", "dim"), label("", "secondary", wrap=True), label("", "bad", wrap=True)
+        at = 2 * len(self._state_rows)
+        self._board_state.addWidget(made[0], at, 0, Qt.AlignmentFlag.AlignTop)
+        self._board_state.addWidget(made[1], at, 1)
+        self._board_state.addWidget(made[2], at + 1, 0, 1, 2)
+        self._state_rows.append(made)
 
     def _show_channels(self) -> None:
         clear(self._sensors)

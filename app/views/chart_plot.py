@@ -232,13 +232,14 @@ class ChartPlot(Figure):
 
     def _draw_rule(self, rule: Rule) -> None:
         stands = rule.across == "x"
+        dotted = self._chart is not None and any(dots.keys for dots in self._chart.points)  # they may lie below
         at = float(self._placed(rule.at, 1.0)[0] if stands else self._placed(1.0, rule.at)[1])
 
         def paint(p: Palette) -> None:
             dash = Qt.PenStyle.SolidLine if rule.role == "bad" else Qt.PenStyle.DotLine
             line.setPen(line_pen(p, rule.role, dash))
             line.label.setColor(p.color(rule.role))
-            line.label.fill = pg.mkBrush(p.color("panel", 0.75))  # dots may lie below
+            line.label.fill = pg.mkBrush(p.color("panel", 0.75) if dotted else None)
 
         line = self._rules[rule.across].take(paint)
         paint(self._theme.palette)

@@ -12,7 +12,7 @@ from app.model.machine import modes_here
 from app.model.outlook import Mark
 from app.model.store import Store
 from app.views.field import QuantityField
-from app.views.format import change_text, exact_text, number_text
+from app.views.format import at_most_text, change_text, exact_text, number_text
 from app.views.names import short_name
 from app.views.page import Scroll
 from app.views.palette import plain
@@ -260,7 +260,7 @@ class Controls(QWidget):
         )
         mark = self._store.r_max.alpha
         if path == "point.alpha" and mark is not None and self._store.point.alpha > mark:
-            own, parts = f"beyond r_max {number_text(mark, 2)} · ", parts[:1]
+            own, parts = f"beyond r_max {at_most_text(mark, 2)} · ", parts[:1]
         if path == "point.alpha" and "alpha" not in self._store.catalogue.runtimes[self._store.point.runtime].knobs:
             own, parts = "not in this runtime · ", parts[:1]
         return f"{own}{', '.join(parts)} per {per.removesuffix(' tokens')}"

@@ -55,6 +55,7 @@ class CurveCard(Card):
         self.plot = CurvePlot(self._theme, self.quantity)
         self.plot.show_data(self.data, self._y_range)
         self.space.take(self.plot)
+        self.setTabOrder(self._choice, self.plot)  # not behind all that was made before it
         return self.plot
 
     def _make_choice(self, quantities: tuple[Quantity, ...]) -> Choice:
@@ -152,7 +153,9 @@ class CurveCard(Card):
             return value
         if not self._wide and interval:
             return interval
-        return f"{interval}  measured – {brief(measured.reason)}".strip()
+        reason = brief(measured.reason)
+        reason = f"this {reason[5:]}" if reason.startswith("This ") else reason  # it goes on within a line
+        return f"{interval}  measured – {reason}".strip()
 
     def _aside_text(self, best: Output) -> str:
         store, q = self._store, self.quantity

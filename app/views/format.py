@@ -142,6 +142,11 @@ def exact_text(value: float, unit: str, least_decimals: int = 0) -> str:
     return _joined(number_text(scaled, max(decimals, least_decimals)), shown.text)
 
 
+def at_most_text(value: float, decimals: int) -> str:
+    """Return a bound rounded down: what it says is still within."""
+    return number_text(math.floor(value * 10.0**decimals + 1e-9) / 10.0**decimals, decimals)
+
+
 def change_text(value: float, unit: str, like: float | None = None) -> str:
     """Return a difference with its sign and two digits, in the prefix `like` would have: ``−0.62 ms`` of 9.29 ms."""
     shown = display_unit(unit, value if like is None else like)

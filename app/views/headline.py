@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPushButto
 from app.model.axes import NUMERIC
 from app.model.store import Store
 from app.views import advice
-from app.views.format import change_text, exact_text, number_text, quantity_text
+from app.views.format import at_most_text, change_text, exact_text, quantity_text
 from app.views.palette import plain
 from app.views.theme import PADDING
 from app.views.widgets import Card, label, set_text
@@ -133,7 +133,7 @@ def _sensitivity_rows(store: Store, now: float) -> list[tuple[str, ...]]:
 
 def _mark_text(store: Store) -> str:
     mark = store.r_max
-    at = "" if mark.alpha is None else f" (α {number_text(mark.alpha, 2)})"
+    at = "" if mark.alpha is None else f" (α {at_most_text(mark.alpha, 2)})"
     return f"{mark.text}{at}."
 
 

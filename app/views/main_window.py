@@ -195,6 +195,7 @@ class MainWindow(QMainWindow):
         middle = self.centre.layout()
         assert middle is not None
         middle.addWidget(ReplayBar(self._store, self._conductor.tape, self._theme))
+        self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, self.docks["controls"])  # Tab goes from left to right
         self.setCentralWidget(self.centre)
         self.setContentsMargins(GAP, 0, GAP, 0)
 

@@ -38,7 +38,7 @@ def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
     if path == "point.runtime":
         return _SHORT.get(key, name.replace(" or Ollama", "").replace(" on a ", ", "))
     head = name.partition(" (")[0]
-    return f"sim: {head}" if name.endswith("(simulated)") else head
+    return f"sim: {head}" if "(simulated" in name else head
 
 
 def _format_name(key: str, name: str, bits: float) -> str:

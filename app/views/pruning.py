@@ -12,7 +12,7 @@ from app.model.axes import POLICY_NAMES
 from app.model.store import Store
 from app.views.chart import Chart, Points, Rule, Series
 from app.views.chart_card import ChartCard
-from app.views.format import number_text
+from app.views.format import at_most_text, number_text
 from app.views.page import CardGrid, Page
 from app.views.theme import Theme
 from app.views.widgets import Card, label, set_text
@@ -47,7 +47,7 @@ class Pruning(Page):
     def refresh(self) -> None:
         """Show the current point."""
         mark = self._store.r_max
-        at = "" if mark.alpha is None else f": {number_text(mark.alpha, 2)}"
+        at = "" if mark.alpha is None else f" (α {at_most_text(mark.alpha, 2)})"
         set_text(self.sentence, f"{mark.text}{at}.")
         self.mass.show_chart(self._mass_chart())
         self.time.show_chart(self._curves("layout", LAYOUTS, {key: key for key in LAYOUTS}, "decode_s"))

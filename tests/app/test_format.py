@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from app.views.format import (
     as_sentence,
+    at_most_text,
     change_text,
     display_unit,
     estimate_text,
@@ -178,3 +179,9 @@ def test_numbers_are_tied_to_their_units_and_to_alpha():
         "up to r_max (α\u00a00.28) would save 0.67\u00a0ms and cost 2.7\u00a0% of it"
     )
     assert unbroken("1.32 GHz to 2 GB in 5 steps") == "1.32\u00a0GHz to 2\u00a0GB in 5 steps"
+
+
+def test_a_bound_is_rounded_down():
+    assert at_most_text(0.2875, 2) == "0.28"
+    assert at_most_text(0.29, 2) == "0.29"  # not 0.28 by rounding of doubles
+    assert at_most_text(0.0, 2) == "0.00"

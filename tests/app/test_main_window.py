@@ -256,6 +256,17 @@ def test_every_control_is_reached_by_tab(window):
         assert path in reached
 
 
+def test_tab_goes_from_left_to_right(window):
+    chain, at = [], window
+    while (at := at.nextInFocusChain()) is not window:
+        chain.append(at)
+    start = chain.index(window.controls.sliders["point.alpha"].line)
+    chain = chain[start:] + chain[:start]  # it is a ring
+    panels = window.controls.pin, window.centre.tabs.tabBar(), *(card.plot for card in window.curves.cards)
+    places = [chain.index(widget) for widget in (*panels, window.docks["board"].findChild(QWidget, "board.data_sheet"))]
+    assert places == sorted(places)
+
+
 def test_space_presses_a_focused_button_and_otherwise_pauses(window, qtbot):
     store = window._store
     window.controls.sliders["point.alpha"].line.setFocus()

@@ -293,7 +293,7 @@ def test_the_mark_follows_the_accuracy_limit(qtbot, store):
     before = view.time.chart.wash_from
     store.set("limits.accuracy", 0.97)
     qtbot.waitUntil(lambda: view.time.chart.wash_from != before)
-    assert "97.0%" in view.sentence.text()
+    assert "97.0 %" in view.sentence.text()
 
 
 # ---- the chart itself

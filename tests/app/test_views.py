@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QColor, QGuiApplication, QImage, QMouseEvent,
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
+from app.client.events import Channel
 from app.model.axes import axis_of
 from app.model.commands import undo_stack
 from app.model.measurements import Measurement
@@ -286,9 +287,20 @@ def test_absent_is_words(curves, store):
 def test_why_nothing_is_measured_follows_the_board(curves, store):
     card = curves.cards[0]
     store.set_link(state="attached", hello={"recording": {"file": "r"}})
-    assert "This is a recording" in card._pair.text()
+    assert "measured – this is a recording" in card._pair.text()
     store.set_link(state="detached", hello={})
     assert "recording" not in card._pair.text()
+
+
+def test_power_that_no_sensor_reads_is_not_called_not_measured_yet(store):
+    why = "no power sensor on this machine: it is a virtual one"
+    store.set_link(state="attached", channels=(Channel("board.power_w", "W", "", None, absent=why),))
+    assert store.measured("power_w").reason == why
+    assert store.measured("energy_j_per_token").reason == why
+    assert "sensor" not in store.measured("decode_s").reason
+    both = (*store.link.channels, Channel("soc.power_w", "W", "hwmon", 0.1))
+    store.set_link(channels=both)
+    assert "sensor" not in store.measured("power_w").reason
 
 
 def test_limits_get_a_sign_and_a_word(curves, store):
@@ -494,6 +506,12 @@ def test_names_are_short_where_there_is_no_room():
     assert all(len(short_name("point.weights", key, form.name, CATALOGUE)) <= 22 for key, form in formats.items())
     assert all(len(short_name("point.kv", key, form.name, CATALOGUE)) <= 22 for key, form in kv.items())
     assert short_name("point.runtime", "llamacpp_gpu", "llama.cpp or Ollama on a GPU", CATALOGUE) == "llama.cpp, GPU"
+    for name, short in (
+        ("Rockchip RK3588 (simulated)", "sim: Rockchip RK3588"),
+        ("Rockchip RK3588 (simulated, its time 20 times as fast)", "sim: Rockchip RK3588"),
+        ("Apple M3 Max (40-core GPU)", "Apple M3 Max"),
+    ):
+        assert short_name("point.board", "this", name, CATALOGUE) == short
 
 
 def test_a_closed_drop_down_is_short_and_its_list_and_tool_tip_full(controls, store):
