@@ -33,7 +33,8 @@ def max_context_by_latency(
     check_range("time_s", time_s, 0.0, open_low=True)
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
     check_range("constant_s", constant_s, 0.0)
-    return _tokens(np.multiply(bandwidth_byte_s, np.subtract(time_s, constant_s)), weight_byte, kv_byte_per_token)
+    byte = np.multiply(bandwidth_byte_s, np.subtract(time_s, constant_s))
+    return _tokens(byte, weight_byte, kv_byte_per_token, np.multiply(bandwidth_byte_s, time_s))
 
 
 def max_context_by_memory(memory_byte: Array, weight_byte: Array, kv_byte_per_token: Array) -> Array:
@@ -49,10 +50,12 @@ def max_context_by_memory(memory_byte: Array, weight_byte: Array, kv_byte_per_to
     Trilemma quantities, B01: 26 573 tokens of Llama-3-8B in 8 GB.
     """
     check_range("memory_byte", memory_byte, 0.0, open_low=True)
-    return _tokens(memory_byte, weight_byte, kv_byte_per_token)
+    return _tokens(memory_byte, weight_byte, kv_byte_per_token, memory_byte)
 
 
-def _tokens(byte: Array, weight_byte: Array, kv_byte_per_token: Array) -> Array:
+def _tokens(byte: Array, weight_byte: Array, kv_byte_per_token: Array, largest_byte: Array) -> Array:
+    """Return the whole tokens, where a limit met exactly is met: `largest_byte` is the term that rounds most."""
     check_range("weight_byte", weight_byte, 0.0)
     check_range("kv_byte_per_token", kv_byte_per_token, 0.0, open_low=True)
-    return np.maximum(0.0, np.floor(np.subtract(byte, weight_byte) / kv_byte_per_token))
+    rounding = 8 * np.finfo(float).eps * np.asarray(largest_byte)
+    return np.maximum(0.0, np.floor((np.subtract(byte, weight_byte) + rounding) / kv_byte_per_token))

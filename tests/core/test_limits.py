@@ -11,6 +11,18 @@ def test_the_last_token_that_fits_fits():
     assert 4e9 + m * 131072 <= 8e9 < 4e9 + (m + 1) * 131072
 
 
+def test_a_limit_that_a_context_meets_exactly_gives_that_context():
+    n = np.arange(1.0, 5000.0)
+    for bandwidth, weights, kv, constant in (
+        (51.2e9 * 0.73, 3.3e9, 114688.0, 0.0),
+        (13e9, 0.7e9, 9216.0, 4.7e-3),
+        (13e9, 1e6, 512.0, 1.3),
+    ):
+        time = (weights + n * kv) / bandwidth + constant
+        np.testing.assert_array_equal(max_context_by_latency(time, bandwidth, weights, kv, constant), n)
+        np.testing.assert_array_equal(max_context_by_memory(weights + n * kv, weights, kv), n)
+
+
 def test_none_fits_where_the_weights_do_not():
     assert max_context_by_memory(1e9, 4e9, 131072.0) == 0
     assert max_context_by_latency(0.01, 50e9, 4e9, 131072.0) == 0
