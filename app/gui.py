@@ -26,7 +26,7 @@ CALIBRATED_WITHIN_S = 120.0
 """How long a screenshot without ``--seconds`` waits for the calibration."""
 
 SETTLED_AFTER_S = 2.5
-"""And how long at least: the plots are made after the first paint, and the sensors need a moment too."""
+"""And how long at least, once the plots are made: the sensors need a moment too."""
 
 SAVE_AFTER_MS = 500
 
@@ -225,6 +225,7 @@ def wait(dashboard: Dashboard, seconds: float | None) -> None:
     from PySide6.QtCore import QEventLoop, QTimer
 
     loop, store, began_s = QEventLoop(), dashboard.store, time.monotonic()
+    curves = dashboard.window.curves
 
     def enough() -> None:
         passed_s = time.monotonic() - began_s
@@ -233,7 +234,9 @@ def wait(dashboard: Dashboard, seconds: float | None) -> None:
         else:
             cannot = store.link.state == "attached" and bool(store.not_measured_here)
             calibrated = store.calibration is not None and store.activity.kind == "idle"
-            done = passed_s >= CALIBRATED_WITHIN_S or (passed_s >= SETTLED_AFTER_S and (cannot or calibrated))
+            drawn = curves.cards[-1].plot is not None or not curves.isVisible()
+            settled = drawn and passed_s >= SETTLED_AFTER_S
+            done = passed_s >= CALIBRATED_WITHIN_S or (settled and (cannot or calibrated))
         if done:
             loop.quit()
 

@@ -207,7 +207,8 @@ def test_the_last_preset_is_marked_when_it_is_no_longer_what_is_shown(qtbot, fol
     assert len(said) == (change == "the file")
 
 
-def test_waiting_ends_where_nothing_can_be_measured(qtbot):
+def test_waiting_ends_where_nothing_can_be_measured(qtbot, monkeypatch):
+    monkeypatch.setattr("app.gui.SETTLED_AFTER_S", 0.0)
     made = dashboard(qtbot)
     made.store.set_link(state="attached", text="Attached.")
     made.store.set_machine("m", [], "This machine cannot measure: torch is not installed.")
