@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from app.model.axes import FIELDS, canonical, position
+from app.model.axes import FIELDS, canonical, exists, position
 from app.model.measurements import Measurement
 from app.model.outlook import Dots
 from core.spec import Catalogue, Estimate, OperatingPoint, Provenance
@@ -44,6 +44,10 @@ class Measured:
         self._keys: list[_Key] = []
         for measurement in measurements:
             self.add(measurement, catalogue)
+
+    def that_exist(self, catalogue: Catalogue) -> Measured:
+        """Return those whose points a catalogue can name: another board has other power modes."""
+        return Measured([one for one in self.all if exists(one.point, catalogue)], catalogue)
 
     def add(self, measurement: Measurement, catalogue: Catalogue) -> None:
         """Append a measurement."""

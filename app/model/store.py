@@ -291,8 +291,8 @@ class Store(QObject):
             benched=known.benched if runtime is None else {**known.benched, (board.key, runtime.key): runtime},
             published=known.published if published is None else published,
         )
-        self._measured = Measured(self._measured.all, self._catalogue)
-        self._elsewhere = Measured(self._elsewhere.all, self._catalogue)
+        self._measured = self._measured.that_exist(self._catalogue)
+        self._elsewhere = self._elsewhere.that_exist(self._catalogue)
         self._predict_anew("catalogue")
 
     def _predict_anew(self, because: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -470,6 +471,21 @@ def nano(mode):
     told = hello("x")
     name = "NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super"
     return {**told, "board": {**told["board"], "name": name}, "state": {"power_mode": {"value": mode}}}
+
+
+def test_a_board_without_the_modes_of_the_last_one_can_follow_it(conductor):
+    conductor.start()
+    hear(conductor, Connected(nano("nvpmodel 15W")))
+    store = conductor.store
+    (mode, *_) = store.catalogue.boards["this"].power_modes
+    assert mode == "15W"
+    at = replace(store.point, board="this", power_mode=mode, bandwidth_byte_s=20e9)
+    store.add_measurement(Measurement(at, {"decode_s": value(0.01)}, "2026-01-01T00:00:00+00:00", store.machine))
+    conductor.attach(Scripted, "pi", "pi@pi")
+    hear(conductor, Connected(hello("other")))
+    assert store.link.state == "attached"
+    assert "15W" not in store.catalogue.boards["this"].power_modes
+    assert list(store.measurements) == []
 
 
 def test_an_attached_board_is_what_its_data_sheet_says_in_the_mode_that_it_is_in(conductor, path, monkeypatch):
