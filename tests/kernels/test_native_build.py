@@ -1,11 +1,14 @@
 """The C library is built once a machine, by whoever comes first, and its absence is a sentence, not an error."""
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import running
 
 ROOT = Path(__file__).resolve().parents[2]
 SAY = "from kernels.native.build import build; b = build(); print(b.path); print(b.compiler); print(b.absent)"
@@ -48,8 +51,10 @@ def built(env, stub):
     """An environment in which two processes have built the library at the same time, and what they said."""
     env = {**env, "CC": str(stub)}
     words = [sys.executable, "-c", SAY]
-    processes = [subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=250)[0].splitlines() for process in processes]
+    with contextlib.ExitStack() as both:
+        started = [running(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        processes = [both.enter_context(process) for process in started]
+        said = [process.communicate(timeout=250)[0].splitlines() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     return env, said
 
