@@ -28,6 +28,7 @@ from app.agent.sensors.tools import ToolSensor
 from app.agent.state import BoardState, StateWatch, gist
 from app.client.blocking import AttachedBoard
 from app.client.transport import LocalTransport
+from tests.processes import running
 
 HERE = Path(__file__).resolve().parent
 EXPECTED = HERE.parent / "data" / "boards"
@@ -735,9 +736,8 @@ def test_other_programs_are_found_and_ours_are_not():
             os.kill(pid, signal.SIGKILL)
     assert found
     assert watched.entry["value"]["cores"] > 0.05
-    with subprocess.Popen(argv) as own:
+    with running(argv) as own:
         family = processes._family(os.getpid(), {own.pid: os.getpid(), 1: 0, 2: 1})
-        own.kill()
     assert family == {os.getpid(), own.pid}
 
 
