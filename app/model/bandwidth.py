@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from app.model import schema
-from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from app.model.files import FileError, data_dir, put_aside, write_whole
 from core.spec import Board, Catalogue
 from core.units import Z90
 
@@ -19,6 +19,7 @@ QUIET_SHARE_WANTED, SPREAD_WANTED = 0.8, 1.5
 """With fewer undisturbed repeats than this share, and quantiles of 95 and 5 % further apart than this ratio, other
 programs were measured too. Interruptions alone are usual where the threads fill all cores."""
 
+_AGAIN = "`trilemma calibrate` measures the bandwidth again"
 
 BUSY = "while other programs ran"
 """Ends the source of a disturbed bandwidth."""
@@ -90,7 +91,7 @@ def save_bandwidth(path: Path, machine: str, record: Mapping[str, Any]) -> None:
     kept = {field: float(record[field]) for field in ("median", "q05", "q95")}
     kept["quiet_share"] = float(record.get("quiet_share", 1.0))
     try:
-        others, known = _read(path), load_bandwidth(path, machine)
+        others, known = schema.read_object(path, _AGAIN), load_bandwidth(path, machine)
     except FileError:
         put_aside(path)
         others, known = {}, None
@@ -106,7 +107,7 @@ def load_bandwidth(path: Path, machine: str) -> dict[str, float] | None:
     FileError
         There is a file and it cannot be understood; one sentence.
     """
-    found = _read(path).get(machine)
+    found = schema.read_object(path, _AGAIN).get(machine)
     if found is None:
         return None
     record = schema.convert(found, _Record, f"{path.name}: {machine}")
@@ -121,10 +122,3 @@ def measured_here(catalogue: Catalogue, machine: str) -> Catalogue:
     if record is None:
         return catalogue
     return replace(catalogue, boards={**catalogue.boards, "this": learned(catalogue.boards["this"], record)})
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}
-    except FileError as error:
-        raise FileError(f"{error}; `trilemma calibrate` measures the bandwidth again") from error

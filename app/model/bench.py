@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from app.model import schema
-from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from app.model.files import FileError, data_dir, put_aside, write_whole
 from app.model.known import THIS
 from core.bench_priors import taught
 from core.spec import Catalogue
 
+_AGAIN = "`trilemma bench kernels` measures it again"
 RUNTIME = "builtin"
 
 
@@ -46,7 +47,7 @@ def save_bench(path: Path, machine: str, rows: Sequence[Mapping[str, Any]]) -> N
         if isinstance(row.get("read_share"), int | float)
     ]
     try:
-        all_machines = _read(path)
+        all_machines = schema.read_object(path, _AGAIN)
     except FileError:
         put_aside(path)
         all_machines = {}
@@ -63,7 +64,7 @@ def load_bench(path: Path, machine: str) -> list[dict[str, Any]]:
     FileError
         There is a file and it cannot be understood; one sentence.
     """
-    rows = schema.convert(_read(path).get(machine, []), list[_Row], f"{path.name}: {machine}")
+    rows = schema.convert(schema.read_object(path, _AGAIN).get(machine, []), list[_Row], f"{path.name}: {machine}")
     return [msgspec.structs.asdict(row) for row in rows]
 
 
@@ -77,10 +78,3 @@ def benched(catalogue: Catalogue, machine: str) -> Catalogue:
     """
     runtime = taught(catalogue.runtimes[RUNTIME], load_bench(bench_file(), machine))
     return replace(catalogue, benched={**catalogue.benched, (THIS, RUNTIME): runtime})
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}
-    except FileError as error:
-        raise FileError(f"{error}; `trilemma bench kernels` measures it again") from error

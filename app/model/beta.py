@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from app.model import schema
-from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from app.model.files import FileError, data_dir, put_aside, write_whole
+
+_AGAIN = "`trilemma bench beta` measures it again"
 
 
 class _Factor(msgspec.Struct):
@@ -36,7 +38,7 @@ def save_beta(path: Path, machine: str, factors: Mapping[str, Mapping[str, Any]]
         name: {field: float(factor[field]) for field in ("median", "q05", "q95")} for name, factor in factors.items()
     }
     try:
-        others = _read(path)
+        others = schema.read_object(path, _AGAIN)
     except FileError:
         put_aside(path)
         others = {}
@@ -51,15 +53,10 @@ def load_beta(path: Path, machine: str) -> dict[str, float]:
     FileError
         There is a file and it cannot be understood; one sentence.
     """
-    found = schema.convert(_read(path).get(machine, {}), dict[str, _Factor], f"{path.name}: {machine}")
+    found = schema.convert(
+        schema.read_object(path, _AGAIN).get(machine, {}), dict[str, _Factor], f"{path.name}: {machine}"
+    )
     for name, factor in found.items():
         if not 0.0 < factor.q05 <= factor.median <= factor.q95 < math.inf:
             raise FileError(f"{path.name}: {machine}: {name}: expected 0 < q05 <= median <= q95, got {factor}")
     return {name: factor.median for name, factor in found.items()}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}
-    except FileError as error:
-        raise FileError(f"{error}; `trilemma bench beta` measures it again") from error

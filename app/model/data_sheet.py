@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from app.model import schema
-from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from app.model.files import FileError, data_dir, put_aside, write_whole
 from core.identify import identify
 from core.load import load_catalogue
 from core.names import instead
@@ -59,7 +59,7 @@ def choose(path: Path, machine: str, key: str) -> None:
     """
     check_choice(key)
     try:
-        others = _read(path)
+        others = schema.read_object(path)
     except FileError:
         put_aside(path)
         others = {}
@@ -83,7 +83,7 @@ def data_sheet_of(path: Path, machine: str, hello: Mapping[str, Any]) -> DataShe
     FileError
         The file of choices cannot be understood.
     """
-    known, given = sheets(), _read(path).get(machine)
+    known, given = sheets(), schema.read_object(path).get(machine)
     if given is None:
         found = identify(hello.get("board", {}), known)
         if isinstance(found, Absent):
@@ -190,7 +190,3 @@ def _with_threads(limited: PowerMode, now: PowerMode, unit: str) -> PowerMode:
     if unit == "cpu":
         return replace(limited, bandwidth_byte_s=now.bandwidth_byte_s)
     return replace(now, key=limited.key, cpu_vector_op_s=limited.compute_op_s)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}

@@ -18,7 +18,7 @@ from app.model import schema
 from app.model.bandwidth import learned, load_bandwidth
 from app.model.data_sheet import THIS as THIS
 from app.model.data_sheet import DataSheet, choices_file, data_sheet_of, described, sheets
-from app.model.files import FileError, data_dir, put_aside, read_whole, write_whole
+from app.model.files import FileError, data_dir, put_aside, write_whole
 from app.model.machine import machine_key
 from core.load import load_catalogue
 from core.spec import Absent, Catalogue
@@ -75,7 +75,7 @@ def remember(path: Path, target: str, hello: Mapping[str, Any]) -> None:
     else:
         entry["data_sheet_by"] = sheet.reason
     try:
-        others = _read(path)
+        others = schema.read_object(path)
     except FileError:
         put_aside(path)
         others = {}
@@ -91,7 +91,7 @@ def known_boards(path: Path) -> dict[str, KnownBoard]:
         There is a file and it cannot be understood; one sentence.
     """
     taken, found = load_catalogue().boards, {}
-    for target, one in schema.convert(_read(path), dict[str, _Entry], path.name).items():
+    for target, one in schema.convert(schema.read_object(path), dict[str, _Entry], path.name).items():
         key = f"ssh://{target}" if target in taken else target
         found[key] = KnownBoard(key, one.machine, one.name, one.simulated, one.time_utc, _sheet(one))
     return found
@@ -123,7 +123,3 @@ def with_known(catalogue: Catalogue, boards: Mapping[str, KnownBoard], bandwidth
             board = learned(catalogue.boards[known.key], record, "it")
             catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
     return catalogue
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return schema.decode_object(read_whole(path), str(path)) if path.exists() else {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from app.model.files import FileError
+from app.model.files import FileError, read_whole
 
 T = TypeVar("T")
 
@@ -30,6 +31,22 @@ def decode_object(content: bytes, name: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise FileError(f"{name}: $: expected object, got {_kind(document)}")
     return document
+
+
+def read_object(path: Path, again: str = "") -> dict[str, Any]:
+    """Return the JSON object in a file, an empty one where there is no file; `again` says what writes it anew.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read, or `decode_object` refuses it.
+    """
+    try:
+        return decode_object(read_whole(path), str(path)) if path.exists() else {}
+    except FileError as error:
+        if not again:
+            raise
+        raise FileError(f"{error}; {again}") from error
 
 
 def convert(document: Mapping[str, Any], schema: type[T], name: str) -> T:

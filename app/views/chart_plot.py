@@ -15,7 +15,7 @@ from PySide6.QtGui import QMouseEvent, QPen
 from app.views.chart import Chart, Floats, Points, Rule, Series
 from app.views.label_place import crosses, overlap, places
 from app.views.marks import DASHES
-from app.views.plots import Band, Figure, line_pen, log_ticks, show_curve
+from app.views.plots import Band, Figure, color_wash, line_pen, log_ticks, show_curve
 from app.views.theme import HEADING_PX, Palette, Theme, font
 
 _REACH_PX = 12.0  # a click nearer than this to a dot is on it
@@ -76,7 +76,7 @@ class ChartPlot(Figure):
         self._chart: Chart | None = None
         self._hovered = -1
         self._standing: list[tuple[Any, float, bool]] = []  # names of rules: label, position, whether left of it
-        self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
+        self.wash = self.add(pg.LinearRegionItem(movable=False), color_wash)
         self._bands: list[Band] = []
         self._curves = _Pool(self, lambda: pg.PlotCurveItem(antialias=True, connect="finite"))
         self._rules = {across: _Pool(self, partial(_labelled_rule, angle)) for across, angle in (("x", 90), ("y", 0))}
@@ -333,12 +333,6 @@ class ChartPlot(Figure):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """End a press; nothing is dragged here."""
-
-
-def _color_wash(item: pg.LinearRegionItem, palette: Palette) -> None:
-    item.setBrush(palette.color("bad", 0.10))
-    for edge in item.lines:
-        edge.setPen(line_pen(palette, "bad"))
 
 
 def _labelled_rule(angle: int) -> Any:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QMouseEvent
 
 from app.views.curve_data import CurveData
 from app.views.marks import DASHES, ELSEWHERE
-from app.views.plots import Band, Figure, Marks, in_pen, line_pen, log_ticks, rule, show_curve, show_rule
+from app.views.plots import Band, Figure, Marks, color_wash, in_pen, line_pen, log_ticks, rule, show_curve, show_rule
 from app.views.quantities import WORDS, Quantity
 from app.views.theme import Palette, Theme
 from core.spec import Provenance
@@ -25,7 +25,7 @@ class CurvePlot(Figure):
     def __init__(self, theme: Theme, quantity: Quantity) -> None:
         super().__init__(theme, f"plot.{quantity.output}", quantity.title)
         self._provenance = Provenance.PREDICTED
-        self.wash = self.add(pg.LinearRegionItem(movable=False), _color_wash)
+        self.wash = self.add(pg.LinearRegionItem(movable=False), color_wash)
         self.band = Band(self)
         self.ghost = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), in_pen("dim"), "A, pinned")
         self.curve = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), self._color_curve, "predicted")
@@ -97,9 +97,3 @@ class CurvePlot(Figure):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """End a drag."""
-
-
-def _color_wash(item: pg.LinearRegionItem, palette: Palette) -> None:
-    item.setBrush(palette.color("bad", 0.10))
-    for edge in item.lines:
-        edge.setPen(line_pen(palette, "bad"))

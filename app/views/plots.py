@@ -34,6 +34,13 @@ def line_pen(palette: Palette, color: str, dash: Qt.PenStyle = Qt.PenStyle.Solid
     return pen
 
 
+def color_wash(item: pg.LinearRegionItem, palette: Palette) -> None:
+    """Colour a region into which one should not go, and its edges."""
+    item.setBrush(palette.color("bad", 0.10))
+    for edge in item.lines:
+        edge.setPen(line_pen(palette, "bad"))
+
+
 def in_pen(color: str, dash: Qt.PenStyle = Qt.PenStyle.SolidLine, alpha: float = 1.0) -> Colored:
     """Return what gives a curve or a rule its pen."""
     return lambda item, palette: item.setPen(line_pen(palette, color, dash, alpha))
