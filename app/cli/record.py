@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
     watch = _Watch(recorder, target.patience_s)
     if rate_hz is not None:
         session.subscribe(rate_hz)
-    session.start()
     try:
+        session.start()
         with ProgressLine() as line:
             watch.follow(events, line, seconds)
     except KeyboardInterrupt:
