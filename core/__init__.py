@@ -220,12 +220,20 @@ HV             volume that a front dominates                     objectives.hype
 
 Above them: `parameters` (what measurements teach, and its priors), `accuracy` (damages put together), `scenario` (an
 operating point to its prediction), `validity` (what is outside the model's range), `measured`, `robust`, `calibrate`,
-`crosscheck` (measurements to a posterior, and how far to trust it), `design` and `explore` (what to measure next, what
-limits a point), `load` and `gguf_header` (resources and model files), `spec` and `units` (the vocabulary).
+`crosscheck` (measurements to a posterior, and how far to trust it), `energies` (the same of energies), `bench_priors`
+(a bench of the kernels), `design`, `explore` and `changes` (what to measure next, what limits a point, what would make
+it faster), `load`, `load_models` and `gguf_header` (resources and model files), `spec`, `guard` and `units` (the
+vocabulary).
 
-Of published measurements: `published_rows` and `comparable` (a table's rows as operating points), `population` (the
-priors of runtimes, learned over boards), `published_fit` and `calibration_file` (what rows teach of one board),
-`transfer` (to another power mode), `splits`, `scores` and `validation` (how well all that predicts). Of many points:
+Of published measurements: `csv_rows`, `published_rows`, `stated` and `comparable` (a table's rows as operating points),
+`table_boards`, `table_models` and `table_entries` (what they mean in the catalogue), `typical_shape` and
+`guessed_shape` (models that it does not know), `population` and `model_factors` (the priors of runtimes, learned over
+boards), `published_fit` and `calibration_file` (what rows teach of one board), `transfer` (to another power mode),
+`splits`, `scores`, `precision_rows` and `validation` (how well all that predicts), `held_out` and `conformal` (how wide
+that makes intervals).
+
+Of names, however people write them: `board_names`, `runtime_names`, `model_names`, `format_names`, `identify` (an
+attached board) and `names` (what there is instead of an unknown one). Of many points:
 `sweep` (grids, fronts, knees, the largest context) and `sensitivity` (elasticities, Sobol indices).
 
 Of power, heat, battery and time: `throttle` (what a hot board does), `discharge` (a battery followed in time), `cosim`

@@ -1,6 +1,6 @@
 """Ways to reach an agent: a pair of byte streams. Here: a child process on this machine.
 
-The others: `app.client.ssh`, `app.client.tls`. `app.client.target` makes one of what a user writes.
+The others: `app.client.ssh`, `app.client.sockets`. `app.client.target` makes one of what a user writes.
 """
 
 from __future__ import annotations
