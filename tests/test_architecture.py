@@ -78,6 +78,12 @@ def test_every_contract_has_a_seed():
     assert set(names) - {"trilemma"} == set(SEEDS)
 
 
+def test_every_module_of_the_engine_is_named_in_its_map():
+    named = set(re.findall(r"\w+", (ROOT / "core/__init__.py").read_text("utf-8")))
+    modules = {path.stem for path in (ROOT / "core").glob("*.py")} - {"__init__"}
+    assert modules - named == set()
+
+
 def test_folders_that_must_not_be_packages():
     assert not (ROOT / "packaging" / "__init__.py").exists()
     assert not (ROOT / "tests" / "__init__.py").exists()
