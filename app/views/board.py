@@ -123,6 +123,7 @@ class BoardPanel(QWidget):
         self._show_sheet(bool(hello))
         self._show_board_state(hello.get("state", {}))
         self._reconnect.setVisible(link.state in ("lost", "detached"))
+        self._sensors_heading.setVisible(bool(link.channels))
         if link.channels != self._shown:
             self._show_channels()
         self._refresh_values()
@@ -189,7 +190,6 @@ class BoardPanel(QWidget):
 
     def _show_channels(self) -> None:
         clear(self._sensors)
-        self._sensors_heading.setVisible(bool(self._store.link.channels))
         self._shown = self._store.link.channels
         self._values = {}
         for i, channel in enumerate(sorted(self._store.link.channels, key=lambda c: bool(c.absent))):

@@ -99,6 +99,14 @@ def test_a_board_that_does_not_answer_is_not_called_attached(panel, qtbot):
     assert dock.aside.text() == "○ lost"
 
 
+def test_sensors_have_a_heading_only_where_there_are_some(panel):
+    assert "Sensors" not in texts(panel)
+    panel.store.set_link(state="attached", hello={"board": {"name": "x"}}, channels=CHANNELS)
+    assert "Sensors" in texts(panel)
+    panel.store.set_link(state="detached", hello={}, channels=())
+    assert "Sensors" not in texts(panel)
+
+
 def test_a_simulated_board_is_named_once(panel):
     board = {"name": "Rockchip RK3588 (simulated)", "cpu": "simulated npu of Rockchip RK3588, seed 0", "key": "rk3588"}
     panel.store.set_link(state="attached", hello={"board": board, "simulated": True})
