@@ -32,6 +32,7 @@ LEVELS = tuple(0.02 + 0.04 * i for i in range(25))  # of the quantiles that stan
 NOMINAL = tuple(NormalDist().inv_cdf((1.0 + level) / 2.0) for level in LEVELS)
 """The scores of a model that knows itself."""
 
+N_NOMINAL = 2.0  # [prior] published boards that the model's own word counts for against their narrowing of intervals
 N_HELD_OUT = 20.0  # how many points of a board's own the published boards count for
 BUCKETS = (0, 1, 3, 5, 8)
 """Numbers of measured models that scores of models not among them are kept for; any number is of the last not above."""
@@ -58,10 +59,16 @@ def population(held_out: HeldOut | None, runtime: str, quantity: str, of: str) -
 
 
 def quantiles(scores: Floats, weights: Floats) -> tuple[float, ...]:
-    """Return the quantiles of weighted scores at `LEVELS`; nominal ones if there are none."""
+    """Return the quantiles at `LEVELS` of scores weighted by boards; nominal ones if there are none.
+
+    A handful of boards that were predicted well do not show that the next one will be: where `N_NOMINAL` boards of
+    nominal scores among them make a quantile larger, it is taken.
+    """
     if not scores.size:
         return NOMINAL
-    return tuple(float(x) for x in _quantile(scores, weights, np.array(LEVELS)))
+    levels, even = np.array(LEVELS), np.full(len(NOMINAL), N_NOMINAL / len(NOMINAL))
+    mixed = _quantile(np.concatenate([scores, NOMINAL]), np.concatenate([weights, even]), levels)
+    return tuple(float(x) for x in np.maximum(_quantile(scores, weights, levels), mixed))
 
 
 def factor(published: Floats, own: Floats) -> float:

@@ -45,6 +45,23 @@ def test_quantiles_of_weighted_scores():
     assert conformal.quantiles(np.zeros(0), np.zeros(0)) == conformal.NOMINAL
 
 
+def test_few_boards_narrow_little_and_many_do():
+    half = 0.5 * NOMINAL
+    narrowed = [
+        conformal.factor(np.array(conformal.quantiles(half, np.full(len(half), n / len(half)))), np.zeros(0))
+        for n in (1, 2, 6, 30, 1000)
+    ]
+    assert narrowed == sorted(narrowed, reverse=True)
+    assert narrowed[0] > 0.85
+    assert narrowed[2] > 0.6
+    assert narrowed[-1] == pytest.approx(0.5, abs=0.01)
+
+
+def test_few_boards_widen_as_they_are():
+    twice = 2.0 * NOMINAL
+    np.testing.assert_allclose(conformal.quantiles(twice, np.full(len(twice), 1 / len(twice))), twice)
+
+
 def test_intervals_cover_where_the_model_is_too_sure_or_too_humble():
     rng = np.random.default_rng(4)
     for scale in (0.5, 1.0, 3.0):

@@ -16,7 +16,7 @@ ROWS = [
     )
 ]
 COMPARED = SimpleNamespace(rows=ROWS)
-SCORE = np.array([0.5] * 9 + [2.0, 3.0, 9.0])
+SCORE = np.array([5.0] * 9 + [20.0, 30.0, 90.0])  # beyond those of a model that knows itself, so these count alone
 
 
 def quantile(level: float, without_board: str = "") -> float:
@@ -26,11 +26,11 @@ def quantile(level: float, without_board: str = "") -> float:
 
 
 def test_each_board_counts_once_and_in_it_each_model():
-    assert quantile(0.40) == pytest.approx(0.5)  # nine models of one board are half of all
-    assert 2.0 <= quantile(0.66) < quantile(0.86) <= 3.0  # two rows of the only model of the other the other half
+    assert quantile(0.40) == pytest.approx(5.0)  # nine models of one board are half of all
+    assert 20.0 <= quantile(0.66) < quantile(0.86) <= 30.0  # two rows of the only model of the other the other half
 
 
 def test_a_board_left_out_and_rows_outside_say_nothing():
-    assert quantile(0.98, without_board="one") == pytest.approx(0.5)
-    assert quantile(0.02, without_board="many") == pytest.approx(2.0)
-    assert quantile(0.98, without_board="many") == pytest.approx(3.0)
+    assert quantile(0.98, without_board="one") == pytest.approx(5.0)
+    assert quantile(0.02, without_board="many") == pytest.approx(20.0)
+    assert quantile(0.98, without_board="many") == pytest.approx(30.0)
