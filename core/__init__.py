@@ -7,7 +7,9 @@ symbol         meaning                                           function       
 =============  ================================================  =====================================  ======
 W              bytes of weights streamed per token               traffic.weight_byte                    M1 A01
 W_pre          bytes of weights that a prompt reads              traffic.prompt_weight_byte             M2
+N_idle         weights of experts that a token leaves alone      traffic.idle_params                    M2
 K              bytes of KV cache per cached token                traffic.kv_byte_per_token              M1 A01
+n              cached tokens that a layer reads                  traffic.cached_tokens                  M1
 N_w            weights that must be unpacked                     traffic.unpacked_weights               M1
 alpha_eff      share of KV bytes that pruning saves              traffic.alpha_effective                M1
 F              operations of one decoded token                   traffic.decode_flop                    M1
@@ -214,6 +216,7 @@ E[k of n]      mean of the k-th answer                           consensus.kth_e
                log-normal from mean and quantile                 consensus.lognormal_sd                 B16
 m, score       margins and score of a scenario                   objectives.judge                       B13
                the verdict in words                              objectives.sentence                    B13
+               how far beyond a limit, in words                  objectives.beyond                      B13
                points that no other dominates                    objectives.nondominated                M13 B13
 HV             volume that a front dominates                     objectives.hypervolume                 M13 B13
 =============  ================================================  =====================================  ======

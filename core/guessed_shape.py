@@ -28,7 +28,7 @@ def shape_log_sd(at: Setting) -> tuple[float, float]:
     decode = latency.decode_parts(
         latency.DecodeCosts(
             weight_byte,
-            CONTEXT_TOKENS * traffic.kv_byte_per_token(model, at.kv),
+            traffic.cached_tokens(model, CONTEXT_TOKENS) * traffic.kv_byte_per_token(model, at.kv),
             traffic.unpacked_weights(model, at.weights),
             traffic.decode_flop(model, CONTEXT_TOKENS),
             model.n_layers,

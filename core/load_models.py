@@ -42,6 +42,8 @@ def read_model(key: str, table: Table) -> ModelShape:
     weight_byte = {name: exact.number(name, 1e3, 1e14) for name in list(exact.left)}
     reference = table.text("reference_format", default="")
     caching = table.integer("n_attention_layers", 1, n["n_layers"]) if "n_attention_layers" in table.left else None
+    windows = table.integer("n_window_layers", 1, caching or n["n_layers"]) if "n_window_layers" in table.left else 0
+    window_tokens = float(table.integer("window_tokens", 1, 10_000_000)) if windows else 0.0
     damage, of_damage = damage_prior(total)
     aliases = table.texts("aliases")
     table.numbers += ["aliases"] if aliases else []  # they need a source as numbers do
@@ -58,6 +60,8 @@ def read_model(key: str, table: Table) -> ModelShape:
         weight_byte_by_format=weight_byte,
         reference_format=reference,
         n_attention_layers=caching,
+        n_window_layers=windows,
+        window_tokens=window_tokens,
         aliases=aliases,
         sources=(sources := of_damage),
     )

@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core import traffic
 from core.guessed_shape import shape_log_sd
 from core.latency import PARAMETERS
-from core.spec import Array, OperatingPoint, Posterior, PowerMode, Prior, Setting
+from core.spec import Array, ModelShape, OperatingPoint, Posterior, PowerMode, Prior, Setting
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
 COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
 RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: few runtimes have fast kernels for them
+SPARSE_LOG_SD = 0.4  # [prior] of prompts of mixtures of experts, whose products are many and of few tokens each
+SPARSE_SHARE = 0.5  # weights that a token leaves alone, over those it reads, beyond which a model is such a mixture
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
 DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
 """How the names of a model's factors on decode time and on time to first token begin."""
@@ -36,7 +39,7 @@ UNKNOWN_VECTOR_LOG_SD = 0.6  # [prior] of vector rate over bandwidth between boa
 USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
 MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
 
-HEAVY_TAILED = (*FACTORS, "recurrent_prompt", "eta.")
+HEAVY_TAILED = (*FACTORS, "recurrent_prompt", "sparse_prompt", "eta.")
 """How the names begin of what is ordinary but for a few: models that fit no board's parameters and must not bend them,
 weight formats that a runtime has a slow kernel for, and boards that reach far less of their bandwidth (eta itself)."""
 
@@ -119,7 +122,6 @@ def ratio_names(at: Setting) -> dict[str, float | Prior]:
     """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     model = same_model(at.model.key)
-    hybrid = {"recurrent_prompt": RECURRENT_LOG_SD} if at.model.n_caching_layers < at.model.n_layers else {}
     guessed, guessed_prompt = shape_log_sd(at)
     of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
@@ -132,10 +134,18 @@ def ratio_names(at: Setting) -> dict[str, float | Prior]:
         f"{PROMPT_FACTOR}{model}": at.runtime.prompt_factor.get(
             model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, guessed_prompt))
         ),
-        **hybrid,
+        **_prompt_kinds(at.model),
         **of_layer,
         **shared,
     }
+
+
+def _prompt_kinds(model: ModelShape) -> dict[str, float]:
+    """Return the factors that prompts of all models of its kinds have in common, with their log-sd."""
+    kinds = {"recurrent_prompt": RECURRENT_LOG_SD} if model.n_caching_layers < model.n_layers else {}
+    if traffic.idle_params(model) > SPARSE_SHARE * (model.body_params + model.head_params):
+        kinds["sparse_prompt"] = SPARSE_LOG_SD
+    return kinds
 
 
 def same_model(key: str) -> str:
@@ -179,7 +189,6 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDAr
         Rows: `core.latency.PARAMETERS`, then the factors on the decode time and on the time to first token. Elements
         are 0 or 1, but for those of "size.".
     """
-    hybrid = ("recurrent_prompt",) if at.model.n_caching_layers < at.model.n_layers else ()
     rows = (
         ("eta", f"eta.{point.weights}"),
         ("kappa", f"kappa.{point.kv}", f"eta.{point.weights}"),
@@ -189,7 +198,7 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDAr
         ("eta_compute", f"eta_compute.{point.weights}"),
         ("t_layer_prefill_s",),
         (f"model.{same_model(point.model)}",),
-        (f"prompt.{same_model(point.model)}", *hybrid),
+        (f"prompt.{same_model(point.model)}", *_prompt_kinds(at.model)),
     )
     loading = np.array([[float(name in row) for name in names] for row in rows])
     if _SIZE_NAMES[0] in names:

@@ -46,7 +46,8 @@ CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.DecodeCosts:
     """Return what decoding one token at the point moves and computes, on a memory of the given peak bandwidth."""
     saved = _saved(point, at)
-    kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * point.context_tokens * (1.0 - saved)
+    read = traffic.cached_tokens(at.model, point.context_tokens)
+    kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * read * (1.0 - saved)
     return latency.DecodeCosts(
         weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
         kv_byte=kv_byte,

@@ -117,6 +117,8 @@ class ModelShape:
     weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
     reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
     n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
+    n_window_layers: int = 0  # of them, those that attend to and keep only the newest tokens
+    window_tokens: float = 0.0  # how many those keep
     aliases: tuple[str, ...] = ()  # other names that it goes by
     depth_log_sd: float = 0.0  # > 0 where the number of layers is a guess
     cache_log_sd: float = 0.0  # > 0 where the size of the KV cache is

@@ -70,6 +70,18 @@ def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
     return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
 
 
+def cached_tokens(shape: ModelShape, context_tokens: Array) -> Array:
+    """Return how many cached tokens a layer with a cache reads, their mean over such layers.
+
+    All of the context, ``n``, but in layers with a window ``min(n, w)``.
+    """
+    if not shape.n_window_layers:
+        return context_tokens
+    windows = shape.n_window_layers / shape.n_caching_layers
+    read: Array = context_tokens - windows * np.maximum(np.asarray(context_tokens) - shape.window_tokens, 0.0)
+    return read
+
+
 def choice_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array, Array]:
     """Return what one choice of the cached tokens that are read goes through, with 16 bits an element [byte].
 
@@ -117,6 +129,8 @@ def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens
 def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) -> Array:
     """Return the operations of decoding one token [op], ``2 (body + head) + 4 L H_q d n (1 - alpha)``.
 
+    Layers with a window attend to it, see `cached_tokens`.
+
     Parameters
     ----------
     context_tokens : float or array
@@ -127,9 +141,14 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
     check_range("context_tokens", context_tokens, 0.0)
     check_range("alpha", alpha, 0.0, 1.0)
     linear = OP_PER_MAC * (shape.body_params + shape.head_params)
-    return linear + 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * context_tokens * (
-        1.0 - alpha
-    )
+    attended = cached_tokens(shape, context_tokens) * (1.0 - alpha)
+    return linear + 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * attended
+
+
+def idle_params(shape: ModelShape) -> float:
+    """Return the weights that a token leaves alone though others need them: those of experts it does not take."""
+    embedding = 0.0 if shape.tied_embeddings else shape.head_params
+    return max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
 
 
 def prompt_weight_byte(
@@ -141,12 +160,11 @@ def prompt_weight_byte(
     idle, a being the active share of the weights.
     """
     check_range("n_tokens", n_tokens, 1.0)
-    embedding = 0.0 if shape.tied_embeddings else shape.head_params
-    resting = max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
-    if not resting:
+    idle = idle_params(shape)
+    if not idle:
         return weight_byte(shape, weights, head)
-    left_idle = (resting / (resting + shape.body_params)) ** (n_tokens - 1.0)
-    return weight_byte(shape, weights, head) + (1.0 - left_idle) * resting * weights.bits_per_weight / BIT_PER_BYTE
+    left_idle = (idle / (idle + shape.body_params)) ** (n_tokens - 1.0)
+    return weight_byte(shape, weights, head) + (1.0 - left_idle) * idle * weights.bits_per_weight / BIT_PER_BYTE
 
 
 def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
@@ -156,10 +174,17 @@ def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
 
 
 def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
-    """Return the operations of causal attention over a prompt [op], ``2 L H_q d n (n + 1)`` for QK and PV together."""
+    """Return the operations of causal attention over a prompt [op], ``2 L H_q d n (n + 1)`` for QK and PV together.
+
+    Less what layers with a window leave out, ``2 L_w H_q d m (m + 1)`` of the ``m = n - w`` tokens beyond it.
+    """
     check_range("context_tokens", context_tokens, 0.0)
-    n = context_tokens
-    return OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * n * (n + 1.0)
+    n, of_head = context_tokens, OP_PER_MAC * shape.n_heads * shape.head_dim
+    every = of_head * shape.n_caching_layers * n * (n + 1.0)
+    if not shape.n_window_layers:
+        return every
+    beyond = np.maximum(np.asarray(n) - shape.window_tokens, 0.0)
+    return every - of_head * shape.n_window_layers * beyond * (beyond + 1.0)
 
 
 def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
@@ -214,7 +239,6 @@ def memory_byte(
     check_range("context_tokens", context_tokens, 0.0)
     check_range("kept_frac", kept_frac, 0.0, 1.0)
     embedding = 0.0 if shape.tied_embeddings else float(shape.vocab_size) * shape.hidden_size
-    idle_experts = max(shape.total_params - shape.body_params - shape.head_params - embedding, 0.0)
-    unread_bits = embedding * weights.head_bits_per_weight + idle_experts * weights.bits_per_weight
-    cache = kv_byte_per_token(shape, kv) * np.asarray(context_tokens, dtype=float) * kept_frac
+    unread_bits = embedding * weights.head_bits_per_weight + idle_params(shape) * weights.bits_per_weight
+    cache = kv_byte_per_token(shape, kv) * cached_tokens(shape, np.asarray(context_tokens, dtype=float)) * kept_frac
     return weight_byte(shape, weights, head) + unread_bits / BIT_PER_BYTE + cache

@@ -49,6 +49,17 @@ def test_format_of_the_weights_cancels_in_the_cost_of_the_cache():
     np.testing.assert_array_equal(rows[1] - rows[0], [-1, 0, 1, 1])  # ln(kappa / eta)
 
 
+def test_prompts_of_mixtures_of_experts_share_a_factor():
+    at = OperatingPoint(board="dgx_spark", runtime="llamacpp_gpu", weights="q4_k_m", kv="fp16")
+    factors = {model: ratio_names(CATALOGUE.setting(replace(at, model=model))) for model in
+               ("qwen3-30b-a3b", "gpt-oss-20b", "llama-3.1-8b", "qwen2.5-1.5b")}  # fmt: skip
+    assert ["sparse_prompt" in of for of in factors.values()] == [True, True, False, False]
+    sparse = replace(at, model="gpt-oss-20b")
+    rows = loadings(("eta", "sparse_prompt", "prompt.gpt-oss-20b"), sparse, CATALOGUE.setting(sparse))
+    np.testing.assert_array_equal(rows[-1], [0, 1, 1])  # the factor on the time to first token
+    assert not rows[:-1, 1].any()
+
+
 def test_physical_parameters_are_products():
     known = extended(prior(SETTING), ratio_names(SETTING))
     eta = Physical("eta.int8", ("eta", "eta.int8"), "", "byte/s", of_bandwidth=True)

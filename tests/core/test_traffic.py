@@ -205,3 +205,21 @@ def test_prompt_reads_the_idle_experts_too():
     assert traffic.prompt_weight_byte(sparse, eight, 512.0) == pytest.approx(30.22e9, rel=0.01)
     rising = traffic.prompt_weight_byte(sparse, eight, np.array([1.0, 2.0, 8.0, 64.0]))
     assert np.all(np.diff(rising) > 0.0)
+
+
+def test_layers_with_a_window_read_and_hold_no_more_than_it():
+    every, w = decoder("every", 6, 512, 8, 2, 64, 1024, 1000), 100
+    some = replace(every, n_window_layers=5, window_tokens=float(w))
+    n = np.array([1.0, 100.0, 101.0, 4000.0])
+    assert traffic.cached_tokens(some, n) == pytest.approx((n + 5 * np.minimum(n, w)) / 6)
+    assert [traffic.cached_tokens(some, one) for one in n] == traffic.cached_tokens(some, n).tolist()
+    head = 2 * 8 * 64
+    beyond = 2 * head * 5 * np.maximum(n - w, 0)
+    assert traffic.decode_flop(every, n) - traffic.decode_flop(some, n) == pytest.approx(beyond)
+    attended = [k + 5 * min(k, w) for k in range(1, 4001)]
+    assert traffic.prefill_attention_flop(some, 4000.0) == pytest.approx(2 * head * sum(attended))
+    assert traffic.prefill_attention_flop(some, 60.0) == traffic.prefill_attention_flop(every, 60.0)
+    held = [traffic.memory_byte(shape, FOUR_AND_A_HALF, FP16, 4000.0) for shape in (every, some)]
+    per_layer = traffic.kv_byte_per_token(every, FP16) / 6
+    assert held[0] - held[1] == pytest.approx(5 * (4000 - w) * per_layer)
+    assert traffic.prefill_flop(some, 1.0) == traffic.decode_flop(some, 1.0)
