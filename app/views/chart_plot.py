@@ -75,6 +75,7 @@ class ChartPlot(Figure):
         super().__init__(theme, path, name)
         self._chart: Chart | None = None
         self._hovered = -1
+        self._written: list[Floats] = []  # boxes of texts beside places
         self._standing: list[tuple[Any, float, bool]] = []  # names of rules: label, position, whether left of it
         self.wash = self.add(pg.LinearRegionItem(movable=False), color_wash)
         self._bands: list[Band] = []
@@ -101,6 +102,7 @@ class ChartPlot(Figure):
         for line in chart.series if shown else ():
             self._draw_series(line)
         self._standing = []
+        self._written = []
         for rule in chart.rules if shown else ():
             self._draw_rule(rule)
         for dots in chart.points if shown else ():
@@ -190,7 +192,12 @@ class ChartPlot(Figure):
         return made
 
     def _write(self, text: str, x: float, y: float, gap_px: float) -> None:
-        """Write a text beside a dot, on a ground of its own: the dots and curves around it are many."""
+        """Write a text beside a dot."""
+        made, width = self._grounded(text, x, y)
+        self._anchor(made, (-gap_px / width, 0.5), x, y)
+
+    def _grounded(self, text: str, x: float, y: float) -> tuple[Any, float]:
+        """Write a text on a ground of its own: dots and curves around it are many; return it and its width."""
 
         def paint(p: Palette) -> None:
             made.fill = pg.mkBrush(p.color("panel", 0.85))
@@ -199,36 +206,28 @@ class ChartPlot(Figure):
         made = self._texts.take(paint)
         paint(self._theme.palette)
         made.setText(text)
-        made.setAnchor((-gap_px / max(made.boundingRect().width(), 1.0), 0.5))
         made.setPos(x, y)
+        return made, max(float(made.boundingRect().width()), 1.0)
+
+    def _anchor(self, made: Any, anchor: tuple[float, float], x: float, y: float) -> bool:
+        """Put a text beside a plotted place; return whether it stands inside the plot and on no other one there."""
+        (at_x, at_y), size = self._pixels(x, y), made.boundingRect()
+        left, top = at_x - anchor[0] * size.width(), at_y - anchor[1] * size.height()
+        box = np.array((left, top, left + size.width(), top + size.height()), dtype=float)
+        free = top >= 0.0 and left >= 0.0 and not any(overlap(box, other) for other in self._written)
+        made.setAnchor(anchor)
+        if free:
+            self._written.append(box)
+        return free
 
     def _write_words(self, chart: Chart | None) -> None:
-        """Write words above their places, each where none stands already."""
-        taken: list[Floats] = []
+        """Write words at their places, above or at a side where none stands already; leave out what has no room."""
         for x, y, text in chart.words if chart is not None else ():
-            made, box = self._word(text, *self._placed(x, y))
-            free = not any(overlap(box, other) for other in taken)
-            made.setVisible(free)
-            if free:
-                taken.append(box)
-
-    def _word(self, text: str, x: float, y: float) -> tuple[Any, Floats]:
-        """Write a word above a plotted place, or left of it at the upper edge; return it and its box in pixels."""
-
-        def paint(p: Palette) -> None:
-            made.fill = pg.mkBrush(p.color("panel", 0.85))
-            made.setColor(p.color("dim"))
-
-        made = self._texts.take(paint)
-        paint(self._theme.palette)
-        made.setText(text)
-        made.setPos(x, y)
-        (at_x, at_y), size = self._pixels(x, y), made.boundingRect()
-        fits = at_y > _ABOVE * size.height()
-        anchor = (0.5, _ABOVE) if fits else (1.0 + _BESIDE_PX / size.width(), 0.5)
-        made.setAnchor(anchor)
-        left, top = at_x - anchor[0] * size.width(), at_y - anchor[1] * size.height()
-        return made, np.array((left, top, left + size.width(), top + size.height()), dtype=float)
+            at = self._placed(x, y)
+            made, width = self._grounded(text, *at)
+            beside = _BESIDE_PX / width
+            anchors = ((0.5, _ABOVE), (1.0 + beside, 0.5), (-beside, 0.5))
+            made.setVisible(any(self._anchor(made, anchor, *at) for anchor in anchors))
 
     def _draw_rule(self, rule: Rule) -> None:
         stands = rule.across == "x"
