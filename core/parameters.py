@@ -59,8 +59,12 @@ _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
 def prompt_op_s(at: Setting) -> float:
-    """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place."""
-    return at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
+    """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place.
+
+    Units that multiply 4-bit floats m times as fast are the harder to feed, as in `data_sheet_shift`.
+    """
+    stated = at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
+    return stated * at.board.fp4_speedup ** (1.0 - MATRIX_EXPONENT) if at.weights.fp4_products else stated
 
 
 def with_guesses(mode: PowerMode, unit: str) -> PowerMode:

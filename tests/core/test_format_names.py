@@ -57,7 +57,6 @@ def test_a_format_is_known_however_it_is_spelled(key, names):
         ("BitNet b1.58", 1.58, 2.08),
         ("W1.58", 1.58, 2.08),
         ("EXL2 4.65bpw", 4.65, 4.65),
-        ("NVFP4", 4.0, 4.5),
         ("iq1_xs", 1.0, 1.5),
     ],
 )

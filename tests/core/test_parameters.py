@@ -13,6 +13,7 @@ from core.parameters import (
     physical_parameters,
     plain,
     prior,
+    prompt_op_s,
     quadratic,
     ratio_names,
 )
@@ -126,6 +127,14 @@ def test_lanes_that_take_integers_beside_floats_unpack_faster():
     cores = CATALOGUE.setting(OperatingPoint(board="apple_m4_max", runtime="llamacpp_cpu", weights="q4_k_m"))
     plain = replace(cores, board=replace(cores.board, integer_speedup=1.0))
     assert data_sheet_shift(cores) == data_sheet_shift(plain)  # not the cores of its CPU
+
+
+def test_prompts_in_4_bit_floats_are_faster_where_units_multiply_those():
+    at = CATALOGUE.setting(OperatingPoint(board="jetson_agx_thor", runtime="tensorrt_gpu", weights="nvfp4"))
+    assert prompt_op_s(at) == pytest.approx(258e12 * 4.0**0.75)
+    awq = CATALOGUE.setting(OperatingPoint(board="jetson_agx_thor", runtime="tensorrt_gpu", weights="w4a16_g128"))
+    orin = CATALOGUE.setting(OperatingPoint(board="jetson_agx_orin_64gb", runtime="tensorrt_gpu", weights="nvfp4"))
+    assert [prompt_op_s(one) for one in (awq, orin)] == [one.mode.compute_op_s for one in (awq, orin)]
 
 
 def test_matrix_units_reach_a_smaller_share_than_vector_lanes():
