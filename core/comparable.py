@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from core import traffic
+from core.parameters import product_speedup
 from core.published_rows import PublishedRow
 from core.spec import LAYOUTS, POLICIES, Catalogue, ModelShape, OperatingPoint
 from core.stated import (
@@ -223,8 +224,8 @@ def _cached_prompt(row: ComparedRow, made: Entries) -> str:
     byte = np.max(traffic.prompt_weight_byte(model, weights, point.context_tokens))
     if row.bandwidth_stated and ttft_s < byte / float(np.max(point.bandwidth_byte_s or mode.bandwidth_byte_s)):
         return "the prompt took less time than reading its weights at the peak bandwidth: cached"
-    faster = made.boards[point.board].fp4_speedup if weights.fp4_products else 1.0
-    faster = 1.0 if mode.compute_op_s == mode.vector_op_s else max(faster, INTEGER_SPEEDUP)
+    faster = max(product_speedup(made.boards[point.board], weights), INTEGER_SPEEDUP)
+    faster = 1.0 if mode.compute_op_s == mode.vector_op_s else faster
     flop_s = (mode.compute_op_s or np.inf) * faster
     if row.compute_stated and ttft_s < np.max(traffic.prefill_flop(model, point.context_tokens)) / flop_s:
         return "the prompt took less time than its arithmetic at the peak rate: cached"

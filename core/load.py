@@ -19,6 +19,7 @@ from core.load_models import damage_prior, read_model
 from core.parameters import with_guesses
 from core.spec import (
     POLICIES,
+    PRODUCTS,
     Board,
     Catalogue,
     ChoiceCost,
@@ -86,9 +87,11 @@ def _weight_format(key: str, table: Table) -> WeightFormat:
         needs_unpacking=table.flag("needs_unpacking"),
         importance_matrix=table.flag("importance_matrix", default=False),
         accuracy_only=table.flag("accuracy_only", default=False),
-        fp4_products=table.flag("fp4_products", default=False),
+        products=table.text("products", default=""),
         source=table.text("source"),
     )
+    if made.products not in PRODUCTS:
+        table.fail("products", made.products, "fp8 or fp4, or nothing")
     table.numbers.clear()  # one `source` covers the table
     table.close()
     return made
@@ -133,6 +136,7 @@ def _board(key: str, table: Table) -> Board:
         power_rail=table.text("power_rail", default=""),
         bandwidth_log_sd=table.number("bandwidth_log_sd", 0.0, 3.0, default=0.0),
         integer_speedup=table.number("integer_speedup", 1.0, 8.0, default=1.0),
+        fp8_speedup=table.number("fp8_speedup", 1.0, 8.0, default=1.0),
         fp4_speedup=table.number("fp4_speedup", 1.0, 8.0, default=1.0),
         identify=table.stated_texts("identify"),
         sources=sources,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from core import traffic
 from core.guessed_shape import shape_log_sd
 from core.latency import PARAMETERS
-from core.spec import Array, ModelShape, OperatingPoint, Posterior, PowerMode, Prior, Setting
+from core.spec import Array, Board, ModelShape, OperatingPoint, Posterior, PowerMode, Prior, Setting, WeightFormat
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
@@ -61,10 +61,15 @@ _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 def prompt_op_s(at: Setting) -> float:
     """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place.
 
-    Units that multiply 4-bit floats m times as fast are the harder to feed, as in `data_sheet_shift`.
+    Units that multiply floats of fewer bits m times as fast are the harder to feed, as in `data_sheet_shift`.
     """
     stated = at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
-    return stated * at.board.fp4_speedup ** (1.0 - MATRIX_EXPONENT) if at.weights.fp4_products else stated
+    return float(stated * product_speedup(at.board, at.weights) ** (1.0 - MATRIX_EXPONENT))
+
+
+def product_speedup(board: Board, weights: WeightFormat) -> float:
+    """Return how many times the rate of 16 bits a board's matrix units multiply numbers of a format at."""
+    return {"fp8": board.fp8_speedup, "fp4": board.fp4_speedup}.get(weights.products, 1.0)
 
 
 def with_guesses(mode: PowerMode, unit: str) -> PowerMode:

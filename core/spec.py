@@ -88,7 +88,8 @@ class Board:
     power_rail: str = ""  # what the watts cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth itself is a guess, as on a machine not yet measured
     integer_speedup: float = 1.0  # of a GPU whose lanes take that many times the integer work of Apple M1 or Ampere
-    fp4_speedup: float = 1.0  # of matrix units: rate of 4-bit floats over that of 16 bits, which modes state
+    fp8_speedup: float = 1.0  # of matrix units: rate of 8-bit floats over that of 16 bits, which modes state
+    fp4_speedup: float = 1.0  # the same of 4-bit floats
     identify: tuple[str, ...] = ()  # patterns of what such a board says of itself, see `core.identify`
     listed: bool = False  # in the catalogue, so that runtimes tell whether they run on it
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found
@@ -133,6 +134,10 @@ class ModelShape:
         return self.n_layers if self.n_attention_layers is None else self.n_attention_layers
 
 
+PRODUCTS = ("", "fp8", "fp4")
+"""What a format's products are of: 16 bits, or small floats."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
     """How weights are stored. `bits_per_weight` includes scales and zero points."""
@@ -144,7 +149,7 @@ class WeightFormat:
     needs_unpacking: bool  # 4..6-bit formats pay rho
     importance_matrix: bool = False
     accuracy_only: bool = False  # no runtime has a kernel for it: it has no speed
-    fp4_products: bool = False  # activations are rounded to 4-bit floats too, for matrix units that take those
+    products: str = ""  # one of `PRODUCTS`: activations are rounded to it too, for matrix units that take it
     source: str = ""
 
 

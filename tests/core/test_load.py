@@ -46,7 +46,7 @@ def test_every_number_has_a_source():
                 assert getattr(mode, name) is None or board.sources[f"{mode.key}.{name}"], (board.key, name)
         for name in ("memory_byte", "most_memory_byte", "idle_power_w", "system_energy_j_byte"):
             assert getattr(board, name) is None or board.sources[name], (board.key, name)
-        for name in ("integer_speedup", "fp4_speedup"):
+        for name in ("integer_speedup", "fp8_speedup", "fp4_speedup"):
             assert getattr(board, name) == 1.0 or board.sources[name], (board.key, name)
     for model in catalogue.models.values():
         for name in ("n_layers", "n_kv_heads", "vocab_size", "max_context_tokens", "damage_scale"):

@@ -22,6 +22,7 @@ from core.spec import OperatingPoint
 CATALOGUE = load_catalogue()
 POINT = OperatingPoint(weights="int8", kv="bf16")
 SETTING = CATALOGUE.setting(POINT)
+THOR = OperatingPoint(board="jetson_agx_thor", runtime="tensorrt_gpu")
 
 
 def test_prior_is_the_runtime_s_and_knows_how_sure_the_bandwidth_is():
@@ -129,11 +130,13 @@ def test_lanes_that_take_integers_beside_floats_unpack_faster():
     assert data_sheet_shift(cores) == data_sheet_shift(plain)  # not the cores of its CPU
 
 
-def test_prompts_in_4_bit_floats_are_faster_where_units_multiply_those():
-    at = CATALOGUE.setting(OperatingPoint(board="jetson_agx_thor", runtime="tensorrt_gpu", weights="nvfp4"))
+def test_prompts_in_small_floats_are_faster_where_units_multiply_those():
+    at = CATALOGUE.setting(replace(THOR, weights="nvfp4"))
     assert prompt_op_s(at) == pytest.approx(258e12 * 4.0**0.75)
-    awq = CATALOGUE.setting(OperatingPoint(board="jetson_agx_thor", runtime="tensorrt_gpu", weights="w4a16_g128"))
-    orin = CATALOGUE.setting(OperatingPoint(board="jetson_agx_orin_64gb", runtime="tensorrt_gpu", weights="nvfp4"))
+    fp8 = CATALOGUE.setting(replace(THOR, weights="fp8"))
+    assert prompt_op_s(fp8) == pytest.approx(258e12 * 2.0**0.75)
+    awq = CATALOGUE.setting(replace(THOR, weights="w4a16_g128"))
+    orin = CATALOGUE.setting(replace(THOR, board="jetson_agx_orin_64gb", weights="nvfp4"))
     assert [prompt_op_s(one) for one in (awq, orin)] == [one.mode.compute_op_s for one in (awq, orin)]
 
 
