@@ -85,10 +85,10 @@ def _llama_not_taken(point: OperatingPoint, catalogue: Catalogue, weights: str |
     if weights is None:
         sentences.append(f"Weight format {name}: no GGUF type holds it; the command names the F16 file.")
     else:
-        near = ", the nearest GGUF type," if point.weights in _NEAREST else ""
+        near = ", the nearest GGUF type," if point.weights in _NEAREST else ","
+        made = "convert_hf_to_gguf.py makes of a checkpoint in it" if weights == "NVFP4" else "llama-quantize makes"
         sentences.append(
-            f"Weight format {name}: it is a property of the file; -m must name a {weights} one{near} "
-            f"which llama-quantize makes."
+            f"Weight format {name}: it is a property of the file; -m must name one of type {weights}{near} which {made}."
         )
     if point.alpha > 0:
         sentences.append(
@@ -113,7 +113,7 @@ def _gguf_type(weights: str) -> str | None:
     """Return the GGUF type of a weight format, or None where there is none."""
     if weights in LLAMA_WEIGHTS:
         return LLAMA_WEIGHTS[weights]
-    return weights.upper() if re.match(r"[it]?q\d_|mxfp4", weights) else None
+    return weights.upper() if re.match(r"[it]?q\d_|mxfp4|nvfp4", weights) else None
 
 
 def save_export(path: Path, export: Export) -> None:

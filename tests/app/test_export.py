@@ -51,6 +51,8 @@ def test_the_weight_format_is_said_to_be_the_file_s(weights):
     assert sentence.startswith(f"Weight format {name}: ")
     if weights in ("w8a8", "w4a16", "w4a16_g128", "q4f16", "fp8", "nf4"):
         assert "no GGUF type" in sentence
+    elif weights == "nvfp4":
+        assert sentence.endswith("one of type NVFP4, which convert_hf_to_gguf.py makes of a checkpoint in it.")
     else:
         assert "llama-quantize" in sentence
 
