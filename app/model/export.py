@@ -88,7 +88,8 @@ def _llama_not_taken(point: OperatingPoint, catalogue: Catalogue, weights: str |
         near = ", the nearest GGUF type," if point.weights in _NEAREST else ","
         made = "convert_hf_to_gguf.py makes of a checkpoint in it" if weights == "NVFP4" else "llama-quantize makes"
         sentences.append(
-            f"Weight format {name}: it is a property of the file; -m must name one of type {weights}{near} which {made}."
+            f"Weight format {name}: it is a property of the file; -m must name one of type {weights}{near} "
+            f"which {made}."
         )
     if point.alpha > 0:
         sentences.append(
