@@ -25,6 +25,7 @@ _HEIGHTS = 0.93 - 0.08 * np.arange(12)  # of the names of standing rules, as sha
 
 
 _Painter = Callable[[Palette], object]
+_Anchor = tuple[float, float]
 
 
 class _Pool:
@@ -75,7 +76,8 @@ class ChartPlot(Figure):
         super().__init__(theme, path, name)
         self._chart: Chart | None = None
         self._hovered = -1
-        self._written: list[Floats] = []  # boxes of texts beside places
+        self._beside: list[tuple[Any, float, float, tuple[_Anchor, ...]]] = []  # texts at places, and how they may lie
+        self._written: list[Floats] = []  # boxes of those
         self._standing: list[tuple[Any, float, bool]] = []  # names of rules: label, position, whether left of it
         self.wash = self.add(pg.LinearRegionItem(movable=False), color_wash)
         self._bands: list[Band] = []
@@ -85,7 +87,7 @@ class ChartPlot(Figure):
         self._texts, self._names = _Pool(self, _text), _Pool(self, _text)
         self.cross = self.add(pg.InfiniteLine(angle=90), lambda item, p: item.setPen(line_pen(p, "dim")))
         self.cross.hide()
-        self.box.sigResized.connect(lambda _box: self._place_names())
+        self.box.sigResized.connect(lambda _box: self._place())
 
     def show_chart(self, chart: Chart) -> None:
         """Draw a chart in place of the one before."""
@@ -101,8 +103,7 @@ class ChartPlot(Figure):
         self._draw_bands(chart.series if shown else ())
         for line in chart.series if shown else ():
             self._draw_series(line)
-        self._standing = []
-        self._written = []
+        self._standing, self._beside = [], []
         for rule in chart.rules if shown else ():
             self._draw_rule(rule)
         for dots in chart.points if shown else ():
@@ -110,6 +111,11 @@ class ChartPlot(Figure):
         self._write_words(chart if shown else None)
         for pool in pools:
             pool.end()
+        self._place()
+
+    def _place(self) -> None:
+        """Put all that is written where it has room; anew when the size changes."""
+        self._place_texts()
         self._place_names()
 
     def _show_axes(self, chart: Chart) -> None:
@@ -162,7 +168,7 @@ class ChartPlot(Figure):
         return [(x[at], y[at]) for (x, y), at in zip(found, order, strict=True) if at.size]
 
     def _place_names(self) -> None:
-        """Write the names of curves, then of rules, where they stand on nothing else; anew when the size changes."""
+        """Write the names of curves, then of rules, where they stand on nothing else."""
         self._names.begin()
         if self._chart is not None and not self._chart.message:
             named = [line for line in self._chart.series if line.name and np.isfinite(line.y).any()]
@@ -194,7 +200,7 @@ class ChartPlot(Figure):
     def _write(self, text: str, x: float, y: float, gap_px: float) -> None:
         """Write a text beside a dot."""
         made, width = self._grounded(text, x, y)
-        self._anchor(made, (-gap_px / width, 0.5), x, y)
+        self._beside.append((made, x, y, ((-gap_px / width, 0.5),)))
 
     def _grounded(self, text: str, x: float, y: float) -> tuple[Any, float]:
         """Write a text on a ground of its own: dots and curves around it are many; return it and its width."""
@@ -221,13 +227,19 @@ class ChartPlot(Figure):
         return free
 
     def _write_words(self, chart: Chart | None) -> None:
-        """Write words at their places, above or at a side where none stands already; leave out what has no room."""
+        """Write words at their places, above or at a side."""
         for x, y, text in chart.words if chart is not None else ():
             at = self._placed(x, y)
             made, width = self._grounded(text, *at)
             beside = _BESIDE_PX / width
-            anchors = ((0.5, _ABOVE), (1.0 + beside, 0.5), (-beside, 0.5))
-            made.setVisible(any(self._anchor(made, anchor, *at) for anchor in anchors))
+            self._beside.append((made, *at, ((0.5, _ABOVE), (1.0 + beside, 0.5), (-beside, 0.5))))
+
+    def _place_texts(self) -> None:
+        """Put texts where none of them stands already; leave out words that have no room."""
+        self._written = []
+        for made, x, y, anchors in self._beside:
+            free = any(self._anchor(made, anchor, x, y) for anchor in anchors)
+            made.setVisible(free or len(anchors) == 1)
 
     def _draw_rule(self, rule: Rule) -> None:
         stands = rule.across == "x"

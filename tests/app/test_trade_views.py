@@ -353,5 +353,10 @@ def test_families_of_points_are_named_and_no_name_is_written_over_another(qtbot,
     qapp.processEvents()
     shown_texts = [item for item in view.card.plot._texts.shown if item.isVisible()]
     assert {"here"} < {item.toPlainText() for item in shown_texts} <= named | {"here"}
-    boxes = [item.sceneBoundingRect().adjusted(1, 1, -1, -1) for item in shown_texts]
-    assert not any(a.intersects(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    for width, height in ((1000, 700), (420, 320), (700, 500)):  # placed anew where the size changes
+        view.resize(width, height)
+        qapp.processEvents()
+        shown_texts = [item for item in view.card.plot._texts.shown if item.isVisible()]
+        boxes = [item.sceneBoundingRect().adjusted(1, 1, -1, -1) for item in shown_texts]
+        assert boxes
+        assert not any(a.intersects(b) for i, a in enumerate(boxes) for b in boxes[:i]), (width, height)
