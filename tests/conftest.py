@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -20,6 +21,17 @@ gc.disable()  # a thread that found Qt's objects in the garbage would destroy th
 MUCH_GARBAGE = 100_000
 
 LONGEST = ("test_tooling.py", "test_cli_quality.py", "test_cli_measure.py", "test_transformer.py", "test_calibrate.py")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_folders(tmp_path_factory):
+    """Keep what whoever runs the tests has measured, paired and set out of them, and theirs out of that."""
+    folder = tmp_path_factory.mktemp("user")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TRILEMMA_DATA_DIR", raising=False)
+        patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        yield
 
 
 def pytest_collection_modifyitems(items):
