@@ -261,11 +261,14 @@ _FILE_TYPE = {
     **{0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1", 10: "q2_k", 11: "q3_k_s"},
     **{12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k", 19: "iq2_xxs"},
     **{20: "iq2_xs", 21: "q2_k_s", 22: "iq3_xs", 23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m"},
-    **{28: "iq2_s", 29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16", 36: "tq1_0", 37: "tq2_0", 38: "mxfp4"},
+    **{28: "iq2_s", 29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16", 36: "tq1_0", 37: "tq2_0", 38: "mxfp4", 39: "nvfp4"},
 }
 """``general.file_type`` of a GGUF file -> key of the weight format."""
 
 _LONGEST_ARCHITECTURE = 64
+
+_WHOLE_EVERY = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2}
+"""Architecture -> of how many layers one attends to all of the context, the others to a window of it."""
 
 
 def model_from_gguf(path: Path | str) -> ModelShape:
@@ -296,6 +299,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     reads = _read_per_token(path.name, header, arch)
     n_layers = get(f"{arch}.block_count")
     n_kv_heads, n_caching = _kv_heads(path.name, header, arch, n_heads, n_layers)
+    window_tokens = get(f"{arch}.attention.sliding_window", 0) if arch in _WHOLE_EVERY else 0
     reference = _reference_format(header)
     name = header.metadata.get("general.name")
     total = float(sum(tensor.n_weights for tensor in header.tensors))
@@ -318,6 +322,8 @@ def model_from_gguf(path: Path | str) -> ModelShape:
         max_context_tokens=get(f"{arch}.context_length"),
         damage_scale=damage,
         n_attention_layers=n_caching,
+        n_window_layers=n_layers - n_layers // _WHOLE_EVERY[arch] if window_tokens else 0,
+        window_tokens=float(window_tokens),
         weight_byte_by_format={reference: float(reads["byte"])},
         reference_format=reference,
         sources={

@@ -178,8 +178,12 @@ def write_model(
     file_type: int | None = 1,
     n_layers: int = 2,
     n_kv_heads: int | list[int] = 2,
+    arch: str = "llama",
+    window_tokens: int = 0,
 ):
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, arch)
+    if window_tokens:
+        writer.add_sliding_window(window_tokens)
     writer.add_name("Tiny")
     writer.add_block_count(n_layers)
     writer.add_context_length(128)
@@ -223,6 +227,16 @@ def test_only_the_active_experts_are_read(tmp_path: Path):
     model = model_from_gguf(write_model(tmp_path / "a.gguf", n_experts=4))
     assert model.body_params == 2 * (64 * 64 + 96 * 64)
     assert model.total_params == 2 * (64 * 64 + 4 * 96 * 64) + 2 * 50 * 64
+
+
+def test_windows_of_attention_are_those_of_the_architecture(tmp_path: Path):
+    for arch, n_layers, of_windows in (("gemma2", 4, 2), ("gemma3", 13, 11), ("gpt-oss", 3, 2), ("llama", 4, 0)):
+        path = write_model(tmp_path / f"{arch}.gguf", n_layers=n_layers, arch=arch, window_tokens=64)
+        model = model_from_gguf(path)
+        assert (model.n_window_layers, model.window_tokens) == (of_windows, 64.0 if of_windows else 0.0)
+    assert model_from_gguf(write_model(tmp_path / "none.gguf", arch="gemma3")).n_window_layers == 0
+    known = load_catalogue().models["gemma-3-4b"]
+    assert known.n_window_layers == known.n_layers - known.n_layers // 6
 
 
 def test_layers_without_a_cache_are_told_by_their_heads(tmp_path: Path):
