@@ -77,7 +77,8 @@ class ChartPlot(Figure):
         self._chart: Chart | None = None
         self._hovered = -1
         self._beside: list[tuple[Any, float, float, tuple[_Anchor, ...]]] = []  # texts at places, and how they may lie
-        self._written: list[Floats] = []  # boxes of those
+        self._named: list[tuple[float, float, float]] = []  # dots that have a name, and their radius in pixels
+        self._written: list[Floats] = []  # boxes of both
         self._standing: list[tuple[Any, float, bool]] = []  # names of rules: label, position, whether left of it
         self.wash = self.add(pg.LinearRegionItem(movable=False), color_wash)
         self._bands: list[Band] = []
@@ -103,7 +104,7 @@ class ChartPlot(Figure):
         self._draw_bands(chart.series if shown else ())
         for line in chart.series if shown else ():
             self._draw_series(line)
-        self._standing, self._beside = [], []
+        self._standing, self._beside, self._named = [], [], []
         for rule in chart.rules if shown else ():
             self._draw_rule(rule)
         for dots in chart.points if shown else ():
@@ -235,8 +236,9 @@ class ChartPlot(Figure):
             self._beside.append((made, *at, ((0.5, _ABOVE), (1.0 + beside, 0.5), (-beside, 0.5))))
 
     def _place_texts(self) -> None:
-        """Put texts where none of them stands already; leave out words that have no room."""
-        self._written = []
+        """Put texts where none of them stands already, and no dot that has a name; leave out words without room."""
+        at = [(*map(float, self._pixels(x, y)), radius) for x, y, radius in self._named]
+        self._written = [np.array((x - r, y - r, x + r, y + r)) for x, y, r in at]
         for made, x, y, anchors in self._beside:
             free = any(self._anchor(made, anchor, x, y) for anchor in anchors)
             made.setVisible(free or len(anchors) == 1)
@@ -297,6 +299,7 @@ class ChartPlot(Figure):
         item.setSize(dots.size_px)
         item.setData(x, y)
         for name, a, b in zip(dots.names, np.atleast_1d(x), np.atleast_1d(y), strict=False):
+            self._named.append((float(a), float(b), dots.size_px / 2))
             self._write(name, float(a), float(b), dots.size_px / 2 + 2)
 
     def point_at(self, x: float | None) -> None:

@@ -360,3 +360,6 @@ def test_families_of_points_are_named_and_no_name_is_written_over_another(qtbot,
         boxes = [item.sceneBoundingRect().adjusted(1, 1, -1, -1) for item in shown_texts]
         assert boxes
         assert not any(a.intersects(b) for i, a in enumerate(boxes) for b in boxes[:i]), (width, height)
+        ((x, y, _),) = view.card.plot._named
+        here = view.card.plot.box.mapViewToScene(QPointF(x, y))
+        assert not any(box.contains(here) for box in boxes), (width, height)
