@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from core.spec import Catalogue
 
-HEAVY = ("torch", "pandas", "scipy", "core.calibrate", "core.comparable")
+HEAVY = ("torch", "pandas", "scipy", "core.calibrate.fit", "core.tables.as_points")
 """What the dashboard must not import before its window and its curves are painted."""
 
 CALIBRATED_WITHIN_S = 120.0
@@ -62,15 +62,15 @@ class Dashboard:
         from PySide6.QtWidgets import QApplication
 
         from app.client.target import open_target
+        from app.library.measurements import measurements_file
         from app.model import settings as settings_
         from app.model.boards import Boards, session_of
         from app.model.commands import undo_stack
         from app.model.conductor import Conductor
-        from app.model.measurements import measurements_file
         from app.model.store import Store
         from app.views.main_window import MainWindow
-        from app.views.theme import Theme
-        from core.load import load_catalogue
+        from app.views.widgets.theme import Theme
+        from core.catalogue.load import load_catalogue
 
         take_remarks()
         self._target = options.attach
@@ -103,7 +103,7 @@ class Dashboard:
 
     def _compare_with_preset(self) -> list[str]:
         """Mark the last preset as changed where it no longer holds what is on the screen; return what is to be said."""
-        from app.model.files import FileError
+        from app.library.files import FileError
         from app.model.presets import open_preset
 
         name = self.store.get("preset")
@@ -139,9 +139,9 @@ class Dashboard:
 
 def _with_known(catalogue: Catalogue) -> tuple[Catalogue, list[str]]:
     """Return the catalogue with the boards that were attached before, and why not where they cannot be read."""
-    from app.model.bandwidth import bandwidth_file
-    from app.model.files import FileError
-    from app.model.known import known_boards, known_file, with_known
+    from app.library.bandwidth import bandwidth_file
+    from app.library.files import FileError
+    from app.library.registry import known_boards, known_file, with_known
 
     try:
         return with_known(catalogue, known_boards(known_file()), bandwidth_file()), []
@@ -165,7 +165,7 @@ def open_dashboard(options: Options) -> Dashboard:
         gc.enable()
         raise
     gc.freeze()
-    from app.views.garbage import collect_in_this_thread
+    from app.views.widgets.qt_garbage import collect_in_this_thread
 
     collect_in_this_thread(dashboard.window)
     return dashboard
@@ -212,7 +212,7 @@ def _close_when_told(window: QWidget) -> None:
     """Close the window at SIGTERM or Ctrl-C, from inside Qt's loop: one that is closed before it would never end it."""
     from PySide6.QtCore import QMetaObject, Qt
 
-    from app.agent.ending import when_told_to_end
+    from app.agent.signals import when_told_to_end
 
     when_told_to_end(lambda: QMetaObject.invokeMethod(window, "close", Qt.ConnectionType.QueuedConnection))
 
@@ -250,7 +250,7 @@ def wait(dashboard: Dashboard, seconds: float | None) -> None:
 def _save_picture(dashboard: Dashboard, path: Path) -> None:
     from PySide6.QtCore import QBuffer, QIODevice
 
-    from app.model.files import write_whole
+    from app.library.files import write_whole
 
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
@@ -277,8 +277,8 @@ def _keep_settings(dashboard: Dashboard) -> Callable[[], None]:
     """Save the settings half a second after anything in them has changed, and when the function returned is called."""
     from PySide6.QtCore import QTimer
 
+    from app.library.files import FileError
     from app.model import settings as settings_
-    from app.model.files import FileError
 
     def save() -> None:
         settings_.capture(dashboard.settings, dashboard.store)

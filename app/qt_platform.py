@@ -9,12 +9,12 @@ from pathlib import Path
 
 WITHOUT_QT = (
     "numpy",
-    "app.client.blocking",
+    "app.client.blocking_session",
     "app.client.target",
-    "core.load",
-    "app.model.outlook",
-    "app.model.measurements",
-    "app.views.quantities",
+    "core.catalogue.load",
+    "app.library.prediction_curves",
+    "app.library.measurements",
+    "app.text.quantities",
 )
 """What the dashboard imports before Qt; none of it imports Qt itself."""
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-from kernels import cache, linear, policies, pruning
+from kernels.cache import contiguous
+from kernels.decoder import linear
+from kernels.eviction import policies, prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,9 @@ class Point:
         """Check a point; ValueError in one sentence when the run cannot apply it."""
         for name, allowed in (
             ("weights", linear.FORMATS),
-            ("kv", cache.FORMATS),
+            ("kv", contiguous.FORMATS),
             ("policy", policies.POLICIES),
-            ("layout", pruning.LAYOUTS),
+            ("layout", prune.LAYOUTS),
         ):
             if point.get(name) not in allowed:
                 raise ValueError(f"{name}: got {point.get(name)!r}, expected one of {', '.join(allowed)}")

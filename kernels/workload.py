@@ -12,20 +12,21 @@ from typing import Any
 
 import torch
 
-from kernels import pruning, stream
-from kernels.cache import KvCache
-from kernels.decoding import Decoding, Timed, time_stages, time_steps
-from kernels.judging import MAX_WINDOWS, N_SCORED, Judge, Values
-from kernels.limits import Limiter
-from kernels.linear import GRID_BITS
+from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, Judge, Values
+from kernels.accuracy.metrics import read_text
+from kernels.cache.contiguous import KvCache
+from kernels.cache.prepared import Prompt, Prompts, Step
+from kernels.decoder.decoding import Decoding, Timed, time_stages, time_steps
+from kernels.decoder.linear import GRID_BITS
+from kernels.decoder.weights import ModelFile
+from kernels.eviction import prune
+from kernels.eviction.reselect import Reselection, choice_cost
+from kernels.machine import stream
+from kernels.machine.bandwidth_limit import Limiter
+from kernels.machine.stream import ReadProbe
+from kernels.machine.timing import Stopwatch, record
 from kernels.native.build import cpu_model
 from kernels.point import Point
-from kernels.prompts import Prompt, Prompts, Step
-from kernels.quality import read_text
-from kernels.reselect import Reselection, choice_cost
-from kernels.stream import ReadProbe
-from kernels.timing import Stopwatch, record
-from kernels.weights import ModelFile
 
 WHAT = ("quality", "retrieval", "attention", "ttft", "decode", "stages")
 """What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
@@ -187,7 +188,7 @@ class Workload:
     def _decoding(self, point: Point, step: Step) -> tuple[Decoding, Prompt]:
         decoder = self._prompts.decoder(point.weights, step)
         prompt = self._prompts.to_decode_from(decoder, point.kv, point.context_tokens, step)
-        cache = pruning.prune(
+        cache = prune.prune(
             prompt.prefilled, point.alpha, point.policy, point.layout, lambda n: decoder.new_cache(n, point.kv)
         )
         token = int(prompt.prefilled.logits.argmax())

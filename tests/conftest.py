@@ -17,7 +17,8 @@ settings.register_profile("new", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile(os.environ.get("TRILEMMA_EXAMPLES", "same"))
 
-gc.disable()  # a thread that found Qt's objects in the garbage would destroy them, and could hang: app/views/garbage.py
+# a thread that found Qt's objects in the garbage would destroy them, and could hang: app/views/widgets/qt_garbage.py
+gc.disable()
 MUCH_GARBAGE = 100_000
 
 LONGEST = ("test_tooling.py", "test_cli_quality.py", "test_cli_measure.py", "test_transformer.py", "test_calibrate.py")

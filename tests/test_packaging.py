@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
 from app.client.agent_file import EMBEDDED, build_agent
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.places import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.places import ROOT
+
 SCRIPT = ROOT / "packaging" / "system-libraries.sh"
 
 

@@ -8,7 +8,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.architectures import ARCHITECTURES
+from kernels.decoder.architectures import ARCHITECTURES
 
 TINY = {"n_layers": 2, "hidden": 64, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "inner": 96, "context": 640}
 WIDE_HEADS = {**TINY, "hidden": 96, "n_heads": 6, "head_dim": 64, "inner": 160}

@@ -14,7 +14,7 @@ MODES = ("stdio", "serve", "install", "worker")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the agent is to do."""
-    from app.agent.serve import add_arguments as add_serve
+    from app.agent.serving.serve import add_arguments as add_serve
 
     parser.add_argument(
         "mode",
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     add_arguments(parser)
     words = parser.parse_args(argv)
     if words.metrics:
-        from app.agent.metrics import scrape
+        from app.agent.serving.metrics import scrape
 
         print(scrape(Path("/")), end="")
         return 0
@@ -53,11 +53,11 @@ def run(mode: str, bind: "str | None" = None, metrics_port: "str | None" = None,
 
         return work()
     if mode == "install":
-        from app.agent.install import main as install
+        from app.agent.serving.install import main as install
 
         return install()
     if mode == "serve":
-        from app.agent.serve import run as serve
+        from app.agent.serving.serve import run as serve
 
         try:
             return serve(bind, metrics_port, allow_control=allow_control)

@@ -10,11 +10,11 @@ import time
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
-from app.agent.columns import Columns
+from app.agent.cpu_budget import SelfLimit
 from app.agent.energy import EnergyMeter, Rail, rail_meter
-from app.agent.limit import SelfLimit
 from app.agent.outbox import Outbox
 from app.agent.power import rails, total_power
+from app.agent.sensor_columns import Columns
 from app.agent.sensors.feed import lower_priority
 from app.agent.sensors.tools import ToolSensor
 from app.protocol import CONTROL, MAX_BODY_BYTE, RATE_RANGE_HZ

@@ -109,7 +109,7 @@ class Runner:
         return dict(loaded.measure(request["point"], request["what"], progress, cancelled, options))
 
     def _load(self, name: str | None, text: str | None, progress: Callable[[float, str], None]) -> Any:
-        from kernels.weights import default_model_file
+        from kernels.decoder.weights import default_model_file
         from kernels.workload import Workload
 
         path = Path(name) if name else default_model_file()

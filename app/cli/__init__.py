@@ -1,8 +1,9 @@
 """The command line: one module a command, imported only when it runs.
 
-A command module has `EXAMPLES` for its help, `add_arguments(parser)` and `run(args) -> int`. It prints through
-`app.cli.output`, takes `--json` (added here for all), and reports what the user got wrong by raising `UserError` with
-one sentence.
+In this folder stand the commands of everyday use; `lab`, `data` and `bench` hold the groups of that name, and `shared`
+the options and output they have in common. A command module has `EXAMPLES` for its help, `add_arguments(parser)` and
+`run(args) -> int`. It prints through `app.cli.shared.output`, takes `--json` (added here for all), and reports a user's
+mistake by raising `UserError` with one sentence.
 """
 
 from __future__ import annotations
@@ -19,103 +20,146 @@ from collections.abc import Sequence
 from typing import Any
 
 from app import VERSION
-from app.cli.output import UserError
+from app.cli.shared.output import UserError
 
 COMMANDS = {
     "gui": "open the dashboard (the default)",
+    "attach": "open the dashboard on a board, or probe it: identity, state, sensors, clock",
+    "measure": "measure an operating point on the board",
     "predict": "predict latency, power and accuracy of an operating point",
-    "measure": "run an operating point on the board and measure it",
     "calibrate": "measure a handful of points and fit the model to this board",
+    "explain": "name the bottleneck of an operating point, the best changes, and the source of each number",
+    "sweep": "predict a grid of operating points and find the Pareto front",
+    "quality": "measure the accuracy cost of pruning and small formats on this model",
     "simulate": "simulate power, heat, throttling and battery of an operating point over hours",
-    "knee": "find the clock that is worth it: four knees of a table or of a board, and its power modes",
-    "schedule": "schedule a graph of operations or a chain of stages from a file",
-    "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
-    "clock": "work out clock offsets, bounds and drift, a time stamp's reach, and the quorum of a group",
-    "scenario": "judge an operating point, figures or a table by an application's limits",
-    "quality": "measure what pruning and small formats cost in accuracy on this model",
-    "explain": "say what limits an operating point, what would help, and where each number comes from",
-    "sweep": "predict a grid of operating points, and which of them no other beats",
-    "validate": "compare predictions with a table of published measurements, by honest splits",
-    "learn": "learn the priors of runtimes and the fits of boards from a table of published measurements",
+    "record": "write everything a board reports to a file, over reconnects, until stopped",
+    "replay": "summarise a recording, or print its samples in its own time",
     "boards": "list the boards in the catalogue, with the source of each number",
     "models": "list the models in the catalogue, with the source of each number",
-    "published": "list what the two articles print, what it gives as written, and what physics says",
-    "attach": "open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock",
-    "record": "write everything a board says to a file, over reconnects, until stopped",
-    "replay": "say what a recording holds, or print its samples in its own time",
-    "import": "take llama-bench output or a CSV of measurements into a table that validate and learn read",
-    "export": "write the samples of a recording or measured points as CSV or Parquet, units with every column",
-    "simulate-board": "serve a board of the catalogue, simulated with heat, throttling and noise, as if it were there",
-    "pair": "hand a board its certificate and token once through ssh, to attach it over TLS",
     "runtimes": "list the runtimes that are configured on a board",
-    "parameters": "show, install or roll back the compensation parameters that are live on a board",
-    "doctor": "say what this machine can run and measure, and what is missing",
+    "doctor": "check which runs and measurements this machine supports, and name what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output, or at a socket",
-    "bench": "time Trilemma itself: engine, start, agent",
+    "pair": "give a board its certificate and token once through ssh, to attach it over TLS",
+    "parameters": "show, install or roll back the compensation parameters that are live on a board",
+    "simulate-board": "serve a simulated board of the catalogue, with heat, throttling and noise, behind the protocol",
 }
 """Every command with the line that `--help` shows, in the order it shows them."""
+
+GROUPS = {
+    "lab": (
+        "calculators that need no board: schedules, real-time tasks, clocks, clock knees, scenarios, the two articles",
+        {
+            "knee": "find the most efficient clock: four knees of a table or of a board, and its power modes",
+            "schedule": "schedule a graph of operations or a chain of stages from a file",
+            "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
+            "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
+            "scenario": "judge an operating point, figures or a table by an application's limits",
+            "published": "list the formulas and tables of the two articles: as printed, as written, and the physics",
+        },
+    ),
+    "data": (
+        "tables of measurements: import, export, validate, learn",
+        {
+            "import": "add llama-bench output, a CSV or a recording to a table that validate and learn read",
+            "export": "write the samples of a recording or measured points as CSV or Parquet, units with every column",
+            "validate": "compare predictions with a table of published measurements, by honest splits",
+            "learn": "learn the priors of runtimes and the fits of boards from a table of published measurements",
+        },
+    ),
+}
+"""Group -> its line in `--help`, and its commands."""
+BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
+MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands}
+"""Commands that had no group once -> the group; their old names still work."""
 TALK = ("agent", "simulate-board")
-"""Those that need somebody at their output."""
+"""Commands that need a reader at their output."""
 
 
-def _module(command: str) -> Any:
-    name = command.replace("-", "_")
-    return importlib.import_module(f"app.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
+def known(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that words name, as ("predict",) or ("lab", "knee"); () where they name none.
+
+    The old name of a command that has a group now is that command.
+    """
+    first, second = [*words[:2], "", ""][:2]
+    if first in MOVED:
+        return (MOVED[first], first)
+    if first in GROUPS:
+        return (first, second) if second in GROUPS[first][1] else ()
+    return (first,) if first in COMMANDS or first == "bench" else ()
 
 
-def _parsers(name: str | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+def _module(name: Sequence[str]) -> Any:
+    """Import the module of a command, named as `known` returns it."""
+    if list(name) == ["bench"]:
+        return importlib.import_module("app.cli.bench.subjects")
+    path = ".".join(name).replace("-", "_")
+    return importlib.import_module(f"app.cli.{path}{'_' if keyword.iskeyword(name[-1]) else ''}")
+
+
+def _add(subparsers: Any, name: Sequence[str], text: str, chosen: Sequence[str]) -> argparse.ArgumentParser | None:
+    """Add a command; return its parser, with its options, where it is the chosen one."""
+    if tuple(name) != tuple(chosen):
+        subparsers.add_parser(name[-1], help=text)
+        return None
+    module = _module(name)
+    own: argparse.ArgumentParser = subparsers.add_parser(
+        name[-1],
+        help=text,
+        description=textwrap.fill(f"{text[0].upper()}{text[1:]}.", 79),
+        epilog=module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("--json", action="store_true", help="print one JSON document")
+    module.add_arguments(own)
+    return own
+
+
+def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
     """Return the parser of everything, and that of the command's own words; None where no command is named."""
     parser = argparse.ArgumentParser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board: prediction beside measurement.",
-        epilog="trilemma COMMAND --help tells more of one, such as trilemma predict --help",
+        epilog="trilemma COMMAND --help describes one command, such as trilemma predict --help",
     )
     parser.add_argument("--version", action="version", version=f"trilemma {VERSION}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    own = None
-    for key, text in COMMANDS.items():
-        if key == name:
-            own = subparsers.add_parser(
-                key,
-                help=text,
-                description=textwrap.fill(f"{text[0].upper()}{text[1:]}.", 79),
-                epilog=_module(key).EXAMPLES,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
-            own.add_argument("--json", action="store_true", help="print one JSON document")
-            _module(key).add_arguments(own)
-        else:
-            subparsers.add_parser(key, help=text)
-    return parser, own
+    found = [_add(subparsers, (key,), text, name) for key, text in COMMANDS.items()]
+    for group, (text, commands) in GROUPS.items():
+        group_parser = subparsers.add_parser(group, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        inside = group_parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+        found += [_add(inside, (group, key), line, name) for key, line in commands.items()]
+    found.append(_add(subparsers, ("bench",), BENCH, name))
+    return parser, next((own for own in found if own is not None), None)
 
 
-def _parsed(name: str | None, words: list[str]) -> argparse.Namespace:
+def _parsed(name: Sequence[str], words: list[str]) -> argparse.Namespace:
     """Parse the words. Only a command's own parser takes options before, between and after a list of words."""
     parser, own = _parsers(name)
     if own is None:
         return parser.parse_args(words)
-    return own.parse_intermixed_args(words[1:], argparse.Namespace(command=name))
+    n_names = 1 if words[0] in MOVED else len(name)
+    return own.parse_intermixed_args(words[n_names:], argparse.Namespace(command=" ".join(name)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 done, 1 failed, 2 asked for wrongly."""
+    """Run one command and return its exit status: 0 done, 1 failed, 2 usage error."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "gui")
-    name = words[0] if words[0] in COMMANDS else None
-    if sys.stdout is None and name not in TALK:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")  # closed by whoever started us
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
+    name = known(words)
+    title = " ".join(("trilemma", *(name or words[:1])))
+    _prepare_output(name)
     try:
+        if words[0] in MOVED:
+            print(f"trilemma {words[0]} is now {title}", file=sys.stderr)
         _refuse_no_value(words)
         args = _parsed(name, words)
-        status = int(_module(args.command).run(args))
+        status = int(_module(name).run(args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
     except UserError as error:
-        print(f"trilemma {name}: {error}", file=sys.stderr)
+        print(f"{title}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output left, as `head` does
         _discard_output()
@@ -124,11 +168,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno != errno.ENOSPC:
             raise
         _discard_output()
-        print(f"trilemma {name}: no space left on device for the output", file=sys.stderr)
+        print(f"{title}: no space left on device for the output", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"trilemma {name}: stopped", file=sys.stderr)
+        print(f"{title}: stopped", file=sys.stderr)
         return 130
+
+
+def _prepare_output(name: Sequence[str]) -> None:
+    """Give a command that only prints an output where it was started without one, and one that takes any character."""
+    if sys.stdout is None and " ".join(name) not in TALK:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _refuse_no_value(words: Sequence[str]) -> None:

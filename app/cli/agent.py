@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from app.agent import entry
-from app.cli.output import UserError, print_json
+from app.cli.shared.output import UserError, print_json
 
 EXAMPLES = """examples:
   trilemma agent serve                              at a Unix socket that only you can open
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.metrics:
         return _print_metrics(args.root or Path("/"), as_json=args.json)
     if args.otlp is not None:
-        from app.cli.otlp import send
+        from app.cli.shared.otlp import send
 
         return send(args.otlp, args.interval, args.root or Path("/"))
     mode = "worker" if args.worker else args.mode
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_metrics(root: Path, *, as_json: bool) -> int:
-    from app.agent.metrics import Meters, exposition
+    from app.agent.serving.metrics import Meters, exposition
 
     meters = Meters(root)
     meters.settle()
@@ -85,7 +85,7 @@ def _check_streams() -> None:
 
 def _save(path: Path, *, as_json: bool) -> int:
     from app.client.agent_file import agent_bytes, agent_hash
-    from app.model.files import FileError, write_whole
+    from app.library.files import FileError, write_whole
 
     try:
         write_whole(path, agent_bytes())

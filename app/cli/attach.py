@@ -9,16 +9,16 @@ from dataclasses import asdict
 from typing import Any
 
 from app.cli.doctor import channel_record, channel_rows, state_lines, words
-from app.cli.output import UserError, print_json, print_table
-from app.cli.target import FORMS, add_board_as, add_ssh_config, check_board_as, choose_sheet, target_from
-from app.client.blocking import AttachedBoard, LinkError
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.target import FORMS, add_board_as, add_ssh_config, check_board_as, choose_sheet, target_from
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.clock import Reading
 from app.client.target import Target
-from app.model.data_sheet import DataSheet, choices_file, data_sheet_of, found_words, sheets
-from app.model.files import FileError
-from app.model.known import known_file, remember
-from app.model.machine import machine_key
-from app.views.format import counted, quantity_text
+from app.library.data_sheet import DataSheet, choices_file, data_sheet_of, found_words, sheets
+from app.library.files import FileError
+from app.library.machine import machine_key
+from app.library.registry import known_file, remember
+from app.text.format import counted, quantity_text
 from core.spec import Absent
 
 CLOCK_S = 1.5

@@ -6,12 +6,12 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from app.cli.output import UserError, print_json, print_table
-from app.cli.taught import calibrations, catalogue_here
-from app.views.format import DASH, counted, quantity_text
-from core.board_names import boards_called
-from core.names import instead
+from app.cli.shared.board_knowledge import calibrations, catalogue_here
+from app.cli.shared.output import UserError, print_json, print_table
+from app.text.format import DASH, counted, quantity_text
+from core.catalogue.names.boards import boards_called
 from core.spec import Board, PowerMode
+from core.spec.suggestions import instead
 
 _MODE_UNITS = {
     "bandwidth_byte_s": "byte/s",

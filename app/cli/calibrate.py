@@ -11,22 +11,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from app.cli.bench_kernels import measure_kernels
-from app.cli.model_file import check_measurable
-from app.cli.output import UserError, print_json, print_table
-from app.cli.progress import ProgressLine
-from app.cli.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
-from app.cli.taught import calibrations, catalogue_here, catalogue_of
-from app.client.blocking import AttachedBoard, LinkError
+from app.cli.bench.kernels import measure_kernels
+from app.cli.shared.board_knowledge import calibrations, catalogue_here, catalogue_of
+from app.cli.shared.model_file import check_measurable
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.progress import ProgressLine
+from app.cli.shared.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
-from app.model.axes import canonical
-from app.model.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
-from app.model.calibration import candidates, kin, known_before, measured_points, options_again, plan
-from app.model.files import FileError
-from app.model.known import known_file, remember
-from app.model.machine import cannot, machine_key
-from app.model.measurements import (
+from app.library.axes import canonical
+from app.library.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
+from app.library.calibration import candidates, kin, known_before, measured_points, options_again, plan
+from app.library.files import FileError
+from app.library.machine import cannot, machine_key
+from app.library.measurements import (
     Measurement,
     answers,
     append_measurement,
@@ -34,12 +33,13 @@ from app.model.measurements import (
     measurements_file,
     ran,
 )
-from app.model.recorded import measured
-from app.model.records import point_record
-from app.views.format import DASH, estimate_text, quantity_text
-from core.calibrate import PLAN_ROUNDS, Calibration, calibrate, next_measurement
-from core.crosscheck import CrossCheck, merged
-from core.load import load_catalogue
+from app.library.recorded import measured
+from app.library.records import point_record
+from app.library.registry import known_file, remember
+from app.text.format import DASH, estimate_text, quantity_text
+from core.calibrate.fit import PLAN_ROUNDS, Calibration, calibrate, next_measurement
+from core.calibrate.leave_one_out import CrossCheck, merged
+from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 
 GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0, 0.3, 0.6, 0.9))

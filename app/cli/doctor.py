@@ -13,15 +13,15 @@ from dataclasses import asdict
 from typing import Any
 
 from app import VERSION
-from app.cli.output import print_json, print_table
-from app.client.blocking import AttachedBoard, LinkError
+from app.cli.shared.output import print_json, print_table
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.events import Channel
 from app.client.transport import LocalTransport, agent_log_file
-from app.model.files import config_dir, data_dir
-from app.model.machine import machine_key
-from app.model.measurements import load_measurements, measurements_file
-from app.views.format import counted, quantity_text
-from app.views.state_text import entry_text
+from app.library.files import config_dir, data_dir
+from app.library.machine import machine_key
+from app.library.measurements import load_measurements, measurements_file
+from app.text.format import counted, quantity_text
+from app.text.state_text import entry_text
 
 PACKAGES = {
     "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs"),

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_described
-from app.cli.taught import catalogue_here, changes_of, posterior_for
-from app.model.records import output_record, point_record
-from app.views.format import counted, estimate_text, parse_quantity, quantity_text
-from core.changes import Change
-from core.explore import Margin, explain, margins, roofline_s
-from core.parameters import extended, physical_parameters, ratio_names
-from core.scenario import knowledge, predict
-from core.sensitivity import elasticities
+from app.cli.shared.board_knowledge import catalogue_here, changes_of, posterior_for
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.library.records import output_record, point_record
+from app.text.format import counted, estimate_text, parse_quantity, quantity_text
+from core.physics.stages import binding_parts_s
+from core.predict.changes import Change
+from core.predict.explain import Margin, explain, margins, roofline_s
+from core.predict.parameters import extended, physical_parameters, ratio_names
+from core.predict.scenario import knowledge, predict
+from core.predict.sensitivity import elasticities
+from core.predict.sweep import largest_context
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
-from core.stages import binding_parts_s
-from core.sweep import largest_context
 from core.units import Z90
 
 LIMITS = {
@@ -28,7 +28,7 @@ LIMITS = {
     "max-power": ("power_w", "W", "most power, such as 15W"),
     "min-accuracy": ("accuracy_frac", "frac", "least agreement with the reference, such as 95%%"),
 }
-"""Option -> argument of `core.explore.margins`, unit and help."""
+"""Option -> argument of `core.predict.explain.margins`, unit and help."""
 
 EXAMPLES = """examples:
   trilemma explain --weights int8 --context 4096 --max-latency 15ms --min-accuracy 95%

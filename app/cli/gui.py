@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli.output import UserError, print_json
-from app.cli.target import add_board_as, add_target_options, check_board_as, target_from
+from app.cli.shared.output import UserError, print_json
+from app.cli.shared.target import add_board_as, add_target_options, check_board_as, target_from
 from app.gui import Options
 from app.gui import run as run_dashboard
 from app.qt_platform import CannotStart
@@ -62,7 +62,7 @@ def open_gui(options: Options) -> int:
     UserError
         It cannot start.
     """
-    from app.model.files import FileError
+    from app.library.files import FileError
 
     try:
         return run_dashboard(options)

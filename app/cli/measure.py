@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.cli.model_file import add_model_file_argument, check_measurable, offered, with_model_file
-from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from
 from app.cli.predict import UNITS
-from app.cli.progress import ProgressLine
-from app.cli.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
-from app.cli.taught import catalogue_of, posterior_for
-from app.client.blocking import AttachedBoard, LinkError
+from app.cli.shared.board_knowledge import catalogue_of, posterior_for
+from app.cli.shared.model_file import add_model_file_argument, check_measurable, offered, with_model_file
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.point import add_point_arguments, point_from
+from app.cli.shared.progress import ProgressLine
+from app.cli.shared.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
-from app.model.files import FileError
-from app.model.known import known_file, remember
-from app.model.machine import machine_key
-from app.model.measurements import Measurement, append_measurement, measurements_file, ran
-from app.model.records import point_record
-from app.views.energy_data import rail_rows
-from app.views.format import DASH, estimate_text, output_text, quantity_text
-from core.load import load_catalogue
-from core.scenario import predict
+from app.library.files import FileError
+from app.library.machine import machine_key
+from app.library.measurements import Measurement, append_measurement, measurements_file, ran
+from app.library.records import point_record
+from app.library.registry import known_file, remember
+from app.text.energy_data import rail_rows
+from app.text.format import DASH, estimate_text, output_text, quantity_text
+from core.catalogue.load import load_catalogue
+from core.physics.stages import stages_s
+from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction
-from core.stages import stages_s
 
 WHAT = ("decode", "ttft", "quality")
 MORE_UNITS = {

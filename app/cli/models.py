@@ -6,12 +6,12 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from app.cli.output import UserError, print_json, print_table
-from app.views.format import quantity_text
-from core.load import load_catalogue, model_from_gguf
-from core.model_names import KnownNames
-from core.names import instead
+from app.cli.shared.output import UserError, print_json, print_table
+from app.text.format import quantity_text
+from core.catalogue.load import load_catalogue, model_from_gguf
+from core.catalogue.names.models import KnownNames
 from core.spec import ModelShape
+from core.spec.suggestions import instead
 
 _KV_BYTE = 2.0  # the table shows a 16-bit cache
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 
-from app.cli.output import UserError, print_json
-from app.cli.target import add_ssh_config
+from app.cli.shared.output import UserError, print_json
+from app.cli.shared.target import add_ssh_config
 from app.client.pairing import pair
 from app.client.ssh import SshTarget
 from app.secure import PORT, SecurityError

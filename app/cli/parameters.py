@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.cli.output import UserError, print_json, print_table
-from app.cli.target import add_target_options, target_from
-from app.client.blocking import AttachedBoard, LinkError
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.target import add_target_options, target_from
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.parameters import Installed, install
 from app.parameter_set import MAX_CHANNELS, SCALE_RANGE, ParameterSet
-from app.views.format import counted
-from core.inputs import read_text
-from core.published.article_b import CALIBRATION, calibration_figures
-from core.toml_table import Table, parse
+from app.text.format import counted
+from core.articles.as_printed.article_b import CALIBRATION, calibration_figures
+from core.catalogue.inputs import read_text
+from core.catalogue.toml_table import Table, parse
 
 EXAMPLES = """examples:
   trilemma parameters                                       those that are live on this machine

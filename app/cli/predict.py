@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_described
-from app.cli.taught import catalogue_here, changes_of, posterior_for
-from app.model.data_sheet import DataSheet, sheet_sentence
-from app.model.records import output_record, point_record
-from app.views.format import output_text, quantity_text
-from core.accuracy import mean_kl, retrieval
-from core.changes import Change
-from core.explore import explain
-from core.scenario import knowledge, predict
+from app.cli.shared.board_knowledge import catalogue_here, changes_of, posterior_for
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.library.data_sheet import DataSheet, sheet_sentence
+from app.library.records import output_record, point_record
+from app.text.format import output_text, quantity_text
+from core.predict.accuracy import mean_kl, retrieval
+from core.predict.changes import Change
+from core.predict.explain import explain
+from core.predict.scenario import knowledge, predict
 from core.spec import Absent, Catalogue, OperatingPoint, Output, Posterior, Prediction
 
 UNITS = {
@@ -70,7 +70,7 @@ def further_outputs(point: OperatingPoint, catalogue: Catalogue, known: Posterio
 def document(
     point: OperatingPoint, prediction: Prediction, further: Mapping[str, Output], tried: Sequence[Change]
 ) -> dict[str, Any]:
-    """Return a prediction (scalars only) as JSON values; `tried` as in `core.explore.explain`."""
+    """Return a prediction (scalars only) as JSON values; `tried` as in `core.predict.explain.explain`."""
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from app.cli.measured_grid import (
+from app.cli.shared.measured_grid import (
     Outcome,
     Work,
     add_journal_arguments,
@@ -21,20 +21,20 @@ from app.cli.measured_grid import (
     point_text,
     stopped,
 )
-from app.cli.model_file import add_model_file_argument, check_measurable, with_model_file
-from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from
-from app.cli.progress import ProgressLine
+from app.cli.shared.model_file import add_model_file_argument, check_measurable, with_model_file
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.point import add_point_arguments, point_from
+from app.cli.shared.progress import ProgressLine
+from app.cli.shared.target import add_target_options, target_from
 from app.cli.sweep import axes_from, by_keys
-from app.cli.target import add_target_options, target_from
-from app.client.blocking import AttachedBoard, LinkError
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
-from app.model.axes import BUILTIN_FORMATS, canonical
-from app.model.files import FileError, write_whole
-from app.model.measurements import Measurement
-from app.model.records import point_record
-from app.views.format import estimate_text
-from core.load import load_catalogue
+from app.library.axes import BUILTIN_FORMATS, canonical
+from app.library.files import FileError, write_whole
+from app.library.measurements import Measurement
+from app.library.records import point_record
+from app.text.format import estimate_text
+from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 
 ALPHAS = (0.0, 0.3, 0.6, 0.8, 0.9)

@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.cli.output import UserError, print_json
-from app.cli.progress import ProgressLine
-from app.cli.target import FORMS, add_ssh_config, target_from
+from app.cli.shared.output import UserError, print_json
+from app.cli.shared.progress import ProgressLine
+from app.cli.shared.target import FORMS, add_ssh_config, target_from
 from app.client.events import Catalogue, Connected, Disconnected, Event, Log, Samples
 from app.client.recorder import SUFFIX, Recorder, RecordingError
 from app.client.session import Session
 from app.protocol import RATE_RANGE_HZ
-from app.views.format import counted, parse_quantity, quantity_text
+from app.text.format import counted, parse_quantity, quantity_text
 
 EXAMPLES = """examples:
   trilemma record user@orin night.trilemma                  until Ctrl-C

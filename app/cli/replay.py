@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.output import UserError, print_json, print_table
+from app.cli.shared.output import UserError, print_json, print_table
 from app.client.events import Catalogue, ClockRead, Disconnected, Event, Gap, Measured, Position, Samples
 from app.client.recorder import RecordingError
 from app.client.recording import Recording
 from app.client.replay import ReplayTransport
 from app.client.session import Session
-from app.model.recorded import summary
-from app.views.format import quantity_text
+from app.library.recorded import summary
+from app.text.format import quantity_text
 
 EXAMPLES = """examples:
   trilemma replay night.trilemma                  board, span, channels, gaps, runs

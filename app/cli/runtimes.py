@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.agent.runtimes.entry import entries_file
-from app.cli.output import UserError, print_json, print_table
-from app.cli.target import add_target_options, target_from
-from app.client.blocking import AttachedBoard, LinkError
-from core.load import load_catalogue
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.target import add_target_options, target_from
+from app.client.blocking_session import AttachedBoard, LinkError
+from core.catalogue.load import load_catalogue
 from core.spec import Catalogue
 
 EXAMPLES = """examples:

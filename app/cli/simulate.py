@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cli.output import UserError, print_json, print_table
-from app.cli.point import add_point_arguments, point_from, with_described
-from app.cli.taught import catalogue_here, posterior_for
-from app.model.holding import STEP_S, board_speeds, load_of_workload, pack
-from app.model.records import output_record, point_record
-from app.views.energy_data import sentence
-from app.views.format import output_text, parse_quantity, quantity_text
-from core.battery import Cell
-from core.cosim import Device, Run, load_of_phases
-from core.endurance import Speeds, device_of, given_speeds, simulate_with_interval
-from core.inputs import read_workload
-from core.load_energy import load_cells, load_cooling, load_throttle_rules
+from app.cli.shared.board_knowledge import catalogue_here, posterior_for
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.library.endurance import STEP_S, board_speeds, load_of_workload, pack
+from app.library.records import output_record, point_record
+from app.text.energy_data import sentence
+from app.text.format import output_text, parse_quantity, quantity_text
+from core.catalogue.energy import load_cells, load_cooling, load_throttle_rules
+from core.catalogue.inputs import read_workload
+from core.physics.battery import Cell
+from core.predict.cosim import Device, Run, load_of_phases
+from core.predict.endurance import Speeds, device_of, given_speeds, simulate_with_interval
 from core.spec import Absent, Estimate, OperatingPoint, Output
 
 UNITS = {

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from app.cli.output import UserError, print_json, print_table
-from app.views.format import parse_quantity, quantity_text
+from app.cli.shared.output import UserError, print_json, print_table
+from app.text.format import parse_quantity, quantity_text
 
 EXAMPLES = """examples:
   trilemma attach sim:rk3588                          the dashboard on a simulated board

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.measured_grid import Work, add_journal_arguments, grid, measure_all, point_text, stopped
-from app.cli.measured_table import write_table
-from app.cli.model_file import add_model_file_argument, with_model_file
-from app.cli.output import UserError, print_json
-from app.cli.point import (
+from app.cli.shared.board_knowledge import catalogue_here, posterior_for
+from app.cli.shared.measured_grid import Work, add_journal_arguments, grid, measure_all, point_text, stopped
+from app.cli.shared.measured_table import write_table
+from app.cli.shared.model_file import add_model_file_argument, with_model_file
+from app.cli.shared.output import UserError, print_json
+from app.cli.shared.point import (
     add_point_arguments,
     board_key,
     keys_of,
@@ -28,12 +29,11 @@ from app.cli.point import (
     with_described,
     with_formats,
 )
-from app.cli.target import add_target_options, target_from
-from app.cli.taught import catalogue_here, posterior_for
-from app.model.records import point_record
-from app.views.format import parse_quantity
+from app.cli.shared.target import add_target_options, target_from
+from app.library.records import point_record
+from app.text.format import parse_quantity
+from core.predict.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior
-from core.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
 
 AXES = {
     "alpha": ("alpha", "1"),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.parameter_set import MAX_FRAGMENT_BYTE, ParameterSet, decode
-from core.compensate import compensated
+from core.physics.compensation import compensated
 
 MAX_PROBE = 256
 _SEED = 20_26

@@ -26,7 +26,7 @@ from app.client.events import (
     Result,
     Samples,
 )
-from app.client.sound import LEVELS, printable_tree, sound_hello, sound_state
+from app.client.sanitise import LEVELS, printable_tree, sound_hello, sound_state
 from app.protocol import CONTROL, Frame, ProtocolError, decode_control
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.client.events import Channel
+from app.client.frame_scanner import Found, Scan
 from app.client.reader import channel_of
 from app.client.recorder import FORMAT, RecordingError, reason
-from app.client.scan import Found, Scan
 from app.protocol import CONTROL, CRC, HEADER, ProtocolError, decode_control
 
 _PIECE_FRAMES = 4096

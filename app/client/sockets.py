@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from app.client.pairing import Pairing, load_pairing
-from app.client.sound import printable
+from app.client.sanitise import printable
 from app.client.transport import READ_BYTE, START_S, Ended, OpenError
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import PORT, Pump, SecurityError, fingerprint, new_nonce, proof, read_private, same, tls_context

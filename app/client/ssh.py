@@ -21,8 +21,8 @@ from typing import cast
 
 from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk, Questions, can_ask
-from app.client.sound import printable
-from app.client.ssh_words import ended
+from app.client.sanitise import printable
+from app.client.ssh_errors import ended
 from app.client.transport import MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
 
 CONNECT_S = 5

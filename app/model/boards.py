@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client.blocking import AttachedBoard, LinkError
+from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.events import Event
 from app.client.session import Session
 from app.client.target import THIS, Target, open_target

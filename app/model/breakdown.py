@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from app.model.axes import canonical
+from app.library.axes import canonical
 from app.model.store import Store
-from core.prompt import prefill_costs
-from core.scenario import decode_costs, knowledge
+from core.physics.stages import stages_s
+from core.predict.prefill import prefill_costs
+from core.predict.scenario import decode_costs, knowledge
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Prediction
-from core.stages import stages_s
 
 
 @dataclass(frozen=True, slots=True)

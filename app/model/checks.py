@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from app.model import axes
-from app.model.state import LIMITS, PLAIN, Limits
+from app.library import axes
+from app.library.limits import LIMITS, Limits
+from app.model.state import PLAIN
 from core.spec import Catalogue, OperatingPoint
 
 THEMES = ("system", "light", "dark")

@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from app.model.axes import FIELDS, with_mode_of
+from app.library.axes import FIELDS, with_mode_of
 from app.model.store import Store
 from core.spec import OperatingPoint
 

@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from PySide6.QtCore import QObject, QTimer
 
 from app.client import events
-from app.model import axes
+from app.library import axes
+from app.library.data_sheet import DataSheet
+from app.library.machine import cannot, machine_key, recorded
+from app.library.measurements import answers
+from app.library.records import point_record
 from app.model.attachment import Attachment, MakeSession
-from app.model.data_sheet import DataSheet
-from app.model.fitting import Calibrated, Fitting
+from app.model.background_fit import Calibrated, Fitting
+from app.model.calibration_plan import ACCURACY, SPEED, Rounds
 from app.model.history import History
-from app.model.machine import cannot, machine_key, recorded
-from app.model.measurements import answers
-from app.model.records import point_record
-from app.model.rounds import ACCURACY, SPEED, Rounds
+from app.model.recorder_controls import Tape
 from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
-from app.model.tape import Tape
 from core.spec import Absent, OperatingPoint
 
 if TYPE_CHECKING:

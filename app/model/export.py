@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from app.model.axes import own_bandwidth_byte_s
-from app.model.files import write_whole
+from app.library.axes import own_bandwidth_byte_s
+from app.library.files import write_whole
 from app.model.presets import preset_document
 from app.model.store import Store
 from core.spec import Catalogue, OperatingPoint

@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from app.model import axes, schema
+from app.library import axes, schema
+from app.library.files import FileError, read_whole, write_whole
+from app.library.limits import Limits
+from app.library.machine import why_not_measurable
+from app.library.prediction_curves import OUTPUTS
+from app.library.records import LimitsRecord, PointRecord, limits_record, output_record, point_record
 from app.model.checks import check_limits
-from app.model.files import FileError, read_whole, write_whole
-from app.model.machine import why_not_measurable
-from app.model.outlook import OUTPUTS
-from app.model.records import LimitsRecord, PointRecord, limits_record, output_record, point_record
-from app.model.state import Limits
 from app.model.store import Store
 from core.spec import Catalogue, OperatingPoint
 

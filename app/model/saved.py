@@ -8,17 +8,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.model import axes
-from app.model.bandwidth import bandwidth_file, better, disturbed, learned, load_bandwidth, read_record, save_bandwidth
-from app.model.bench import RUNTIME, bench_file, load_bench
-from app.model.beta import beta_file, load_beta
-from app.model.data_sheet import DataSheet, choices_file, choose, data_sheet_of, described, sheet_sentence, with_memory
-from app.model.elsewhere import imported, imported_file, of_known
-from app.model.files import FileError
-from app.model.known import THIS, KnownBoard, known_boards, known_file, remember, with_known
-from app.model.measurements import Measurement, append_measurement, check_body, load_measurements, ran
+from app.library import axes
+from app.library.bandwidth import (
+    bandwidth_file,
+    better,
+    disturbed,
+    learned,
+    load_bandwidth,
+    read_record,
+    save_bandwidth,
+)
+from app.library.bench import RUNTIME, bench_file, load_bench
+from app.library.beta import beta_file, load_beta
+from app.library.data_sheet import (
+    DataSheet,
+    choices_file,
+    choose,
+    data_sheet_of,
+    described,
+    sheet_sentence,
+    with_memory,
+)
+from app.library.files import FileError
+from app.library.measurements import Measurement, append_measurement, check_body, load_measurements, ran
+from app.library.other_boards import imported, imported_file, of_known
+from app.library.registry import THIS, KnownBoard, known_boards, known_file, remember, with_known
 from app.model.store import Store
-from core.bench_priors import taught
+from core.calibrate.bench_priors import taught
 from core.spec import Absent, OperatingPoint
 
 _BUSY = "Other programs ran while the memory bandwidth was measured"

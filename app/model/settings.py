@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from app.model import schema
-from app.model.files import FileError, config_dir, put_aside, read_whole, write_whole
-from app.model.records import LimitsRecord, PointRecord, limits_record, point_record
+from app.library import schema
+from app.library.files import FileError, config_dir, put_aside, read_whole, write_whole
+from app.library.records import LimitsRecord, PointRecord, limits_record, point_record
 from app.model.state import PLAIN, MarkerPair
 from app.model.store import Store
 

@@ -10,13 +10,6 @@ from typing import Any, Literal
 from app.client.events import Channel
 from core.spec import OperatingPoint
 
-LIMITS = {
-    "limits.latency": "latency_s",
-    "limits.power": "power_w",
-    "limits.accuracy": "top1_agreement",
-}
-"""Path -> field of `Limits`."""
-
 
 @dataclass(frozen=True, slots=True)
 class MarkerPair:
@@ -44,15 +37,6 @@ PLAIN: dict[str, Any] = {
     "scenario": "",  # one of the resources, or a file; "" is the user's limits
 }
 """Paths that hold one plain value -> what they hold at first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the user must hold; None is no limit."""
-
-    latency_s: float | None = None  # per token, at most
-    power_w: float | None = None  # at most
-    top1_agreement: float | None = None  # share of tokens, at least
 
 
 @dataclass(frozen=True, slots=True)

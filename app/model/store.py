@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal
 
-from app.model import axes
-from app.model.axes import Axis
+from app.library import axes
+from app.library.axes import Axis
+from app.library.limits import LIMITS, Limits
+from app.library.machine import no_sensor, why_not_measurable
+from app.library.measurements import Measurement
+from app.library.prediction_curves import Dots, Mark, Sensitivity
 from app.model.checks import checked
-from app.model.machine import no_sensor, why_not_measurable
-from app.model.measured import Measured
-from app.model.measurements import Measurement
-from app.model.outlook import Dots, Mark, Sensitivity
-from app.model.predicted import Predicted
-from app.model.state import LIMITS, PLAIN, Activity, Limits, Link, LogLine
+from app.model.measured_points import Measured
+from app.model.prediction_cache import Predicted
+from app.model.state import PLAIN, Activity, Link, LogLine
 from core.spec import (
     Absent,
     Board,
@@ -40,7 +41,7 @@ from core.spec import (
 )
 
 if TYPE_CHECKING:
-    from core.calibrate import Calibration
+    from core.calibrate.fit import Calibration
 
 
 LOG_LINES = 1000
@@ -380,7 +381,7 @@ class Store(QObject):
     def dots(self, name: str, axis: str = "") -> Dots:
         """Return the measured values of one output along `axis`: those equal to the current point in everything else.
 
-        Repeats of a position are all there, up to `app.model.measured.REPEATS_SHOWN`.
+        Repeats of a position are all there, up to `app.model.measured_points.REPEATS_SHOWN`.
         """
         known = Measured((), self._catalogue) if self.not_measured_here else self._measured
         return known.along(axis or self.axis, self._point, name, self._catalogue)

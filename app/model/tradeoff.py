@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.model.axes import axis_of
-from app.model.state import Limits
+from app.library.axes import axis_of
+from app.library.limits import Limits
+from core.predict.sweep import Bend, Sweep, bend, front, sweep
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior
-from core.sweep import Bend, Sweep, bend, front, sweep
 
 Floats = NDArray[np.float64]
 
 AGAINST = ("accuracy", "energy", "power", "memory")
-"""Objectives (`core.sweep.OBJECTIVES`) that latency can be set against."""
+"""Objectives (`core.predict.sweep.OBJECTIVES`) that latency can be set against."""
 ALPHAS = np.linspace(0.0, 0.95, 20)
 MOST_POINTS = 6000
 

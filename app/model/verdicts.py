@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.model.state import Limits
-from core.inputs import read_scenario
-from core.load_energy import load_scenarios
-from core.objectives import Scenario, beyond, judge
-from core.objectives import sentence as scenario_sentence
+from app.library.limits import Limits
+from core.catalogue.energy import load_scenarios
+from core.catalogue.inputs import read_scenario
+from core.physics.objectives import Scenario, beyond, judge
+from core.physics.objectives import sentence as scenario_sentence
 from core.spec import Absent, Estimate, Output
 
 MINE = ""

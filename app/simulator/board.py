@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from app.simulator.heat import STEP_S, Charge, Heat, Moment
-from core.battery import at_temperature, pack_of_energy
-from core.cosim import RUNAWAY_TEMP_C
-from core.endurance import Speeds, device_of, predicted_speeds
-from core.load import load_catalogue
-from core.load_energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
-from core.names import instead
-from core.scenario import IDLE_FRAC, knowledge, predict
+from core.catalogue.energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
+from core.catalogue.load import load_catalogue
+from core.physics.battery import at_temperature, pack_of_energy
+from core.predict.cosim import RUNAWAY_TEMP_C
+from core.predict.endurance import Speeds, device_of, predicted_speeds
+from core.predict.scenario import IDLE_FRAC, knowledge, predict
 from core.spec import Absent, Board, OperatingPoint, Posterior, Prediction
+from core.spec.suggestions import instead
 
 DEFAULT_RUNTIME = "builtin"
 ASSUMED_W = {"cpu": 8.0, "gpu": 15.0, "npu": 8.0}

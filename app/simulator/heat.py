@@ -1,4 +1,4 @@
-"""Heat, throttling and battery of a device, one step after the other: what `core.cosim` does for a run known before."""
+"""Heat, throttling and battery of a device, one step at a time; `core.predict.cosim` takes a whole run at once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.battery import Cell
-from core.cosim import RUNAWAY_TEMP_C, Device
-from core.discharge import discharge
-from core.thermal import modes
+from core.physics.battery import Cell
+from core.physics.discharge import discharge
+from core.physics.thermal import modes
+from core.predict.cosim import RUNAWAY_TEMP_C, Device
 
 STEP_S = 0.1
 DRAIN_S = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 
-from app.views.theme import CHOICES
+from app.views.widgets.theme import CHOICES
 
 Slot = Callable[[], object]
 

@@ -8,25 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
-from app.model.basis import rests_on
+from app.library.prediction_basis import rests_on
 from app.model.store import Store
-from app.views.format import change_text, counted, number_text, quantity_text, unbroken
-from app.views.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
-from core.changes import WORTH_FRAC, Change, Kind, proposed, steps
-from core.changes import changes as core_changes
-from core.format_names import format_name
+from app.text.format import change_text, counted, number_text, quantity_text, unbroken
+from app.text.names import PARTS, nominal_bits
+from app.text.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
+from core.physics.stages import binding_parts_s
+from core.predict.changes import WORTH_FRAC, Change, Kind, proposed, steps
+from core.predict.changes import changes as core_changes
 from core.spec import Absent, Estimate, OperatingPoint, Posterior, Prediction
-from core.stages import binding_parts_s
-
-PARTS = {
-    "weights": "weights",
-    "kv": "the KV cache",
-    "unpack": "unpacking weights",
-    "compute": "arithmetic",
-    "layers": "per-layer cost",
-    "token": "cost per token",
-    "choice": "choosing tokens anew",
-}
 
 
 def changes(store: Store, kinds: Collection[Kind] = tuple(Kind)) -> list[Change]:
@@ -46,7 +36,7 @@ def accuracy_note(store: Store) -> str:
     form = store.catalogue.weight_formats.get(model.reference_format)
     if form is None:
         return ""
-    bits = format_name(form.key, ()).bits or form.bits_per_weight  # without its scales: 4 of 4.25, 4.5 or 5.0
+    bits = nominal_bits(form)
     return (
         f"Relative to the model file, whose weights are {bits:g}-bit ({form.name.removeprefix('GGUF ')}): "
         "formats at or above it add no weight error; rounding of activations and cache remains."

@@ -11,17 +11,17 @@ from PySide6.QtWidgets import QApplication, QTabWidget, QVBoxLayout, QWidget
 
 from app.model.conductor import Conductor
 from app.model.store import Store
-from app.views.curves import Curves
-from app.views.headline import Headline
-from app.views.theme import GAP, Theme
+from app.views.panels.curves import Curves
+from app.views.panels.headline import Headline
+from app.views.widgets.theme import GAP, Theme
 
 VIEWS = {
-    "trade": ("Trade-off", "app.views.tradeoff", "TradeOff"),
-    "breakdown": ("Breakdown", "app.views.breakdown", "Breakdown"),
-    "pruning": ("Pruning", "app.views.pruning", "Pruning"),
-    "energy": ("Energy", "app.views.energy", "Energy"),
-    "schedule": ("Schedule", "app.views.schedule", "ScheduleView"),
-    "scenarios": ("Scenarios", "app.views.scenarios", "Scenarios"),
+    "trade": ("Trade-off", "app.views.panels.tradeoff", "TradeOff"),
+    "breakdown": ("Breakdown", "app.views.panels.breakdown", "Breakdown"),
+    "pruning": ("Pruning", "app.views.panels.pruning", "Pruning"),
+    "energy": ("Energy", "app.views.panels.energy", "Energy"),
+    "schedule": ("Schedule", "app.views.panels.schedule", "ScheduleView"),
+    "scenarios": ("Scenarios", "app.views.panels.scenarios", "Scenarios"),
 }
 """Views of the point: key -> title, module and class, made with the store, the undo stack and the theme."""
 
@@ -67,7 +67,7 @@ class Centre(QWidget):
         self.tabs.addTab(self.curves, "Curves")
 
         def make_live() -> QWidget:
-            from app.views.live import Live
+            from app.views.panels.live import Live
 
             return Live(store, conductor, stack, theme, pause)
 
@@ -113,7 +113,7 @@ class Centre(QWidget):
 
     def toggle_markers(self) -> None:
         """Show or hide the markers of the live view."""
-        from app.views.live import Live
+        from app.views.panels.live import Live
 
         live = self.pages["live"].fill()
         assert isinstance(live, Live)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QMainWindow, QSizePolicy
 
-from app.views.widgets import Dock
+from app.views.widgets.common import Dock
 
 WIDE_PX, NARROW_PX = 1400, 1100
 """Widths of a window from which on the columns are widest, and up to which they are narrowest."""

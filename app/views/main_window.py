@@ -20,23 +20,23 @@ from app.model.conductor import Conductor
 from app.model.settings import Settings
 from app.model.store import Store
 from app.views.actions import Actions
-from app.views.attach import BoardCommands
-from app.views.board import BoardPanel
-from app.views.calibration import CalibrationPanel
 from app.views.centre import VIEWS, Centre
-from app.views.controls import Controls
 from app.views.docks import DockLayout
-from app.views.files import Files
-from app.views.headline import Why
-from app.views.legend import Legend
-from app.views.log import LogPanel
-from app.views.numbers import NumbersPanel
-from app.views.palette import ActionList
-from app.views.picture import PictureCommands
-from app.views.table import CurveTable
-from app.views.tape import RecordLight, ReplayBar, TapeCommands
-from app.views.theme import GAP, Theme
-from app.views.widgets import Dock, label, set_text
+from app.views.panels.attach import BoardCommands
+from app.views.panels.board import BoardPanel
+from app.views.panels.calibration import CalibrationPanel
+from app.views.panels.controls import Controls
+from app.views.panels.export import Files
+from app.views.panels.headline import Why
+from app.views.panels.legend import Legend
+from app.views.panels.log import LogPanel
+from app.views.panels.palette import ActionList
+from app.views.panels.picture import PictureCommands
+from app.views.panels.recorder import RecordLight, ReplayBar, TapeCommands
+from app.views.panels.table import CurveTable
+from app.views.widgets.common import Dock, label, set_text
+from app.views.widgets.numbers import NumbersPanel
+from app.views.widgets.theme import GAP, Theme
 from core.spec import OperatingPoint
 
 LAYOUT_VERSION = 1
@@ -326,7 +326,7 @@ class MainWindow(QMainWindow):
         ActionList(self, title, actions, runnable=runnable).exec()
 
     def _about(self) -> None:
-        from app.views.about import show_about
+        from app.views.panels.about import show_about
 
         show_about(self)
 

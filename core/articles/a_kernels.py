@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from core import banks, fit, fusion, pipeline, relax, schedule
+from core.articles import banks, curve_fit, fusion, relax
+from core.articles.as_printed import article_a as printed
 from core.articles.item import Item, Value
-from core.published import article_a as printed
+from core.physics import pipeline, schedule
 
 Vector = NDArray[np.float64]
 
@@ -167,7 +168,7 @@ def a09() -> Item:
     """Fit engine."""
     x = np.linspace(0.0, 1.0, 9)
     y = 1 + 2 * x - x**2 + 0.5 * np.exp(-3 * x)
-    fitted, free = fit.fit_polynomial(x, y), fit.fit_polynomial(x, y, ridge=0.0)
+    fitted, free = curve_fit.fit_polynomial(x, y), curve_fit.fit_polynomial(x, y, ridge=0.0)
     design, scaled = (np.vander(x * unit, 5, increasing=True) for unit in (1.0, 1000.0))
     powers = np.array([0.5**i for i in range(5)])
     return Item(
@@ -181,9 +182,9 @@ def a09() -> Item:
             "loo_rmse_brute": _leave_one_out(design, y),
             "coef(lambda=1.2e-4)": fitted.coefficients.tolist(),
             "coef_lambda0": free.coefficients.tolist(),
-            "coef_lambda1e9[0]=mean(y)": float(fit.fit_polynomial(x, y, ridge=1e9).coefficients[0]),
+            "coef_lambda1e9[0]=mean(y)": float(curve_fit.fit_polynomial(x, y, ridge=1e9).coefficients[0]),
             "mean_y": float(y.mean()),
-            "varpro_decay_rate": fit.fit_decay(x, y).rate,
+            "varpro_decay_rate": curve_fit.fit_decay(x, y).rate,
             "dof_trace_hat": fitted.n_effective,
             "R2": fitted.r_squared,
         },

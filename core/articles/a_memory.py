@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from core import banks, hierarchy
+from core.articles import banks, hierarchy
 from core.articles.a_speed import kv_byte
+from core.articles.as_printed import article_a as printed
 from core.articles.item import Item, Value
-from core.load import load_catalogue
-from core.published import article_a as printed
+from core.catalogue.load import load_catalogue
 
 
 def a03() -> Item:

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from core import fit, importance, latency, pruning, traffic
+from core.articles import curve_fit, importance
+from core.articles.as_printed import article_a as printed
 from core.articles.item import Item, Value
-from core.load import load_catalogue
-from core.published import article_a as printed
+from core.catalogue.load import load_catalogue
+from core.physics import latency, pruning, traffic
 from core.spec import Absent, KvFormat, ModelShape
 
 FP16 = KvFormat("fp16", "16-bit float", 16.0)
@@ -258,7 +259,7 @@ def a12() -> Item:
     golden_gb_s = float(printed.golden_latency_ms(1.0, r0 / 100, 1.0)) / t0
     f_kv = latency_share(n_byte, 2048 * kv_byte(qwen))
     low, high = (float(pruning.pruned_latency_s(1.0, f_kv, r / 100)) for r in (r0, r2))
-    knee = fit.fit_knee([r0, r1, r2], [p0, p1, p2])
+    knee = curve_fit.fit_knee([r0, r1, r2], [p0, p1, p2])
     return Item(
         "A12",
         "Boundary between pruning and recomputing",

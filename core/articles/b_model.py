@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from core import banks, compensate, compression, limits, pipeline
+from core.articles import banks, compression, limits
 from core.articles.a_speed import all_params, kv_byte, read_params
+from core.articles.as_printed import article_b as printed
 from core.articles.item import Item, Value
-from core.load import load_catalogue
-from core.published import article_b as printed
+from core.catalogue.load import load_catalogue
+from core.physics import compensation, pipeline
 
 
 def b01() -> Item:
@@ -200,7 +201,7 @@ def b10() -> Item:
     first, second, whole = [1.2, 2.2, 3.2], [1.3, 2.1, 3.2], [1.0, 2.0, 4.0]
     gain = printed.COMPENSATION_GAIN
     x = np.random.default_rng(0).uniform(-1, 1, 100_000)
-    fed, plain = compensate.error_feedback(x, 0.1), 0.1 * np.round(x / 0.1)
+    fed, plain = compensation.error_feedback(x, 0.1), 0.1 * np.round(x / 0.1)
     return Item(
         "B10",
         "Dual-loop compensation of drift",
@@ -211,16 +212,16 @@ def b10() -> Item:
             "drift_after_20_steps(d0=.2,outer only)": printed.drift_after(0.2, 20),
         },
         physical={
-            "drift_after_20_steps(d0=.2,outer only)": float(compensate.drift_after(0.2, gain, 20)),
-            "steps_to_halve(alpha=.05)": float(compensate.steps_to_halve(gain)),
+            "drift_after_20_steps(d0=.2,outer only)": float(compensation.drift_after(0.2, gain, 20)),
+            "steps_to_halve(alpha=.05)": float(compensation.steps_to_halve(gain)),
             "stable_alpha_range": [0, 2],
             "error_feedback_worst_cum_error/step": float(np.max(np.abs(np.cumsum(fed - x)))) / 0.1,
         },
         checks={
             "asw([1.2,2.2,3.2],mu=2)": printed.compensated(first, 2.0).tolist(),
-            "phy([1.2,2.2,3.2],mu=2)": compensate.compensated(first, 2.0, gain).tolist(),
+            "phy([1.2,2.2,3.2],mu=2)": compensation.compensated(first, 2.0, gain).tolist(),
             "asw([1.3,2.1,3.2],mu=2)": printed.compensated(second, 2.0).tolist(),
-            "phy([1.3,2.1,3.2],mu=2)": compensate.compensated(second, 2.0, gain).tolist(),
+            "phy([1.3,2.1,3.2],mu=2)": compensation.compensated(second, 2.0, gain).tolist(),
             "banker_rounding": np.round([0.5, 1.5, 2.5]).tolist(),
             "plain_rounding_cum_error/step": float(np.max(np.abs(np.cumsum(plain - x)))) / 0.1,
             "table_latency_single_vs_dual_ms": list(printed.COMPENSATION_MS.values()),

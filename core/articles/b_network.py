@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from core import clock, consensus, objectives
+from core.articles.as_printed import article_b as printed
 from core.articles.item import Item, Value
-from core.published import article_b as printed
+from core.physics import clock, consensus, objectives
 
 
 def b13() -> Item:

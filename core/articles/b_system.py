@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from core import battery, dvfs, heatfield, power, realtime, thermal
+from core.articles.as_printed import article_b as printed
 from core.articles.item import Item, Value
-from core.published import article_b as printed
+from core.physics import battery, dvfs, heatfield, power, realtime, thermal
 
 Vector = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from core.articles.as_printed import article_a as a
+from core.articles.as_printed import article_b as b
 from core.articles.item import Value
-from core.published import article_a as a
-from core.published import article_b as b
 
 PRINTED: Mapping[str, Mapping[str, Value]] = {
     "A01": {"formula": "T [ms] = 12.8 (1 / BW [GB/s]) (1 - alpha) beta", "beta": a.BETA, "R2_at_least": 0.987},

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kernels.cache.paged import PagedKvCache
+from kernels.decoder.stages import LAYER_STAGES, StageTimes
+from kernels.decoder.weights import DecoderShape
 from kernels.native.library import LAYER_ARRAYS, DecoderStruct, LayerStruct, address, library
 from kernels.native.linear import NativeLinear
-from kernels.paged import PagedKvCache
-from kernels.stages import LAYER_STAGES, StageTimes
-from kernels.weights import DecoderShape
 
 ACTIVATIONS = ("silu", "gelu")
 """Numbers of the activations in decoder.c."""

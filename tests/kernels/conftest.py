@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.tokenizer import BytePairTokenizer
-from kernels.weights import ModelFile, default_model_file
+from kernels.decoder.tokenizer import BytePairTokenizer
+from kernels.decoder.weights import ModelFile, default_model_file
 from tests.tiny_gguf import write_tiny_gguf
 
 

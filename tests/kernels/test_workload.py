@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from kernels import stream
-from kernels.judging import N_SCORED
-from kernels.policies import n_kept
-from kernels.transformer import Decoder
+from kernels.accuracy.evaluation import N_SCORED
+from kernels.decoder.transformer import Decoder
+from kernels.eviction.policies import n_kept
+from kernels.machine import stream
 from kernels.workload import Cancelled, Workload, measure_bandwidth
 
 POINT = {

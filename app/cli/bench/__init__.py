@@ -1,0 +1,1 @@
+"""`trilemma bench ...`: timings of Trilemma itself, one subject a module; `subjects` is the command."""

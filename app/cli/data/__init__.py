@@ -1,0 +1,1 @@
+"""`trilemma data ...`: tables of measurements: import, export, validate, learn."""

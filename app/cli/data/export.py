@@ -1,0 +1,120 @@
+"""``trilemma data export SOURCE FILE``: samples of a recording or measured points, as CSV or Parquet with units."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.cli.shared.measured_table import table_row
+from app.cli.shared.output import UserError, print_json
+from app.client.recorder import RecordingError
+from app.client.recording import Recording
+from app.library.files import FileError, write_whole
+from app.library.measurements import Measurement, check_body, load_measurements, measurements_file
+from app.library.records import PointRecord
+from app.library.schema import convert
+from app.library.tables import Column, Table, parquet, recorded_samples
+from app.text.format import counted
+from core.catalogue.load import load_catalogue
+from core.spec import Catalogue
+
+EXAMPLES = """examples:
+  trilemma data export night.trilemma night.csv                     its samples
+  trilemma data export night.trilemma night.parquet --channel board.power_w --channel package.temp_c
+  trilemma data export night.trilemma runs.csv --runs               its measured points, for trilemma data validate
+  trilemma data export measurements points.csv                      every point measured on this computer"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare source, file and what of it."""
+    parser.add_argument("source", metavar="SOURCE", help="a recording, or measurements: all points measured here")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="*.csv or *.parquet (needs the extra parquet), or - for CSV here"
+    )
+    parser.add_argument(
+        "--runs", action="store_true", help="the measured points of a recording, in the columns of validate"
+    )
+    parser.add_argument("--channel", action="append", metavar="KEY", help="only this channel; may be repeated")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the table and write it."""
+    try:
+        table = _table(args)
+        if str(args.file) == "-":
+            sys.stdout.writelines(table.csv_lines())
+            return 0
+        if args.file.suffix == ".parquet":
+            parquet(table, args.file)
+        elif args.file.suffix == ".csv":
+            write_whole(args.file, "".join(table.csv_lines()).encode())
+        else:
+            raise UserError(f"{args.file}: expected a name that ends in .csv or .parquet")
+    except (FileError, RecordingError, ValueError) as error:
+        raise UserError(str(error)) from error
+    columns = [{"name": c.name, "unit": c.unit, "provenance": c.provenance, "source": c.source} for c in table.columns]
+    if args.json:
+        print_json({"file": str(args.file), "n_rows": table.n_rows, "columns": columns, "notes": list(table.notes)})
+    else:
+        print(f"{args.file}: {counted(table.n_rows, 'row')}, {counted(len(columns), 'column')}")
+        for note in table.notes:
+            print(note, file=sys.stderr)
+    return 0
+
+
+def _table(args: argparse.Namespace) -> Table:
+    if args.source == "measurements":
+        if args.channel:
+            raise UserError("--channel: got it with measurements, expected it with a recording")
+        return _measured(load_catalogue())
+    with Recording(Path(args.source)) as recording:
+        if args.runs:
+            return _recorded_runs(recording, load_catalogue())
+        return recorded_samples(recording, args.channel or ())
+
+
+def _recorded_runs(recording: Recording, catalogue: Catalogue) -> Table:
+    """Return the measured points of a recording, in the columns that validate reads."""
+    board = recording.hello.get("board", {})
+    found, notes = list[Measurement](), list[str]()
+    for note in recording.notes.get("measured", ()):
+        message = note.message
+        if "point" not in message["request"]:
+            continue
+        try:
+            check_body(message["body"], "a run")
+            point = convert(message["request"]["point"], PointRecord, "a run").point()
+            catalogue.setting(point)
+        except (FileError, ValueError) as error:
+            notes.append(f"{message['time_utc']}: left out: {error}.")
+            continue
+        found.append(Measurement(point, message["body"], message["time_utc"], str(board.get("name", "board"))))
+    return _points(found, catalogue, (*recording.warnings, *notes))
+
+
+def _measured(catalogue: Catalogue) -> Table:
+    """Return every point measured on this computer, in the columns that validate reads."""
+    found, notes = load_measurements(measurements_file(), None)
+    known = [measurement for measurement in found if _exists(measurement, catalogue)]
+    if len(known) < len(found):
+        notes.append(
+            f"{len(found) - len(known)} measurements name what the catalogue no longer has; they were left out."
+        )
+    return _points(known, catalogue, notes)
+
+
+def _exists(measurement: Measurement, catalogue: Catalogue) -> bool:
+    try:
+        catalogue.setting(measurement.point)
+    except ValueError:
+        return False
+    return True
+
+
+def _points(found: Sequence[Measurement], catalogue: Catalogue, notes: Sequence[str]) -> Table:
+    rows = [table_row(measurement, catalogue) for measurement in found]
+    names = list(rows[0]) if rows else ["board_key", "compute", "runtime", "model", "quant"]
+    columns = tuple(Column(name, [str(row[name]) for row in rows]) for name in names)
+    return Table(columns, notes=tuple(notes))

@@ -1,0 +1,178 @@
+"""``trilemma data import FILE``: add llama-bench output, a CSV or the runs of a recording to a table."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.cli.shared.board_knowledge import catalogue_here, this_machine
+from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.point import board_key
+from app.client.recorder import SUFFIX, RecordingError
+from app.client.recording import Recording
+from app.library.bandwidth import bandwidth_file, load_bandwidth, save_bandwidth
+from app.library.files import FileError
+from app.library.imported import add_rows, read_import
+from app.library.machine import machine_key
+from app.library.measurements import append_measurement, load_measurements, measurements_file
+from app.library.other_boards import imported, imported_file
+from app.library.recorded import measured
+from app.library.registry import THIS, known_boards, known_file, remember
+from app.protocol import MAGIC
+from app.text.format import DASH, counted, quantity_text
+from core.spec import Provenance
+
+_LINE = re.compile(r"^line (\d+)")
+EXAMPLES = """examples:
+  llama-bench -m model.gguf -o json > bench.json
+  trilemma data import bench.json --board "Raspberry Pi 5"
+  trilemma predict --board raspberry_pi_5 --runtime llamacpp_cpu --model qwen2.5-1.5b --weights q4_k_m
+  trilemma data import night.trilemma --board orin         what was measured while it was recorded
+  trilemma data import published.csv --into mine.csv
+  trilemma data validate mine.csv"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the file, the table and what the file does not say."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="llama-bench JSON or JSONL, CSV (trilemma data validate --help), or a recording",
+    )
+    parser.add_argument(
+        "--into",
+        metavar="TABLE.csv",
+        type=Path,
+        help="the table to add to (imported.csv beside the measurements, the one that predictions use)",
+    )
+    parser.add_argument(
+        "--board",
+        default="",
+        metavar="KEY",
+        help="the board that llama-bench ran on, by key or name, see trilemma boards; "
+        "for a recording, the name its board gets",
+    )
+    parser.add_argument(
+        "--provenance",
+        default="",
+        choices=["", Provenance.MEASURED.value, Provenance.PUBLISHED.value],
+        metavar="WORD",
+        help="measured (llama-bench) or published (CSV) in place of what the file means",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, add, and say what was taken."""
+    if _is_recording(args.file):
+        return _take_recording(args)
+    table = args.into or imported_file()
+    try:
+        board = board_key(args.board, catalogue_here().boards) if args.board else ""
+        rows, notes = read_import(args.file, board=board, provenance=args.provenance)
+        if not rows:
+            raise UserError(f"{args.file}: got no row that can be used ({' '.join(notes) or 'it has none'})")
+        n_new = add_rows(table, rows)
+        if table == imported_file():
+            notes += _not_shown(rows)
+    except FileError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json({"table": str(table), "n_read": len(rows), "n_new": n_new, "rows": rows, "notes": notes})
+        return 0
+    print(f"{table}: {counted(n_new, 'row')} added, {counted(len(rows) - n_new, 'row')} there already")
+    shown: list[tuple[str, ...]] = [
+        ("BOARD", "UNIT", "RUNTIME", "MODEL", "QUANT", "PROMPT", "CONTEXT", "DECODE", "FIRST TOKEN", "PROVENANCE")
+    ]
+    shown += [_line(row) for row in rows[:40]]
+    print_table(shown)
+    for note in notes:
+        print(note, file=sys.stderr)
+    return 0
+
+
+def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return why rows are kept in the table only, and are no points to compare and calibrate with."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder) / "rows.csv"
+        add_rows(alone, rows)
+        notes = imported(alone, catalogue_here(), known_boards(known_file()))[1]
+    rows_of = dict[str, list[str]]()
+    for note in notes:
+        row, reason = _LINE.sub(_row_number, note).split(": ", 1)
+        rows_of.setdefault(reason, []).append(row.removeprefix("row "))
+    return [f"In the table only: row{'s' * (len(of) > 1)} {', '.join(of)}: {reason}." for reason, of in rows_of.items()]
+
+
+def _row_number(line: re.Match[str]) -> str:
+    """Return what was line so and so of a table of these rows alone, its heading being the first."""
+    return f"row {int(line[1]) - 1}"
+
+
+def _is_recording(path: Path) -> bool:
+    if path.suffix == SUFFIX:
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _take_recording(args: argparse.Namespace) -> int:
+    """Keep what a recording holds of measurements as if its board had been attached then."""
+    if args.into or args.provenance:
+        raise UserError("--into and --provenance are of tables: expected neither with a recording")
+    try:
+        with Recording(args.file) as recording:
+            hello = recording.hello
+            found, bandwidth, notes = measured(recording)
+        if not found:
+            raise UserError(
+                f"{args.file}: nothing was measured while it was recorded" + "".join(f"; {n}" for n in notes)
+            )
+        machine = machine_key(hello)
+        have = {(m.time_utc, m.point) for m in load_measurements(measurements_file(), machine)[0]}
+        new = [m for m in found if (m.time_utc, m.point) not in have]
+        for measurement in new:
+            append_measurement(measurements_file(), measurement)
+        if bandwidth and load_bandwidth(bandwidth_file(), machine) is None:
+            save_bandwidth(bandwidth_file(), machine, bandwidth)
+        key = _name(args, machine, hello)
+    except (FileError, RecordingError) as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        about = {"board": key, "machine": machine, "simulated": bool(hello.get("simulated", False))}
+        print_json({**about, "n_read": len(found), "n_new": len(new), "notes": notes})
+        return 0
+    print(f"{counted(len(new), 'measurement')} of {key} added, {len(found) - len(new)} there already")
+    for note in notes:
+        print(note, file=sys.stderr)
+    return 0
+
+
+def _name(args: argparse.Namespace, machine: str, hello: Mapping[str, Any]) -> str:
+    """Return the name of a recording's board: the one that it has, else the one that is given, else the file's."""
+    if machine == this_machine():
+        return THIS
+    known = [board.key for board in known_boards(known_file()).values() if board.machine == machine]
+    if args.board or not known:
+        remember(known_file(), args.board or args.file.stem, hello)
+        return str(args.board or args.file.stem)
+    return known[0]
+
+
+def _line(row: dict[str, str]) -> tuple[str, ...]:
+    def milliseconds(name: str) -> str:
+        return quantity_text(1e-3 * float(row[name]), "s") if row.get(name) else DASH
+
+    decode = milliseconds("decode_ms_per_tok")
+    if not row.get("decode_ms_per_tok") and row.get("decode_tok_s"):
+        decode = f"{float(row['decode_tok_s']):.3g} tokens/s"
+    names = ("board_key", "compute", "runtime", "model", "quant", "prompt_tokens", "context_tokens")
+    return (*(row.get(name) or DASH for name in names), decode, milliseconds("ttft_ms"), row["provenance"])

@@ -1,0 +1,233 @@
+"""``trilemma data learn TABLE.csv --into FOLDER``: priors of runtimes and fits of boards from a published table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from app.cli.data.published_table import compared_table
+from app.cli.shared.output import UserError, print_json, print_table
+from core.catalogue import calibration_file
+from core.catalogue.load import load_catalogue
+from core.spec import OWN_RUNTIME, Catalogue, Prior, Runtime
+from core.spec.interval_scale import HeldOut
+from core.tables.as_points import Comparison
+from core.tables.board_posteriors import PublishedFit, fit_all
+from core.tables.held_out import scores
+from core.tables.hierarchical_priors import LEARNED, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
+from core.tables.validation import validate
+
+LISTS = ("knobs", "runs_on", "takes")
+PROMPT_KEYS = ("prompt_chunk_tokens", "prompt_half_width", "static_graph", "graph_tokens")
+"""How a runtime takes prompts: stated in its file, not learned."""
+
+PRIORS = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
+
+EXAMPLES = """examples:
+  trilemma data learn resources/measurements/llm_decode.csv                    what it teaches
+  trilemma data learn resources/measurements/llm_decode.csv --into learned     and as files of the catalogue"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the table and where to write."""
+    parser.add_argument("table", metavar="TABLE.csv", help="published measurements, in the columns of `validate`")
+    parser.add_argument("--into", metavar="FOLDER", help="write runtimes/*.toml and calibrations/*.json into it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn, write if asked to, and report."""
+    catalogue = replace(load_catalogue(), published={})
+    _, compared = compared_table(args.table, catalogue)
+    learner = Learner(compared.rows, compared.catalogue)
+    population = learner.learn()
+    every = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
+    runtimes = {key: every[key] for key in catalogue.runtimes}
+    held_out = scores(validate(compared, without_board(compared, learner)).unguarded, compared)
+    known = replace(compared.catalogue, runtimes=every, held_out=held_out)
+    fits = fit_all(replace(compared, catalogue=known), catalogue)
+    if args.into is not None:
+        _write(Path(args.into), runtimes, catalogue, population, held_out, fits, Path(args.table).name)
+    if args.json:
+        print_json(_document(runtimes, population, fits))
+    else:
+        _print(runtimes, population, fits)
+    return 0
+
+
+def learned(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
+    """Return the runtimes with the priors that were learned."""
+    return {key: one if key == OWN_RUNTIME else population.applied(one) for key, one in catalogue.runtimes.items()}
+
+
+def _as_written(runtime: Runtime) -> Runtime:
+    """Return the runtime as its file will have it, so that fits of boards rest on what is shipped."""
+
+    def rounded(prior: Prior) -> Prior:
+        return Prior(float(f"{prior.median:.4g}"), float(f"{prior.log_sd:.3g}"))
+
+    scatter = {name: float(f"{getattr(runtime, name):.3g}") for name in ("model_log_sd", "prompt_log_sd")}
+    priors = {name: rounded(getattr(runtime, name)) for name in PRIORS}
+    factors = {
+        name: {key: rounded(prior) for key, prior in getattr(runtime, name).items()}
+        for name in ("model_factor", "prompt_factor", "format_eta", "format_kappa")
+    }
+    changes: dict[str, Any] = {**scatter, **priors, **factors}
+    return replace(runtime, **changes)
+
+
+def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Catalogue]:
+    """Return the catalogue for a board with priors that were learned without its rows; learned once a board."""
+    known = dict[str, Catalogue]()
+
+    def catalogue_of(board: str) -> Catalogue:
+        left_out = board if board in learner.boards else ""
+        if left_out not in known:
+            runtimes = learned(compared.catalogue, learner.learn(left_out))
+            # what is known of single formats was not learned without the board
+            bare = {key: replace(runtime, format_eta={}, format_kappa={}) for key, runtime in runtimes.items()}
+            known[left_out] = replace(compared.catalogue, runtimes=bare)
+        return known[left_out]
+
+    return catalogue_of
+
+
+def _write(
+    folder: Path,
+    runtimes: dict[str, Runtime],
+    catalogue: Catalogue,
+    population: Population,
+    held_out: HeldOut,
+    fits: list[PublishedFit],
+    table: str,
+) -> None:
+    source = (
+        f"`trilemma data learn {table}`: empirical Bayes over {population.n_rows} decode rows of {population.n_groups} "
+        "board x runtime x mode groups"
+    )
+    try:
+        for name in ("runtimes", calibration_file.FOLDER):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        for key, runtime in runtimes.items():
+            if key != OWN_RUNTIME:
+                text = _toml(runtime, catalogue.runtimes[key].sources, source)
+                (folder / "runtimes" / f"{key}.toml").write_text(text, "utf-8")
+        (folder / "held_out.toml").write_text(_held_out(held_out, table), "utf-8")
+        for fit in fits:
+            known = fit.posterior
+            name = f"{known.board}.{known.runtime}.{known.power_mode}.json"
+            text = _json(calibration_file.document(known, _about(fit, table)))
+            (folder / calibration_file.FOLDER / name).write_text(text, "utf-8")
+    except OSError as error:
+        raise UserError(f"into: {error.strerror}: {error.filename}") from error
+
+
+def _held_out(held_out: HeldOut, table: str) -> str:
+    lines = [
+        f'source = "`trilemma data learn {table}`: |ln predicted - ln measured| over the log-sd of a prediction, each '
+        'board left out of the priors; quantiles at 0.02, 0.06, ... 0.98, each board counting once"',
+    ]
+    for quantity, by_bucket in held_out.scores.items():
+        lines += ["", f"[{quantity}]"]
+        lines += [f"{of} = [{', '.join(f'{x:.4g}' for x in quantiles)}]" for of, quantiles in by_bucket.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _json(document: dict[str, Any]) -> str:
+    """Return a document with one line a key, and one a row of the covariance."""
+    lines = []
+    for key, value in document.items():
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if key == "log_cov":
+            text = "[\n" + ",\n".join(f"  {json.dumps(row, allow_nan=False)}" for row in value) + "\n ]"
+        lines.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _about(fit: PublishedFit, table: str) -> dict[str, Any]:
+    return {
+        "source": f"`trilemma data learn {table}`: {', '.join(fit.sources)}",
+        "n_rows": fit.n_rows,
+        "n_models": fit.n_models,
+        "leave_one_model_out": asdict(fit.leave_one_model_out) if fit.leave_one_model_out else None,
+    }
+
+
+def _toml(runtime: Runtime, sources: Any, source: str) -> str:
+    lines = [
+        f'name = "{runtime.name}"',
+        *(f"{name} = {json.dumps(of)}" for name in LISTS if (of := getattr(runtime, name))),
+        f"model_log_sd = {runtime.model_log_sd:.3g}",
+        f"prompt_log_sd = {runtime.prompt_log_sd:.3g}",
+        f"size_log_sd = {SIZE_LOG_SD}",
+        f"repeat_log_sd = {REPEAT_LOG_SD}",
+    ]
+    for name in PROMPT_KEYS:
+        value = getattr(runtime, name)
+        if value:
+            lines.append(f"{name} = true" if value is True else f"{name} = {value:g}")
+    for name in PRIORS:
+        prior = getattr(runtime, name)
+        said = source if name in LEARNED else sources[name]
+        lines += ["", f"[{name}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
+        lines.append(f"source = {json.dumps(said, ensure_ascii=False)}")
+    for of in ("format_eta", "format_kappa"):
+        for key, prior in getattr(runtime, of).items():
+            lines += ["", f"[{of}.{key}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
+            lines.append(f"source = {json.dumps(sources[f'{of}.{key}'], ensure_ascii=False)}")
+    factors = {"model_factor": runtime.model_factor, "prompt_factor": runtime.prompt_factor}
+    for name, of_models in factors.items():
+        lines += ["", f"[{name}]"] if of_models else []
+        lines += [f"{json.dumps(key)} = [{of.median:.4g}, {of.log_sd:.3g}]" for key, of in of_models.items()]
+    said = {
+        "model_log_sd": f"between models on one board; {source}",
+        "prompt_log_sd": f"between models' prompts on one board; {source}",
+        "size_log_sd": "[prior] what models of similar size share beyond the equations",
+        "repeat_log_sd": "[prior] of a new run; tables of one board and model differ by 3 to 10 %",
+        **{name: f"of another board of this runtime; {source}" for name, of_models in factors.items() if of_models},
+        **{name: of for name, of in sources.items() if name in PROMPT_KEYS},
+    }
+    lines += ["", "[sources]", *(f"{name} = {json.dumps(of, ensure_ascii=False)}" for name, of in said.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _document(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> dict[str, Any]:
+    return {
+        "n_groups": population.n_groups,
+        "n_rows": population.n_rows,
+        "runtimes": {
+            key: {name: asdict(getattr(runtime, name)) for name in PRIORS}
+            for key, runtime in runtimes.items()
+            if key != OWN_RUNTIME
+        },
+        "calibrations": [
+            {
+                "board": fit.posterior.board,
+                "runtime": fit.posterior.runtime,
+                "power_mode": fit.posterior.power_mode,
+                "n_rows": fit.n_rows,
+                "n_models": fit.n_models,
+                "leave_one_model_out": asdict(fit.leave_one_model_out) if fit.leave_one_model_out else None,
+            }
+            for fit in fits
+        ],
+    }
+
+
+def _print(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> None:
+    print(f"{population.n_rows} decode rows of {population.n_groups} boards, runtimes and power modes\n")
+    rows: list[tuple[str, ...]] = [("RUNTIME", *(name.upper() for name in LEARNED))]
+    for key, runtime in runtimes.items():
+        if key != OWN_RUNTIME:
+            rows.append((key, *(f"{getattr(runtime, name).median:.3g}" for name in LEARNED)))
+    print_table(rows)
+    print()
+    table: list[tuple[str, ...]] = [("BOARD", "RUNTIME", "MODE", "ROWS", "MODELS", "A MODEL LEFT OUT")]
+    for fit in fits:
+        score, known = fit.leave_one_model_out, fit.posterior
+        error = f"{100 * score.median_error_frac:.1f} %" if score else "-"
+        table.append((known.board, known.runtime, known.power_mode, str(fit.n_rows), str(fit.n_models), error))
+    print_table(table)

@@ -1,0 +1,174 @@
+"""``trilemma lab clock``: how far clocks are apart, how they drift, and what a time stamp or a vote can hold."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.cli.shared.output import UserError, print_json, print_table
+from app.text.format import parse_quantity, quantity_text
+from core.catalogue.inputs import read_text
+from core.catalogue.toml_table import read_columns
+from core.physics.clock import (
+    DSCP_TICK_S,
+    DSCP_WRAP_S,
+    delay_s,
+    dscp_of_time,
+    fit_line,
+    hull_line,
+    network_offsets_s,
+    offset_s,
+    quickest,
+    times_of_dscp,
+    tos_byte,
+    track,
+)
+from core.physics.consensus import byzantine_faults, kth_exponential_s, quorum
+
+FIRST_YEAR, LAST_YEAR = 1970, 2261  # of 64 bits of nanoseconds
+MOST_CLOCKS = 1000
+EXCHANGE_SD_S = 1e-3  # [prior] of one reading over a network, where a file gives no delay
+EXAMPLES = """examples:
+  trilemma lab clock offset 100ms 160ms 165ms 125ms   one exchange: sent, arrived there, left there, came back
+  trilemma lab clock drift resources/examples/clock.csv
+  trilemma lab clock network resources/examples/clocks.csv
+  trilemma lab clock stamp 2026-01-01T00:00:00Z       the six bits that an article writes into a packet
+  trilemma lab clock consensus 4 --mean 12ms          faults and quorum of a group, and how long its k-th answer takes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the calculators."""
+    parser.add_argument("what", choices=tuple(_CALCULATORS), help="what to work out")
+    parser.add_argument("values", nargs="+", metavar="VALUE", help="times, a file, a moment or a number of nodes")
+    parser.add_argument("--mean", default="1", metavar="TIME", help="consensus: mean delay of one answer (1 s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Work it out and print it."""
+    try:
+        document = _CALCULATORS[args.what](args)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(document)
+    else:
+        rows = document.items()
+        print_table([(name.removesuffix("_s").replace("_", " "), _text(name, value)) for name, value in rows])
+    return 0
+
+
+def _offset(args: argparse.Namespace) -> dict[str, Any]:
+    if len(args.values) != 4:
+        raise ValueError(f"offset: got {len(args.values)} times, expected four: t1 t2 t3 t4 of one exchange")
+    t = [parse_quantity(text, "s", name=f"t{i}") for i, text in enumerate(args.values, 1)]
+    if t[3] < t[0] or t[2] < t[1]:
+        raise ValueError("offset: an answer comes before its question, expected t1 <= t4 and t2 <= t3")
+    offset, bound = _told(offset_s(*t), *t), _told(delay_s(*t), *t)
+    if bound < 0:
+        raise ValueError("offset: the message was held there longer than it was away, expected t4 - t1 >= t3 - t2")
+    return {"offset_s": offset, "error_at_most_s": bound, "note": "the asymmetry of the two ways cannot be seen"}
+
+
+def _told(difference_s: Any, *of_s: float) -> float:
+    """Return a difference of times, 0 where it is less than the last digits of these."""
+    return 0.0 if abs(difference_s) <= 2.0 * np.spacing(max(map(abs, of_s))) else float(difference_s)
+
+
+def _drift(args: argparse.Namespace) -> dict[str, Any]:
+    text = read_text(Path(args.values[0]))
+    names = text.splitlines()[0].split(",") if text else []
+    with_delay = "delay_s" in [name.strip() for name in names]
+    columns = read_columns(Path(args.values[0]).name, text, ("t_s", "offset_s", *(["delay_s"] if with_delay else [])))
+    t, y = columns[:2]
+    sd = np.maximum(columns[2], 1e-9) if with_delay else np.full(t.size, EXCHANGE_SD_S)
+    line, hull = fit_line(t, y, 1 / sd**2), hull_line(t, y)
+    followed = track(t, y, sd)
+    document = {
+        "n_exchanges": int(t.size),
+        "offset_s": line.offset_s,
+        "drift_ppm": line.drift * 1e6,
+        "hull_offset_s": hull.offset_s,
+        "hull_drift_ppm": hull.drift * 1e6,
+        "now_s": float(followed.offset_s[-1]),
+        "now_sd_s": float(followed.offset_sd_s[-1]),
+        "now_drift_ppm": float(followed.drift[-1] * 1e6),
+    }
+    if with_delay:
+        quick = quickest(columns[2])
+        best = int(np.argmin(columns[2]))
+        document |= {"n_quickest": int(quick.sum()), "quickest_offset_s": float(y[best]),
+                     "error_at_most_s": float(columns[2][best])}  # fmt: skip
+    return document
+
+
+def _network(args: argparse.Namespace) -> dict[str, Any]:
+    path = Path(args.values[0])
+    a, b, y = read_columns(path.name, read_text(path), ("clock", "other_clock", "offset_s"))
+    if not a.size:
+        raise ValueError(f"{path.name}: got no rows, expected at least one")
+    named = np.concatenate([a, b])
+    if (named != np.round(named)).any() or named.min() < 0 or named.max() > MOST_CLOCKS:
+        raise ValueError(f"network: clock, other_clock: expected the numbers of clocks, from 0 to {MOST_CLOCKS}")
+    n = int(named.max()) + 1
+    found = network_offsets_s(n, np.stack([a, b], axis=1).astype(int), y)
+    return {f"clock_{i}_s": round(float(offset), 15) for i, offset in enumerate(found)}
+
+
+def _stamp(args: argparse.Namespace) -> dict[str, Any]:
+    text = args.values[0]
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"stamp: got {text!r}, expected a moment such as 2026-01-01T00:00:00Z") from None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    if not FIRST_YEAR <= when.year <= LAST_YEAR:
+        raise ValueError(f"stamp: got the year {when.year}, expected {FIRST_YEAR} to {LAST_YEAR}")
+    time_ns = round(when.timestamp() * 1e9)
+    stamp = dscp_of_time(time_ns)
+    first, last = times_of_dscp(stamp, time_ns)
+    return {
+        "time_ns": time_ns,
+        "dscp": stamp,
+        "tos_byte": tos_byte(stamp),
+        "first_moment": datetime.fromtimestamp(first / 1e9, UTC).isoformat(),
+        "last_moment": datetime.fromtimestamp(last / 1e9, UTC).isoformat(),
+        "tick_s": DSCP_TICK_S,
+        "wraps_after_s": DSCP_WRAP_S,
+        "note": "it orders nothing faster than a tick, and takes the place of the packet's class",
+    }
+
+
+def _consensus(args: argparse.Namespace) -> dict[str, Any]:
+    text = args.values[0]
+    if not text.isdigit() or not 1 <= int(text) <= 100_000:
+        raise ValueError(f"consensus: got {text!r}, expected a number of nodes from 1 to 100000")
+    n, mean = int(text), parse_quantity(args.mean, "s", name="mean", low=0.0)
+    votes = quorum(n)
+    return {
+        "n_nodes": n,
+        "faults_tolerated": byzantine_faults(n),
+        "quorum": votes,
+        "mean_time_of_quorum_s": float(kth_exponential_s(votes, n, mean)),
+        "mean_time_of_all_s": float(kth_exponential_s(n, n, mean)),
+        "note": "answers with independent exponential delays",
+    }
+
+
+_CALCULATORS = {
+    "offset": _offset,
+    "drift": _drift,
+    "network": _network,
+    "stamp": _stamp,
+    "consensus": _consensus,
+}
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return quantity_text(value, "s", 6) if name.endswith("_s") else f"{value:.6g}"
+    return str(value)

@@ -1,0 +1,136 @@
+"""``trilemma lab schedule FILE``: a graph of operations with slack, spans and bounds, or a chain of stages."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from app.cli.shared.output import UserError, print_json, print_table
+from app.text.format import counted, quantity_text
+from core.catalogue.inputs import Plan, read_plan
+from core.physics.pipeline import chain_makespan, chain_starts, initiation_interval, stage_utilisation
+from core.physics.schedule import list_schedule, slack
+
+EXAMPLES = """examples:
+  trilemma lab schedule resources/examples/schedule.toml --workers 2
+  trilemma lab schedule resources/examples/pipeline.toml --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the file and the number of workers."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="TOML; resources/examples/schedule.toml (a graph) and pipeline.toml (a chain) document the form",
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="number of workers in place of the file's")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Schedule and print."""
+    try:
+        plan = read_plan(Path(args.file))
+        if args.workers is not None and not 1 <= args.workers <= 1024:
+            raise ValueError(f"workers: got {args.workers}, expected a whole number from 1 to 1024")
+        if args.workers is not None and plan.stages:
+            raise ValueError("workers: got a number for a chain, whose stages have an engine each; expected none")
+        document = chain(plan) if plan.stages else graph(plan, args.workers or plan.n_workers)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if args.json:
+        print_json(document)
+    elif plan.stages:
+        _print_chain(document)
+    else:
+        _print_graph(document)
+    return 1 if document.get("meets_deadline") is False else 0
+
+
+def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
+    """A graph's slack, list schedule and bounds, as JSON values."""
+    has_deadline = math.isfinite(plan.deadline_s)
+    found = slack(plan.operations, plan.deadline_s if has_deadline else None)
+    made = list_schedule(plan.operations, n_workers)
+    alone = list_schedule(plan.operations, n_workers, share_bandwidth=False)
+    return {
+        "name": plan.name,
+        "n_workers": n_workers,
+        "makespan_s": made.makespan_s,
+        "stretch_by_shared_bandwidth": made.stretch,
+        "makespan_without_sharing_s": alone.makespan_s,
+        "lower_bound_s": made.lower_s,
+        "graham_bound_s": made.upper_s,
+        "critical_path": list(found.critical_path),
+        "critical_path_s": found.critical_s,
+        "deadline_s": plan.deadline_s if has_deadline else {"absent": "the file gives none"},
+        "meets_deadline": made.makespan_s <= plan.deadline_s if has_deadline else None,
+        "operations": [
+            {
+                "name": span.name,
+                "worker": span.worker,
+                "start_s": span.start_s,
+                "end_s": span.end_s,
+                "earliest_s": found.earliest_s[span.name],
+                "latest_s": found.latest_s[span.name],
+                "slack_s": found.slack_s[span.name],
+            }
+            for span in sorted(made.spans, key=lambda s: (s.start_s, s.worker))
+        ],
+    }
+
+
+def chain(plan: Plan) -> dict[str, Any]:
+    """A chain's timelines, with true dependencies and as the overlaps of the file have it, as JSON values."""
+    overlap = plan.overlaps[1:]
+
+    def timeline(overlaps: tuple[float, ...]) -> dict[str, Any]:
+        starts = chain_starts(plan.lengths, overlaps)
+        return {
+            "starts": starts.tolist(),
+            "ends": (starts + plan.lengths).tolist(),
+            "makespan": chain_makespan(plan.lengths, plan.n_items, overlaps),
+        }
+
+    return {
+        "name": plan.name,
+        "unit": plan.unit,
+        "stages": list(plan.stages),
+        "n_items": plan.n_items,
+        "strict": timeline((0.0,) * len(overlap)),
+        "as_printed": timeline(overlap),
+        "initiation_interval": initiation_interval(plan.lengths),
+        "utilisation": stage_utilisation(plan.lengths).tolist(),
+        "check": "a stage starts before the one it waits for has ended" if any(overlap) else "",
+    }
+
+
+def _print_graph(document: dict[str, Any]) -> None:
+    workers = counted(document["n_workers"], "worker")
+    print(f"{document['name']}: {quantity_text(document['makespan_s'], 's')} on {workers}\n")
+    rows = [("OPERATION", "WORKER", "START", "END", "SLACK")]
+    for row in document["operations"]:
+        times = [quantity_text(row[key], "s") for key in ("start_s", "end_s", "slack_s")]
+        rows.append((row["name"], str(row["worker"]), *times))
+    print_table(rows)
+    low, high = (quantity_text(document[key], "s") for key in ("lower_bound_s", "graham_bound_s"))
+    print(f"\nCritical path: {' > '.join(document['critical_path'])}.")
+    print(f"Without sharing the memory, no order can be below {low} and no list schedule above {high}.")
+    print(f"Sharing it stretches this one by {document['stretch_by_shared_bandwidth']:.3g}.")
+    if document["meets_deadline"] is not None:
+        verdict = "Meets" if document["meets_deadline"] else "Misses"
+        print(f"{verdict} the deadline of {quantity_text(document['deadline_s'], 's')}.")
+
+
+def _print_chain(document: dict[str, Any]) -> None:
+    print(f"{document['name']}: times in {document['unit']}\n")
+    rows = [("STAGE", "STARTS", "ENDS", "STARTS AS PRINTED", "BUSY")]
+    strict, printed = document["strict"], document["as_printed"]
+    for i, stage in enumerate(document["stages"]):
+        times = [f"{values[i]:g}" for values in (strict["starts"], strict["ends"], printed["starts"])]
+        rows.append((stage, *times, f"{100 * document['utilisation'][i]:.0f} %"))
+    print_table(rows)
+    n = document["n_items"]
+    print(f"\n{counted(n, 'item')}: {strict['makespan']:g}, one every {document['initiation_interval']:g}.", end=" ")
+    print(f"As printed: {printed['makespan']:g}{', but ' + document['check'] if document['check'] else ''}.")

@@ -1,0 +1,1 @@
+"""Options, output and procedures that several commands share. No command lives here."""

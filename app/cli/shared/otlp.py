@@ -1,0 +1,115 @@
+"""Sends the board's values to an OpenTelemetry collector, through the official exporter (the extra ``otlp``)."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from app import VERSION
+from app.agent.serving.metrics import (
+    ABSENT,
+    BOARD,
+    CPU,
+    ENERGY,
+    PERIOD,
+    QUANTITIES,
+    STATE,
+    TOTAL,
+    WARNING,
+    Family,
+    Meters,
+    Sample,
+)
+from app.agent.signals import when_told_to_end
+from app.cli.shared.output import UserError
+
+NEEDED = ("opentelemetry.sdk.metrics", "opentelemetry.exporter.otlp.proto.http.metric_exporter")
+MISSING = "OTLP needs packages that are not installed: pip install 'trilemma[otlp]'"
+_UNITS = {"watts": "W", "celsius": "Cel", "hertz": "Hz", "bytes": "By", "ratio": "1", "volts": "V", "amperes": "A"}
+_UNITS |= {"joules": "J", "seconds": "s", "": "1"}  # as UCUM writes them
+
+
+def send(url: str, interval_s: float, root: Path, ended: threading.Event | None = None) -> int:
+    """Send the values every so often until SIGTERM or Ctrl-C, the last ones at the end.
+
+    Parameters
+    ----------
+    url
+        The collector's address for metrics over HTTP; ``/v1/metrics`` is added where it has no path.
+    interval_s
+        Time between two exports.
+    root
+        Where the board's file system starts.
+    ended
+        Ends it from outside; the signals do otherwise.
+
+    Raises
+    ------
+    UserError
+        If the packages are missing or the address is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UserError(f"--otlp {url}: expected an address such as http://collector:4318")
+    if not interval_s > 0:
+        raise UserError(f"--interval: got {interval_s:g}, expected more than 0 seconds")
+    if not _installed():
+        raise UserError(MISSING)
+    endpoint = url if parts.path.strip("/") else url.rstrip("/") + "/v1/metrics"
+    meters = Meters(root)
+    meters.start()
+    provider = _provider(endpoint, interval_s, meters)
+    if ended is None:
+        ended = threading.Event()
+        when_told_to_end(ended.set)
+    ended.wait()
+    provider.shutdown()
+    meters.close()
+    return 0
+
+
+def _installed() -> bool:
+    try:
+        return all(importlib.util.find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:
+        return False
+
+
+def _provider(endpoint: str, interval_s: float, meters: Meters) -> Any:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=endpoint), 1e3 * interval_s)
+    resource = Resource.create({"service.name": "trilemma-agent", "service.version": VERSION})
+    provider = MeterProvider([reader], resource, shutdown_on_exit=False)
+    meter = provider.get_meter("trilemma", VERSION)
+    for family in (*QUANTITIES.values(), PERIOD, TOTAL, BOARD, STATE, WARNING, ABSENT):
+        meter.create_observable_gauge(_name(family), [_callback(meters, family)], _unit(family), family.help)
+    for family in (ENERGY, CPU):
+        meter.create_observable_counter(_name(family), [_callback(meters, family)], _unit(family), family.help)
+    return provider
+
+
+def _callback(meters: Meters, family: Family) -> Any:
+    from opentelemetry.metrics import Observation
+
+    def observe(_: Any) -> Iterable[Any]:
+        samples: Sequence[Sample] = next(found for known, found in meters.families() if known == family)
+        return [Observation(value, dict(labels)) for labels, value in samples]
+
+    return observe
+
+
+def _name(family: Family) -> str:
+    """Return the name as OpenTelemetry has it: without the unit, with dots."""
+    return family.name.removesuffix(f"_{family.unit}").replace("_", ".")
+
+
+def _unit(family: Family) -> str:
+    return _UNITS[family.unit]

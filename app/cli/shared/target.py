@@ -1,0 +1,81 @@
+"""The options that name a board to attach, shared by the commands that measure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.cli.shared.output import UserError
+from app.client.target import THIS, Target, open_target
+from app.library.data_sheet import check_choice, choices_file, choose
+from app.library.files import FileError
+from app.library.machine import machine_key
+
+FOUND = "found"
+FORMS = "[user@]host, tls://host[:port], unix:PATH, sim:BOARD, a recording's FILE, or this"
+"""What a target may be, for help texts."""
+
+
+def add_target_options(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--attach`` and ``--ssh-config``."""
+    parser.add_argument(
+        "--attach", metavar="TARGET", default=THIS, help=f"the board, in place of this machine: {FORMS}"
+    )
+    add_ssh_config(parser)
+
+
+def add_ssh_config(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--ssh-config``."""
+    parser.add_argument(
+        "--ssh-config", type=Path, metavar="FILE", help="ssh's configuration, in place of ~/.ssh/config (ssh -F)"
+    )
+
+
+def add_board_as(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--board-as``."""
+    parser.add_argument(
+        "--board-as",
+        metavar="KEY",
+        help="describe the board by this data sheet (trilemma boards) in place of the one found; this: by none, found: "
+        "by the one found again. It is remembered",
+    )
+
+
+def choose_sheet(key: str | None, hello: Mapping[str, Any]) -> None:
+    """Keep which data sheet ``--board-as`` names for the board that said hello.
+
+    Raises
+    ------
+    FileError
+        It cannot be kept.
+    """
+    if key is not None:
+        choose(choices_file(), machine_key(hello), "" if key == FOUND else key)
+
+
+def check_board_as(key: str | None) -> None:
+    """Raise UserError unless ``--board-as`` names a data sheet."""
+    try:
+        check_choice("" if key in (None, FOUND) else str(key))
+    except FileError as error:
+        raise UserError(f"--board-as: {error}") from error
+
+
+def target_from(text: str, ssh_config: Path | None) -> Target:
+    """Return the board that a target names; ssh asks its questions on the terminal.
+
+    Raises
+    ------
+    UserError
+        If it names none.
+    """
+    try:
+        target = open_target(text, ssh_config=ssh_config)
+    except (ValueError, OSError) as error:
+        raise UserError(str(error)) from error
+    if target.text != THIS and sys.stderr.isatty():
+        print(f"Attaching {target.name}.", file=sys.stderr)
+    return target

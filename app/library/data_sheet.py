@@ -1,0 +1,192 @@
+"""The data sheet that describes an attached board: found by what the board says of itself, or chosen by hand.
+
+Before anything is measured, predictions for the board start from it: bandwidth, rates, power modes, energy, and what
+published measurements of such a board teach. A board without one keeps the priors of any machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.library import schema
+from app.library.files import FileError, data_dir, put_aside, write_whole
+from core.catalogue.identify import identify
+from core.catalogue.load import load_catalogue
+from core.spec import Absent, Board, Catalogue, PowerMode
+from core.spec.suggestions import instead
+
+THIS = "this"
+BY_HAND = "chosen by hand"
+NONE_BY_HAND = Absent("none, chosen by hand")
+
+
+class _Chosen(msgspec.Struct):
+    board: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataSheet:
+    """Key of the board whose data sheet it is, how it was found, and the power mode the board is in, if it says one."""
+
+    key: str
+    by: str
+    mode: str = ""
+
+
+def choices_file() -> Path:
+    """Return where the choices by hand are, for all machines."""
+    return data_dir() / "data_sheets.json"
+
+
+def sheets() -> dict[str, Board]:
+    """Return the boards that have a data sheet, by key."""
+    return {key: board for key, board in load_catalogue().boards.items() if key != THIS}
+
+
+def choose(path: Path, machine: str, key: str) -> None:
+    """Keep which data sheet a machine is to have: a key of the catalogue, "this" for none, "" to find it again.
+
+    Raises
+    ------
+    FileError
+        No such board, or the file cannot be written; it is as it was.
+    """
+    check_choice(key)
+    try:
+        others = schema.read_object(path)
+    except FileError:
+        put_aside(path)
+        others = {}
+    others.pop(machine, None)
+    kept = {**others, machine: {"board": key}} if key else others
+    write_whole(path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
+
+
+def check_choice(key: str) -> None:
+    """Raise FileError unless a key is one that `choose` takes."""
+    known = [*sheets(), THIS]
+    if key and key not in known:
+        raise FileError(f"board {key!r} has no data sheet; {instead('board', key, known)}")
+
+
+def data_sheet_of(path: Path, machine: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
+    """Return the data sheet of the machine that said hello: the one chosen by hand, or else that of what it is.
+
+    Raises
+    ------
+    FileError
+        The file of choices cannot be understood.
+    """
+    known, given = sheets(), schema.read_object(path).get(machine)
+    if given is None:
+        found = identify(hello.get("board", {}), known)
+        if isinstance(found, Absent):
+            return found
+        key, by = found.key, found.by
+    else:
+        key, by = schema.convert(given, _Chosen, f"{path.name}: {machine}").board, BY_HAND
+        if key == THIS:
+            return NONE_BY_HAND
+        if key not in known:
+            return Absent(f"the one chosen by hand, {key:.80}, is of another version of this program")
+    mode, told = mode_told(hello, known[key]), _mode_text(hello)
+    if told and not mode and "default" not in known[key].power_modes:
+        by = f"{by}; it has no mode {told}"
+    return DataSheet(key, by, mode)
+
+
+def chosen_key(found: DataSheet | Absent) -> str:
+    """Return what `choose` was given for a data sheet; "" where it was found by itself."""
+    if isinstance(found, DataSheet):
+        return found.key if found.by.startswith(BY_HAND) else ""
+    return THIS if found == NONE_BY_HAND else ""
+
+
+def sheet_sentence(found: DataSheet | Absent, where: str) -> str:
+    """Say which data sheet describes a board, how it was found, and `where` another is chosen."""
+    if isinstance(found, Absent):
+        return f"No data sheet describes this board, {found.reason}: any machine is assumed; {where} chooses one."
+    name, how = sheets()[found.key].name, found_words(found.by)
+    return f"Described by the data sheet of {name}, {how}; {where} chooses another."
+
+
+def mode_told(hello: Mapping[str, Any], board: Board) -> str:
+    """Return the power mode of a data sheet that a board says it is in; "" where it says none of them."""
+    words = re.split(r"[ _]+", _mode_text(hello).upper())
+    return next((key for key in board.power_modes if key.upper() in words), "")
+
+
+def _mode_text(hello: Mapping[str, Any]) -> str:
+    return str(hello.get("state", {}).get("power_mode", {}).get("value", ""))
+
+
+def found_words(by: str) -> str:
+    """Return how a data sheet was found, as the end of a sentence about it."""
+    return by if by.startswith(BY_HAND) else f"found {by}"
+
+
+def described(catalogue: Catalogue, key: str, sheet: DataSheet | Absent, *, simulated: bool = False) -> Catalogue:
+    """Return the catalogue whose board of a key, so far any machine, is as a data sheet says.
+
+    It keeps its name, and what the data sheet lacks; a real one can also be limited to so many threads.
+    """
+    if isinstance(sheet, Absent):
+        return catalogue
+    board = _as_told(catalogue.boards[key], sheets()[sheet.key], sheet, threads=not simulated)
+    taught = {
+        (key, runtime, mode): replace(posterior, board=key)
+        for (of, runtime, mode), posterior in catalogue.published.items()
+        if of == sheet.key
+    }
+    return replace(catalogue, boards={**catalogue.boards, key: board}, published={**catalogue.published, **taught})
+
+
+def with_memory(board: Board, hello: Mapping[str, Any]) -> Board:
+    """Return a board with the memory that it tells itself, if it does."""
+    memory_byte = hello.get("board", {}).get("memory_byte")
+    if not isinstance(memory_byte, int | float) or memory_byte <= 0:
+        return board
+    return replace(board, memory_byte=float(memory_byte), sources={**board.sources, "memory_byte": "as it tells"})
+
+
+def _as_told(board: Board, sheet: Board, found: DataSheet, *, threads: bool) -> Board:
+    plain = next(iter(board.power_modes.values()))
+    order = sorted(sheet.power_modes, key=lambda key: key != found.mode)  # the one it is in is the default
+    modes = {key: _with_rates(sheet.power_modes[key], plain, sheet.unit) for key in order}
+    now = modes[order[0]]
+    limited = [mode for mode in board.power_modes.values() if "thread" in mode.key and threads]
+    modes |= {mode.key: _with_threads(mode, now, sheet.unit) for mode in limited}
+    energy = board if sheet.system_energy_j_byte is None else sheet
+    return replace(
+        sheet,
+        key=board.key,
+        name=board.name,
+        power_modes=modes,
+        system_energy_j_byte=energy.system_energy_j_byte,
+        system_energy_log_sd=energy.system_energy_log_sd,
+        power_rail=energy.power_rail,
+        identify=board.identify,
+        listed=False,
+        data_sheet=sheet.key,
+        sources={**board.sources, **sheet.sources, "data_sheet": found.by},
+    )
+
+
+def _with_rates(mode: PowerMode, plain: PowerMode, unit: str) -> PowerMode:
+    """Return a mode of a data sheet with the CPU's rate from any machine's prior where nothing states it."""
+    if unit == "cpu":
+        return replace(mode, compute_op_s=mode.compute_op_s or mode.vector_op_s or plain.compute_op_s)
+    return replace(mode, cpu_vector_op_s=mode.cpu_vector_op_s or plain.compute_op_s)
+
+
+def _with_threads(limited: PowerMode, now: PowerMode, unit: str) -> PowerMode:
+    """Return a mode that limits the threads on a memory of the data sheet's bandwidth."""
+    if unit == "cpu":
+        return replace(limited, bandwidth_byte_s=now.bandwidth_byte_s)
+    return replace(now, key=limited.key, cpu_vector_op_s=limited.compute_op_s)

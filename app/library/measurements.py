@@ -1,0 +1,232 @@
+"""Measured operating points and the file that keeps them: one JSON line each, appended and never rewritten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.library import schema
+from app.library.axes import exists
+from app.library.files import BINARY, FileError, data_dir, reason
+from app.library.records import PointRecord, point_record
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
+
+MAX_READ_BYTE = 32 << 20
+"""Of a longer file, only the end is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A finished run. `body` holds outputs by name: ``{median, q05, q95, n, provenance}`` or ``{absent: reason}``."""
+
+    point: OperatingPoint
+    body: Mapping[str, Any]
+    time_utc: str  # ISO 8601, of this machine's clock
+    machine: str  # key of the machine, runtime version and model file it holds for (app.library.machine)
+
+    def output(self, name: str) -> Output:
+        """Return one output, or Absent with the reason the board gave."""
+        record = self.body.get(name)
+        if not isinstance(record, Mapping):
+            return Absent("not part of this measurement")
+        if "absent" in record:
+            return Absent(str(record["absent"]))
+        return Estimate(
+            float(record["median"]), float(record["q05"]), float(record["q95"]), Provenance(record["provenance"])
+        )
+
+
+OUTPUTS_OF = {
+    "decode": ("decode_s", "tokens_per_s", "memory_byte", "power_w", "energy_j_per_token"),
+    "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
+    "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
+    "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
+}
+"""What a run measures -> the outputs it has then, the one that tells whether it was done first."""
+
+
+def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
+    """Return a result without the outputs that were not asked for: an answer that was never sought is not a value."""
+    other = {name for part, names in OUTPUTS_OF.items() if part not in what for name in names}
+    return {name: record for name, record in body.items() if name not in other}
+
+
+def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) -> OperatingPoint:
+    """Return the point that a run was really at: the fields in its ``applied`` instead of what was asked.
+
+    The power mode of a board that has several is named.
+
+    Raises
+    ------
+    FileError
+        The board names a field or a format that this program does not know.
+    """
+    told = body.get("applied", {})
+    if not isinstance(told, Mapping) or any(not isinstance(name, str) for name in told):
+        raise FileError("the result: $.applied: expected an object")
+    record = {**point_record(point), **told}
+    actual = schema.convert(record, PointRecord, "the result: $.applied").point()
+    if not exists(actual, catalogue):
+        formats = ", ".join(f"{name} {value}" for name, value in told.items())
+        raise FileError(f"the result: $.applied: {formats}: this program does not know all of it")
+    board = catalogue.boards[actual.board]
+    if board.data_sheet and not actual.power_mode and "default" not in board.power_modes:
+        return replace(actual, power_mode=next(iter(board.power_modes)))  # tomorrow it may be in another one
+    return actual
+
+
+def filed(measurement: Measurement, catalogue: Catalogue) -> Measurement:
+    """Return a measurement of what was asked as one of what `ran`."""
+    return replace(measurement, point=ran(measurement.point, measurement.body, catalogue))
+
+
+def recorded_measurement(
+    request: Mapping[str, Any], body: Mapping[str, Any], time_utc: str, machine: str
+) -> Measurement:
+    """Return a measurement that a recording holds as what it was, when it was.
+
+    Raises
+    ------
+    FileError
+        It is none; one sentence.
+    """
+    name = "a measurement of the recording"
+    try:
+        check_body(body, name)
+        point = schema.convert(request.get("point", {}), PointRecord, name).point()
+        datetime.fromisoformat(time_utc)
+        return Measurement(point, answers(body, request.get("what", ())), time_utc, machine)
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise FileError(f"{name}: {error}") from error
+
+
+class _Value(msgspec.Struct):
+    median: float
+    q05: float
+    q95: float
+    provenance: Provenance
+
+
+class _Absent(msgspec.Struct):
+    absent: str
+
+
+class _Line(msgspec.Struct):
+    machine: str
+    time_utc: str
+    point: PointRecord
+    body: dict[str, Any]
+
+
+def check_body(body: Mapping[str, Any], name: str) -> None:
+    """Check that every output of a result is a value with its interval and provenance, or absent with a reason.
+
+    Raises
+    ------
+    FileError
+        ``name: $.decode_s: ...`` for the first that is neither.
+    """
+    for key in (output for outputs in OUTPUTS_OF.values() for output in outputs if output in body):
+        record = body[key]
+        if not isinstance(record, Mapping):
+            raise FileError(f"{name}: $.{key}: expected object, got {type(record).__name__}")
+        schema.convert(record, _Absent if "absent" in record else _Value, f"{name}: $.{key}")
+
+
+def measurements_file() -> Path:
+    """Return where the measurements of all machines are."""
+    return data_dir() / "measurements.jsonl"
+
+
+def append_measurement(path: Path, measurement: Measurement) -> None:
+    """Add one line to the file, after completing a line that an earlier crash tore.
+
+    Raises
+    ------
+    FileError
+        It cannot be written; the lines before are as they were.
+    """
+    line = msgspec.json.encode(
+        {
+            "machine": measurement.machine,
+            "time_utc": measurement.time_utc,
+            "point": point_record(measurement.point),
+            "body": measurement.body,
+        }
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | BINARY, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            os.lseek(descriptor, max(size - 1, 0), os.SEEK_SET)
+            torn = size > 0 and os.read(descriptor, 1) != b"\n"
+            content = (b"\n" if torn else b"") + line + b"\n"
+            if os.write(descriptor, content) < len(content):
+                os.ftruncate(descriptor, size)
+                raise FileError(f"{path}: the measurement cannot be saved: no space left on device")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise FileError(f"{path}: the measurement cannot be saved: {reason(error)}") from error
+
+
+def load_measurements(path: Path, machine: str | None) -> tuple[list[Measurement], list[str]]:
+    """Read the measurements of one machine, or of all (None), oldest first.
+
+    Returns
+    -------
+    measurements : list of Measurement
+    notes : list of str
+        One sentence for each line that is not a measurement, by its number, and for a start left out.
+
+    Raises
+    ------
+    FileError
+        There is a file and it cannot be read.
+    """
+    notes: list[str] = []
+    try:
+        with path.open("rb") as file:
+            start = max(os.fstat(file.fileno()).st_size - MAX_READ_BYTE, 0)
+            skipped = _count_lines(file, start)
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return [], notes
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {reason(error)}") from error
+    if start:
+        notes.append(f"{path.name}: only the last {MAX_READ_BYTE >> 20} MiB were read")
+    found = []
+    for number, line in enumerate(lines, skipped + 1):
+        if not line or (start and number == skipped + 1):
+            continue
+        try:
+            measurement = _measurement(line, f"{path.name}: line {number}")
+        except FileError as error:
+            notes.append(f"{error}; the line was left out")
+            continue
+        if machine in (None, measurement.machine):
+            found.append(measurement)
+    return found, notes
+
+
+def _count_lines(file: Any, end: int) -> int:
+    """Return the number of line ends before `end`, and leave the file there."""
+    count = 0
+    while file.tell() < end:
+        count += file.read(min(1 << 20, end - file.tell())).count(b"\n")
+    return count
+
+
+def _measurement(line: bytes, name: str) -> Measurement:
+    parsed = schema.convert(schema.decode_object(line, name), _Line, name)
+    check_body(parsed.body, name)
+    return Measurement(parsed.point.point(), parsed.body, parsed.time_utc, parsed.machine)

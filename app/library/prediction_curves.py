@@ -1,0 +1,166 @@
+"""What the prediction says around an operating point: curves along an axis, sensitivities. Pure functions, no state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.library.attention import RetainedMass
+from app.library.axes import NUMERIC, Axis, axis_of, moved, position
+from core.physics.pruning import r_max_zipf
+from core.predict.scenario import predict
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
+
+OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
+"""The outputs of a prediction, in the order panels and reports list them."""
+
+
+DROPPED_MASS = 0.02
+"""Attention mass that pruning may drop while no accuracy limit is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What one step along an axis does to the point; None where the output is absent.
+
+    `binding` is False where the step moves nothing by more than a thousandth: the slider does not matter here.
+    """
+
+    axis: Axis
+    decode_s: float | None
+    power_w: float | None
+    top1_agreement: float | None
+    binding: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Measured values along an axis, one per position: arrays of equal length."""
+
+    x: NDArray[np.float64]
+    median: NDArray[np.float64]
+    q05: NDArray[np.float64]
+    q95: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the alpha slider turns red, and by which rule, in one sentence."""
+
+    alpha: float | None  # None: no mark
+    text: str
+
+
+def r_max(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    posterior: Posterior | None,
+    top1_limit: float | None,
+    measured: RetainedMass | None = None,
+) -> Mark:
+    """Return the largest KV prune rate that keeps the quality budget.
+
+    With an accuracy limit: the last rate on the axis whose predicted top-1 agreement holds it. Without one: the rate at
+    which the tokens kept still hold `1 - DROPPED_MASS` of the attention mass: as it was measured of this model, else
+    falling as a power of its rank.
+    """
+    if top1_limit is None and measured is not None:
+        return Mark(
+            measured.r_max(DROPPED_MASS),
+            f"r_max, measured on this model at {measured.n_tokens} tokens: beyond it the tokens kept hold under "
+            f"{100 * (1 - DROPPED_MASS):.0f} % of the attention mass",
+        )
+    if top1_limit is None:
+        alpha = r_max_zipf(int(float(point.context_tokens)), DROPPED_MASS)
+        share = f"{100 * (1 - DROPPED_MASS):.0f} % of the attention mass"
+        return Mark(alpha, f"r_max, assumed until accuracy is measured: beyond it the tokens kept hold under {share}")
+    x, prediction = curve(axis_of("point.alpha", point, catalogue), point, catalogue, posterior, n=381)
+    held = prediction.top1_agreement
+    if isinstance(held, Absent):
+        return Mark(None, f"top-1 agreement is not predicted here: {held.reason}")
+    holds = np.flatnonzero(np.broadcast_to(held.median, x.shape) >= top1_limit)
+    alpha = float(x[holds[-1]]) if holds.size else 0.0
+    return Mark(alpha, f"r_max: beyond it the predicted top-1 agreement is below the limit of {100 * top1_limit:.1f} %")
+
+
+def curve(
+    axis: Axis, point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, n: int = 128
+) -> tuple[NDArray[np.float64], Prediction]:
+    """Predict along an axis, everything else as in `point`.
+
+    Returns
+    -------
+    x : ndarray (m,)
+        Positions: `n` numbers, or 0..m-1 for the options of a categorical axis.
+    prediction : Prediction
+        Outputs as arrays (m,); NaN where one option has no such value, Absent where none has.
+    """
+    x = axis.grid(n)
+    if axis.categorical:
+        each = [predict(moved(point, axis.path, key), catalogue, posterior) for key, _ in axis.options]
+        return x, stacked(each)
+    return x, predict(moved(point, axis.path, x), catalogue, posterior)
+
+
+def stacked(predictions: Sequence[Prediction]) -> Prediction:
+    """Join predictions of single points into one whose outputs are arrays."""
+    names = dict.fromkeys(name for p in predictions for name in p.parts_s)
+    parts = {name: np.array([float(p.parts_s.get(name, np.nan)) for p in predictions]) for name in names}
+    outputs = {name: _joined([getattr(p, name) for p in predictions]) for name in OUTPUTS}
+    outside = tuple(dict.fromkeys(text for p in predictions for text in p.outside))
+    binding = np.array([str(p.binding) for p in predictions])
+    assert {f.name for f in fields(Prediction)} == {*OUTPUTS, "parts_s", "binding", "outside"}
+    return Prediction(**outputs, parts_s=parts, binding=binding, outside=outside)
+
+
+def _joined(outputs: Sequence[Output]) -> Output:
+    present = [output for output in outputs if isinstance(output, Estimate)]
+    if not present:
+        first = outputs[0]
+        assert isinstance(first, Absent)
+        return first
+    provenance = next((o.provenance for o in present if o.provenance is Provenance.PREDICTED), present[0].provenance)
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.array([float(getattr(o, name)) if isinstance(o, Estimate) else np.nan for o in outputs])
+
+    return Estimate(column("median"), column("q05"), column("q95"), provenance)
+
+
+def sensitivities(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None) -> dict[str, Sensitivity]:
+    """Return what one step along each numeric axis does, by finite difference of one vectorised prediction.
+
+    The step is taken downwards where upwards would leave the axis, shorter where the axis is, and always stated as
+    the change per `axis.step` upwards.
+    """
+    axes = [axis_of(path, point, catalogue) for path in NUMERIC]
+    here = np.array([position(path, point, catalogue) for path in NUMERIC])
+    steps = np.array([_step(a, x) for a, x in zip(axes, here, strict=True)])
+    swept = point
+    for i, path in enumerate(NUMERIC):
+        column = np.full(len(NUMERIC) + 1, here[i])
+        column[i + 1] += steps[i]
+        swept = moved(swept, path, column)
+    result = predict(swept, catalogue, posterior)
+    return {a.path: _sensitivity(a, i + 1, a.step / steps[i], result) for i, a in enumerate(axes)}
+
+
+def _step(axis: Axis, x: float) -> float:
+    return axis.step if x + axis.step <= axis.high else -min(axis.step, max(x - axis.low, axis.step / 100))
+
+
+def _sensitivity(axis: Axis, i: int, per_step: float, result: Prediction) -> Sensitivity:
+    def difference(output: Output) -> tuple[float | None, bool]:
+        if isinstance(output, Absent):
+            return None, False
+        median = np.broadcast_to(np.asarray(output.median, dtype=float), (len(NUMERIC) + 1,))
+        change = float(per_step * (median[i] - median[0]))
+        return change, abs(change) > 1e-3 * abs(float(median[0]))
+
+    decode, moves_decode = difference(result.decode_s)
+    power, moves_power = difference(result.power_w)
+    top1, moves_top1 = difference(result.top1_agreement)
+    return Sensitivity(axis, decode, power, top1, moves_decode or moves_power or moves_top1)

@@ -1,0 +1,113 @@
+"""Checking of the JSON files that people may have edited: one sentence for what is wrong, unknown keys kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from app.library.files import FileError, read_whole
+
+T = TypeVar("T")
+
+_WORDS = {"float": "number", "int": "whole number", "str": "string", "object": "object", "bool": "true or false"}
+
+
+def decode_object(content: bytes, name: str) -> dict[str, Any]:
+    """Return the JSON object in `content`.
+
+    Raises
+    ------
+    FileError
+        ``name: ...`` in one sentence: not JSON, or not an object.
+    """
+    try:
+        document = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FileError(f"{name}: expected a JSON document: {error}") from error
+    if not isinstance(document, dict):
+        raise FileError(f"{name}: $: expected object, got {_kind(document)}")
+    return document
+
+
+def read_object(path: Path, again: str = "") -> dict[str, Any]:
+    """Return the JSON object in a file, an empty one where there is no file; `again` says what writes it anew.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read, or `decode_object` refuses it.
+    """
+    try:
+        return decode_object(read_whole(path), str(path)) if path.exists() else {}
+    except FileError as error:
+        if not again:
+            raise
+        raise FileError(f"{error}; {again}") from error
+
+
+def convert(document: Mapping[str, Any], schema: type[T], name: str) -> T:
+    """Return the document as a `schema`, strictly.
+
+    Raises
+    ------
+    FileError
+        ``name: $.point.alpha: expected number, got string``.
+    """
+    try:
+        return msgspec.convert(document, schema)
+    except msgspec.ValidationError as error:
+        raise FileError(f"{name}: {_sentence(str(error))}") from error
+
+
+def unknown_keys(document: Mapping[str, Any], schema: type[msgspec.Struct], at: str = "$") -> Iterator[str]:
+    """Yield the path of each key of `document` that `schema` does not have, at any depth of structs."""
+    fields = {f.encode_name: f for f in msgspec.structs.fields(schema)}
+    for key, value in document.items():
+        if key not in fields:
+            yield f"{at}.{key}"
+        elif isinstance(value, Mapping):
+            inner = _struct_of(fields[key].type)
+            if inner is not None:
+                yield from unknown_keys(value, inner, f"{at}.{key}")
+
+
+def merged(document: Mapping[str, Any], update: Mapping[str, Any], schema: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return `update` with the keys of `document` that `schema` does not have kept in their places."""
+    result = dict(update)
+    fields = {f.encode_name: f for f in msgspec.structs.fields(schema)}
+    for key, value in document.items():
+        if key not in fields:
+            result[key] = value
+        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            inner = _struct_of(fields[key].type)
+            if inner is not None:
+                result[key] = merged(value, result[key], inner)
+    return result
+
+
+def _struct_of(annotation: Any) -> type[msgspec.Struct] | None:
+    for candidate in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(candidate, type) and issubclass(candidate, msgspec.Struct):
+            return candidate
+    return None
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    return {bool: "true or false", int: "whole number", float: "number", str: "string", list: "array"}.get(
+        type(value), "object"
+    )
+
+
+def _sentence(message: str) -> str:
+    """Turn ``Expected `float`, got `str` - at `$.point.alpha``` into ``$.point.alpha: expected number, got string``."""
+    text, _, at = message.partition(" - at ")
+    for type_name, word in _WORDS.items():
+        text = text.replace(f"`{type_name}`", f"`{word}`").replace(f"`{type_name} | null`", f"`{word} or null`")
+    text = re.sub(r"`([^`]*)`", r"\1", text)
+    return f"{at.strip('`') or '$'}: {text[:1].lower()}{text[1:]}"

@@ -1,0 +1,61 @@
+"""Measured energies of tokens: what a byte costs and what time costs on one rail, learned from a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate import robust
+from core.calibrate.observations import N_SCALE, MeasuredPoint
+from core.physics import power
+from core.predict.scenario import decode_costs
+from core.spec import Catalogue
+
+Floats = NDArray[np.float64]
+
+ENERGY_NAMES = ("energy_j_byte", "static_power_w")
+"""What measured energies teach: energy per byte moved, and power that does not follow the bytes."""
+
+
+def energy_prior(rail: str, bandwidth_byte_s: float, median_j_byte: float, log_sd: float) -> tuple[Floats, Floats]:
+    """Return mean and covariance of the logarithms of `ENERGY_NAMES`.
+
+    Together they make `median_j_byte` at the usual pace; how they share it depends on the rail.
+    """
+    share = power.static_share(rail)
+    usual_w = median_j_byte * power.USUAL_READ_SHARE * bandwidth_byte_s
+    cov = np.full((2, 2), log_sd**2)
+    cov[1, 1] += power.STATIC_LOG_ODDS_SD**2
+    return np.log([(1.0 - share) * median_j_byte, share * usual_w]), cov
+
+
+def energy_fit(
+    points: Sequence[MeasuredPoint], catalogue: Catalogue, before: tuple[Floats, Floats], scatter_log_sd: float
+) -> robust.Fit:
+    """Return the posterior of the logarithms of `ENERGY_NAMES` from points with an energy, all on one rail.
+
+    A point whose time was not measured took the usual one.
+    """
+    with_energy = [m for m in points if m.energy_j is not None]
+    settings = [catalogue.setting(m.point) for m in with_energy]
+    costs = [decode_costs(m.point, at, 1.0) for m, at in zip(with_energy, settings, strict=True)]
+    byte = np.array([float(one.weight_byte + one.kv_byte) for one in costs])
+    usual_s = byte / (power.USUAL_READ_SHARE * np.array([at.mode.bandwidth_byte_s for at in settings]))
+    time_s = np.array([m.decode_s or usual for m, usual in zip(with_energy, usual_s, strict=True)])
+    observed = robust.Observed(
+        np.log([float(m.energy_j or np.nan) for m in with_energy]),
+        np.array([m.log_sd for m in with_energy]),
+        np.zeros(len(with_energy), dtype=np.intp),
+    )
+    scale = np.array([scatter_log_sd / robust.NORMAL_SD_PER_SCALE])
+    prior = robust.Prior(before[0], before[1], scale, n_scale=N_SCALE)
+    return robust.fit(lambda theta: log_energy(theta, byte, time_s), observed, prior)
+
+
+def log_energy(theta: Floats, moved_byte: Floats, time_s: Floats) -> tuple[Floats, Floats]:
+    """Return the logarithms of energies per token and their Jacobian by the logarithms of `ENERGY_NAMES`."""
+    parts = np.exp(theta) * np.column_stack([moved_byte, time_s])
+    total = parts.sum(axis=1)
+    return np.log(total), parts / total[:, None]

@@ -1,0 +1,348 @@
+"""Calibration: measurements of one board, runtime and power mode teach the model's cost parameters.
+
+The parameters are those of `core.predict.parameters`, Gaussian in logarithms around the runtime's priors. Measured
+times are
+compared in logarithms too, with Student-t residuals of learned scale, so that a bad measurement is flagged and does not
+pull the rest (`core.calibrate.robust`). Nothing here knows how the points were measured.
+
+References
+----------
+Trilemma models, M10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate import robust
+from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior
+from core.calibrate.leave_one_out import CrossCheck, leave_one_out, published_shape
+from core.calibrate.next_point import choose
+from core.calibrate.observations import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
+from core.calibrate.reselection import check as check_choices
+from core.calibrate.reselection import learned, measured_choices
+from core.predict import conformal
+from core.predict.parameters import Physical, extended, physical_parameters, prior, ratio_names, same_model
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
+from core.spec.interval_scale import Guard
+from core.units import Z90
+
+Floats = NDArray[np.float64]
+
+OUTLIER_SCALES = 5.0  # a residual beyond this many scales is flagged: one in 130 by chance
+IDENTIFIED_SHRINKAGE = 0.20  # less narrowing of a parameter than this says nothing about it
+UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD = 5e-10, 1.0  # [prior] boards from 185 pJ/byte (a GPU rail) to 1240 (wall)
+CALIBRATED, PREDICTED = Provenance.CALIBRATED, Provenance.PREDICTED
+
+N_PLAN = 10  # so many hold two points of each weight format: one alone is predicted by its prior only
+PLAN_ROUNDS = 4
+"""How often the times of the plan are measured, its least counting: host and other work slow a run by some per cent."""
+PLAN_WEIGHTS = ("fp32", "bf16", "int8", "int4")
+PLAN_KV = ("bf16", "int8")
+PLAN_CONTEXT_TOKENS = (256, 1024, 2048)
+PLAN_ALPHA = (0.0, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterEstimate:
+    """One physical parameter before and after the measurements."""
+
+    key: str
+    meaning: str
+    unit: str
+    estimate: Estimate
+    prior: Estimate
+    shrinkage_frac: float  # 1 - posterior over prior standard deviation, in logarithms
+
+    @property
+    def identified(self) -> bool:
+        """Whether these points say anything worth mentioning about it."""
+        return self.shrinkage_frac >= IDENTIFIED_SHRINKAGE
+
+    @property
+    def verdict(self) -> str:
+        """Return in words what the points say about it."""
+        if not self.identified:
+            return "not identified by these points"
+        return f"narrowed by {100 * self.shrinkage_frac:.0f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the measurements taught, and how far to trust it.
+
+    Residuals are logarithms of measured over fitted, one per point, NaN where that output was not measured.
+    """
+
+    points: tuple[MeasuredPoint, ...]
+    posterior: Posterior
+    parameters: tuple[ParameterEstimate, ...]
+    decode_log_residual: Floats
+    ttft_log_residual: Floats
+    outlier: NDArray[np.bool_]  # by point: flagged, kept, and given little weight
+    condition_number: float  # precision of the best over the least known combination of parameters, in prior units
+    check: CrossCheck | None = None  # of decode_s
+    ttft_check: CrossCheck | None = None
+    published_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
+    choice_check: CrossCheck | None = None  # of choosing anew which cached tokens are read
+
+
+def calibrate(
+    points: Sequence[MeasuredPoint],
+    catalogue: Catalogue,
+    *,
+    at: OperatingPoint | None = None,
+    known: Posterior | None = None,
+    check: bool = True,
+) -> Calibration:
+    """Fit the cost parameters of one board, runtime and power mode to what was measured on it.
+
+    Parameters
+    ----------
+    points : sequence of MeasuredPoint
+        None at all leaves the prior. Their order does not matter, but that of several power rails the last one counts.
+    catalogue : Catalogue
+    at : OperatingPoint, optional
+        Which board, runtime and power mode, for when there are no points.
+    known : Posterior, optional
+        What is known of them already, such as from published measurements, in place of the runtime's prior.
+    check : bool
+        Also refit without each point to see how well the others predict it.
+
+    Raises
+    ------
+    ValueError
+        Points of different boards, runtimes or power modes, or that the catalogue does not know.
+    """
+    board = _same_board(points, catalogue, at or OperatingPoint())
+    before = known or prior(board)
+    for measured in points:
+        before = extended(before, ratio_names(catalogue.setting(measured.point)))
+    rows, timed = Rows.of(points, catalogue, before), before
+    fitted = rows.fit(timed)
+    judged = AccuracyRows.of(points, catalogue)
+    before = extended(before, dict(zip(judged.names, judged.prior_sd, strict=True)))
+    posterior = _posterior(before, fitted, rows, judged)
+    condition_number = _condition_number(before, posterior)
+    posterior = _with_energy(posterior, points, catalogue, board)
+    choices = [] if board.runtime.choice is None else measured_choices(points, catalogue, posterior.bandwidth_byte_s)
+    if board.runtime.choice is not None and choices:
+        posterior = replace(posterior, choice=learned(board.runtime.choice, choices))
+    touched = [
+        which
+        for which in physical_parameters(
+            [m.point for m in points],
+            with_ttft=posterior.n_ttft > 0,
+            with_accuracy=posterior.n_quality > 0,
+            rate_stated=board.mode.compute_op_s is not None,
+        )
+        if not set(which.names).isdisjoint(before.names)  # not of a policy whose accuracy was not measured
+    ]
+    posterior, checks = _guarded(posterior, rows, timed, points, catalogue, check=check)
+    return Calibration(
+        tuple(points),
+        posterior,
+        tuple(_described(which, before, posterior) for which in touched),
+        *_residuals(rows, fitted, len(points)),
+        condition_number,
+        checks.get(DECODE),
+        checks.get(TTFT),
+        published_shape(rows) if check else None,
+        check_choices(board.runtime.choice, choices) if check and board.runtime.choice is not None else None,
+    )
+
+
+def calibration_plan(
+    catalogue: Catalogue, point: OperatingPoint | None = None, *, n: int = N_PLAN
+) -> list[OperatingPoint]:
+    """Return the handful of points that together narrow the predictions most, cheap enough for the first minute.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+    point : OperatingPoint, optional
+        Whose board, runtime, power mode, model, policy, layout and KV format are kept.
+    n : int
+        How many points.
+
+    Returns
+    -------
+    list of OperatingPoint
+        Most informative first.
+    """
+    point = replace(point or OperatingPoint(), beta=1.0, bandwidth_byte_s=None)
+    at = catalogue.setting(point)
+    contexts = [n for n in PLAN_CONTEXT_TOKENS if n <= at.model.max_context_tokens] or [at.model.max_context_tokens]
+    candidates = [
+        replace(point, weights=w, kv=g, context_tokens=float(tokens), alpha=alpha)
+        for w in dict.fromkeys((point.weights, *PLAN_WEIGHTS))
+        for g in dict.fromkeys((point.kv, *PLAN_KV))
+        for tokens in contexts
+        for alpha in PLAN_ALPHA
+        if w in catalogue.weight_formats and g in catalogue.kv_formats
+    ]
+    return [choice.point for choice in choose(prior(at), candidates, catalogue, n=n)]
+
+
+def next_measurement(
+    calibration: Calibration, candidates: Sequence[OperatingPoint], catalogue: Catalogue
+) -> tuple[OperatingPoint, str] | None:
+    """Return the candidate that would narrow the predictions of all candidates most, and why; None where none would.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    candidates : sequence of OperatingPoint
+        What could be measured (scalars only); points measured already are passed over.
+    catalogue : Catalogue
+
+    Returns
+    -------
+    (point, sentence) or None
+    """
+    measured = {m.point for m in calibration.points}
+    new = [point for point in candidates if point not in measured]
+    chosen = choose(calibration.posterior, new, catalogue, n=1, matters=candidates)
+    if not chosen or chosen[0].narrowing_frac < 0.01:
+        return None
+    choice = chosen[0]
+    best, meaning = max(
+        (1.0 - which.log_sd(choice.after) / which.log_sd(choice.before), which.meaning)
+        for which in physical_parameters([choice.point], with_ttft=False)
+    )
+    p = choice.point
+    return p, (
+        f"{p.weights} weights, {p.kv} KV, alpha {float(p.alpha):g}, context {float(p.context_tokens):g} narrows the "
+        f"{meaning} by {100 * best:.0f} % and the predictions by {100 * choice.narrowing_frac:.0f} %"
+    )
+
+
+def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: OperatingPoint) -> Setting:
+    settings = [catalogue.setting(measured.point) for measured in points] or [catalogue.setting(at)]
+    found = sorted({(s.board.key, s.runtime.key, s.mode.key) for s in settings})
+    if len(found) > 1:
+        raise ValueError(
+            "points = measurements of " + " and ".join("/".join(key) for key in found) + "; expected one board, "
+            "runtime and power mode"
+        )
+    return settings[0]
+
+
+def _residuals(rows: Rows, fitted: robust.Fit, n_points: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return the residuals of decode times and of times to first token by point, and which points are outliers."""
+    decode, ttft = np.full((2, n_points), np.nan)
+    outlier = np.zeros(n_points, dtype=bool)
+    spread = np.sqrt(np.square(fitted.scale[rows.observed.kind]) + np.square(rows.observed.noise_sd))
+    for kind, of_points in ((DECODE, decode), (TTFT, ttft)):
+        mine = rows.observed.kind == kind
+        of_points[rows.owner[mine]] = fitted.residual[mine]
+        outlier[rows.owner[mine]] |= (np.abs(fitted.residual) > OUTLIER_SCALES * spread)[mine]
+    return decode, ttft, outlier
+
+
+def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: AccuracyRows) -> Posterior:
+    """Put what the times and what the accuracy taught together; they have no parameter in common."""
+    accuracy = judged.fit(before)
+    cov = before.log_cov.copy()
+    n = len(fitted.mean)
+    cov[:n, :n], cov[n:, n:] = fitted.cov, accuracy.cov
+    decode_sd, ttft_sd = fitted.scale * robust.NORMAL_SD_PER_SCALE
+    damage_sd, top1_sd = accuracy.scale * robust.NORMAL_SD_PER_SCALE
+    return replace(
+        before,
+        log_mean=np.concatenate([fitted.mean, accuracy.mean]),
+        log_cov=cov,
+        decode_log_sd=float(decode_sd),
+        ttft_log_sd=float(ttft_sd),
+        damage_log_sd=float(damage_sd),
+        top1_log_sd=float(top1_sd),
+        n_decode=int(np.sum(rows.observed.kind == DECODE)),
+        n_ttft=int(np.sum(rows.observed.kind == TTFT)),
+        n_quality=len(judged.observed.value),
+    )
+
+
+def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: Setting) -> Posterior:
+    """Add what the energies taught; of several rails, the one that the newest point has."""
+    rail = next((m.power_covers for m in reversed(points) if m.energy_j is not None), None)
+    if rail is None:
+        return posterior
+    same = [m for m in points if m.energy_j is not None and m.power_covers == rail]
+    stated = at.board.system_energy_j_byte
+    before = (
+        (UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD) if stated is None else (stated, at.board.system_energy_log_sd)
+    )
+    prior = energy_prior(rail, at.mode.bandwidth_byte_s, *before)
+    fitted = energy_fit(same, catalogue, prior, posterior.energy_log_sd)
+    known = extended(posterior, dict.fromkeys(ENERGY_NAMES, 1.0))
+    index = [known.names.index(name) for name in ENERGY_NAMES]
+    mean, cov = known.log_mean.copy(), known.log_cov.copy()
+    mean[index], cov[np.ix_(index, index)] = fitted.mean, fitted.cov
+    scatter = float(fitted.scale[0] * robust.NORMAL_SD_PER_SCALE)
+    idle = next((m.idle_w for m in reversed(same) if m.idle_w is not None), None)
+    return replace(
+        known,
+        log_mean=mean,
+        log_cov=cov,
+        energy_log_sd=scatter,
+        power_covers=rail,
+        n_energy=len(same),
+        idle_power_w=idle,
+    )
+
+
+def _guarded(
+    posterior: Posterior,
+    rows: Rows,
+    before: Posterior,
+    points: Sequence[MeasuredPoint],
+    catalogue: Catalogue,
+    *,
+    check: bool,
+) -> tuple[Posterior, dict[int, CrossCheck]]:
+    """Guard the intervals by published boards and, where asked to check, by the board's own points left out."""
+    model = np.array([same_model(points[i].point.model) for i in rows.owner], dtype=str)
+    of_other = conformal.bucket(len(np.unique(model)))
+    published = {
+        (kind, of): conformal.population(catalogue.held_out, posterior.runtime, quantity, of)
+        for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s"))
+        for of in (conformal.SEEN, of_other)
+    }
+    start = posterior.log_mean[: len(before.names)]
+    by_kind = {kind: published[kind, conformal.SEEN] for kind in (DECODE, TTFT)}
+    checks = leave_one_out(rows, before, start, published=by_kind) if check else {}
+    several = check and len(np.unique(model)) > 1
+    others = leave_one_out(rows, before, start, model) if several else checks
+
+    def factor(kind: int, of: str, found: dict[int, CrossCheck]) -> float:
+        return conformal.factor(published[kind, of], found[kind].score if kind in found else np.zeros(0))
+
+    guard = Guard(
+        *(factor(kind, conformal.SEEN, checks) for kind in (DECODE, TTFT)),
+        *(factor(kind, of_other, others) for kind in (DECODE, TTFT)),
+    )
+    own = checks[DECODE].score.tolist() if DECODE in checks else []
+    return replace(posterior, guard=guard, guard_basis=conformal.sentence(guard, own)), checks
+
+
+def _condition_number(before: Posterior, posterior: Posterior) -> float:
+    root = np.linalg.cholesky(before.log_cov)
+    precision = root.T @ np.linalg.inv(posterior.log_cov) @ root
+    eigenvalues = np.linalg.eigvalsh(precision)
+    return float(eigenvalues[-1] / eigenvalues[0])
+
+
+def _described(which: Physical, before: Posterior, posterior: Posterior) -> ParameterEstimate:
+    """Set a parameter's estimate beside its prior."""
+    first, now = (_estimate(which, of, origin) for of, origin in ((before, PREDICTED), (posterior, CALIBRATED)))
+    shrinkage = 1.0 - which.log_sd(posterior) / which.log_sd(before)
+    return ParameterEstimate(which.key, which.meaning, which.unit, now, first, shrinkage)
+
+
+def _estimate(which: Physical, of: Posterior, provenance: Provenance) -> Estimate:
+    median, factor = which.median(of), float(np.exp(Z90 * which.log_sd(of)))
+    return Estimate(median, median / factor, median * factor, provenance)

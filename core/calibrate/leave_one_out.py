@@ -1,0 +1,144 @@
+"""How well a calibration predicts what it has not seen: each operating point left out in turn, the model refitted.
+
+The published formula's shape is checked on the same points, so that both errors stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate import robust
+from core.calibrate.observations import DECODE, TTFT, Rows
+from core.predict import conformal
+from core.spec import Posterior
+from core.units import Z90
+
+Floats = NDArray[np.float64]
+FEWEST = 3  # measurements that a check needs
+
+LEAST_LOG_SD = 1e-6
+"""Where all measurements are the same, a prediction of them is still not certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """Errors of predicting each point from the others, by refitting without it. Repeats of a point leave together."""
+
+    n: int
+    error_frac: Floats  # predicted over measured minus one
+    median_error_frac: float
+    p90_error_frac: float
+    coverage_frac: float  # share of the points inside their 90 % interval, as the other points guard it
+    r2: float  # says little: reported last
+    score: Floats  # error in logarithms over the log-sd of its prediction, see `core.predict.conformal`
+    measured_s: Floats
+    inside: NDArray[np.bool_]  # whether each point is in its interval
+
+
+def leave_one_out(
+    rows: Rows,
+    before: Posterior,
+    start: Floats,
+    group: NDArray[Any] | None = None,
+    published: Mapping[int, Floats] | None = None,
+) -> dict[int, CrossCheck]:
+    """Refit without each operating point and predict it.
+
+    Parameters
+    ----------
+    rows : Rows
+    before : Posterior
+        The prior of every refit.
+    start : array (p,)
+        Where the refits begin: the fit to all rows.
+    group : array (n,), optional
+        What leaves together, such as a model's rows; the operating points when missing.
+    published : mapping, optional
+        Scores of published boards by kind of observation, which guard the intervals beside the other points' own;
+        nominal ones when missing.
+
+    Returns
+    -------
+    dict
+        By kind of observation; a kind with fewer than three rows is not in it.
+    """
+    group = rows.group if group is None else group
+    predicted, log_sd = np.full((2, len(rows.owner)), np.nan)
+    for one in np.unique(group):
+        out = group == one
+        refit = rows.without(out).fit(before, start)
+        there, jacobian = rows.model(refit.mean)
+        variance = np.sum(jacobian @ refit.cov * jacobian, axis=1) + np.square(rows.observed.noise_sd)
+        variance += np.square(refit.scale * robust.NORMAL_SD_PER_SCALE)[rows.observed.kind]
+        predicted[out], log_sd[out] = there[out], np.sqrt(variance[out])
+    measured, kind = rows.observed.value, rows.observed.kind
+    return {
+        k: _summed_up(measured[kind == k], predicted[kind == k], log_sd[kind == k], (published or {}).get(k))
+        for k in (DECODE, TTFT)
+        if np.sum(kind == k) >= FEWEST
+    }
+
+
+def merged(checks: Sequence[CrossCheck]) -> CrossCheck | None:
+    """Put checks of separate fits together, as of the power modes of one board; None where there are none."""
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    measured, error, score, inside = (
+        np.concatenate([getattr(check, name) for check in checks])
+        for name in ("measured_s", "error_frac", "score", "inside")
+    )
+    return _of(measured, error, score, inside)
+
+
+def published_shape(rows: Rows) -> CrossCheck | None:
+    """Check the published formula's shape, ``C / BW (1 - alpha) beta``, its constant C refitted without each point.
+
+    The constant is the one of smallest mean absolute error in logarithms, which flatters the formula most here.
+    """
+    decode = rows.observed.kind == DECODE
+    measured, group = rows.observed.value[decode], rows.group[decode]
+    if len(np.unique(group)) < FEWEST:
+        return None
+    shape = np.log((1.0 - rows.alpha[decode]) * np.asarray(rows.decode.beta)[decode])
+    shape -= np.log(np.asarray(rows.decode.bandwidth_byte_s)[decode])
+    predicted, log_sd = np.full((2, len(measured)), np.nan)
+    for left_out in np.unique(group):
+        out = group == left_out
+        residual = (measured - shape)[~out]
+        constant = np.median(residual)
+        predicted[out] = constant + shape[out]
+        log_sd[out] = max(np.quantile(np.abs(residual - constant), 0.9) / Z90, LEAST_LOG_SD)
+    return _summed_up(measured, predicted, log_sd)
+
+
+def of_predictions(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
+    """Check predictions of what was left out, each with its log-sd; all in logarithms."""
+    return _summed_up(measured, predicted, log_sd)
+
+
+def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats, published: Floats | None = None) -> CrossCheck:
+    """Compare predictions of left-out measurements with them; all in logarithms."""
+    score = np.abs(predicted - measured) / log_sd
+    inside = conformal.inside_others(np.array(conformal.NOMINAL) if published is None else published, score)
+    return _of(np.exp(measured), np.expm1(predicted - measured), score, inside)
+
+
+def _of(measured_s: Floats, error: Floats, score: Floats, inside: NDArray[np.bool_]) -> CrossCheck:
+    lost = np.sum(np.square(error * measured_s))
+    spread = np.sum(np.square(measured_s - measured_s.mean()))
+    return CrossCheck(
+        len(measured_s),
+        error,
+        float(np.median(np.abs(error))),
+        float(np.quantile(np.abs(error), 0.9)),
+        float(np.mean(inside)),
+        float(1.0 - lost / spread) if spread > 0 else float("nan"),
+        score,
+        measured_s,
+        np.asarray(inside, dtype=bool),
+    )

@@ -1,0 +1,294 @@
+"""Measured points as arrays, and the model of them that a fit needs: predictions in logarithms with their Jacobian.
+
+Times and accuracy have no parameter in common, so they are two sets of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate import bandwidth_drift, robust
+from core.physics import latency, quality
+from core.predict import accuracy
+from core.predict.parameters import HEAVY_TAILED, N_LOADINGS, loadings
+from core.predict.prefill import prefill_costs
+from core.predict.scenario import decode_costs
+from core.spec import Catalogue, OperatingPoint, Posterior
+from core.units import Z90, check_range
+
+Floats = NDArray[np.float64]
+
+DECODE, TTFT = 0, 1  # kinds of observed times
+KL, TOP1 = 0, 1  # kinds of observed accuracy
+N_SCALE = 10.0  # [prior] points that a runtime's scatter of new runs counts for: one odd format must not blur the rest
+BUSY_LOG_SD = 0.2  # [prior] of a time all of whose steps other work interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """What was measured at one operating point (scalars only). None: that output was not measured.
+
+    `log_sd` and `ttft_log_sd` are how uncertain the measured value is by itself, as the standard deviation of its
+    logarithm; what differs between runs on top of it is learned.
+    """
+
+    point: OperatingPoint
+    decode_s: float | None
+    log_sd: float = 0.0
+    ttft_s: float | None = None
+    ttft_log_sd: float = 0.0
+    mean_kl: float | None = None  # mean Kullback-Leibler divergence from the reference [nat]
+    kl_log_sd: float = 0.0
+    top1_agreement: float | None = None
+    n_scored: int = 0  # tokens that the agreement is a share of
+    energy_j: float | None = None  # of one token
+    power_covers: str = ""  # what that energy covers
+    idle_w: float | None = None  # power of the idle board on the same rail
+    choice_s: float | None = None  # of choosing anew once which cached tokens are read
+    read_byte_s: float | None = None  # read bandwidth between the tokens of `decode_s`
+
+    def __post_init__(self) -> None:
+        for name in ("decode_s", "ttft_s", "energy_j", "choice_s", "read_byte_s"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 0.0, np.inf, open_low=True, open_high=True)
+        for name in ("log_sd", "ttft_log_sd", "kl_log_sd"):
+            check_range(name, getattr(self, name), 0.0, open_high=True)
+        if self.mean_kl is not None:
+            check_range("mean_kl", self.mean_kl, 0.0, open_high=True)
+        if self.top1_agreement is not None:
+            check_range("top1_agreement", self.top1_agreement, 0.0, 1.0)
+            check_range("n_scored", self.n_scored, 1)
+
+
+def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPoint:
+    """Take what calibration needs from the result of a measured run, ``{output: {median, q05, q95, n, ...}}``.
+
+    Times taken while other work interrupted the steps are less certain than their spread shows, since it slows them
+    all: ``conditions`` says which share was left alone.
+    """
+    busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 3
+    decode_s, log_sd = _value(body.get("decode_s"), busy)
+    ttft_s, ttft_log_sd = _value(body.get("ttft_s"), busy)
+    mean_kl, kl_log_sd = _divergence(body.get("mean_kl"))
+    agreement = body.get("top1_agreement") or {}
+    top1, n_scored = (float(agreement["median"]), int(agreement.get("n", 1))) if "median" in agreement else (None, 0)
+    power_w, _ = _value(body.get("power_w"), 0.0)
+    energy_j = power_w * decode_s if power_w and decode_s else None
+    idle_w, _ = _value(body.get("idle_power_w"), 0.0)
+    conditions = body.get("conditions", {})
+    covers = str(conditions.get("power_covers", ""))
+    quality = mean_kl, kl_log_sd, top1, n_scored
+    beside = (conditions.get(name, {}).get("median") for name in ("choice_s", "read_byte_s"))
+    return MeasuredPoint(point, decode_s, log_sd, ttft_s, ttft_log_sd, *quality, energy_j, covers, idle_w, *beside)
+
+
+def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+    """Put the repeats of each operating point together, in the order of their first.
+
+    Of its n times the least stands for the point: other work on the machine only ever adds to a time, often for
+    minutes, and the model is of the board left alone. It is n times as certain as one of them, as the least of n
+    exponential delays is. Accuracy and energy are the last measured. Times beside which the read bandwidth was probed
+    are first moved to the usual one (`core.calibrate.bandwidth_drift`).
+    """
+    repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
+    for measured in _steadied(points):
+        repeats.setdefault(measured.point, []).append(measured)
+    return [_together(of_point) for of_point in repeats.values()]
+
+
+def _steadied(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+    """Move the decode times whose bandwidth is known to the usual bandwidth."""
+    found = list(points)
+    probed = [i for i, m in enumerate(found) if m.decode_s is not None and m.read_byte_s is not None]
+    number = {point: n for n, point in enumerate(dict.fromkeys(m.point for m in found))}
+    weights = {key: n for n, key in enumerate(sorted({m.point.weights for m in found}))}
+    usual = bandwidth_drift.usual_log_time(
+        np.log([found[i].decode_s or np.nan for i in probed]),
+        np.log([found[i].read_byte_s or np.nan for i in probed]),
+        np.array([number[found[i].point] for i in probed], dtype=np.intp),
+        np.array([weights[found[i].point.weights] for i in probed], dtype=np.intp),
+    )
+    for i, log_s in zip(probed, usual, strict=True):
+        found[i] = replace(found[i], decode_s=float(np.exp(log_s)))
+    return found
+
+
+def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
+    """Merge the repeats of one operating point."""
+    merged = repeats[-1]
+    timed = [m for m in repeats if m.decode_s is not None]
+    probed = [m for m in timed if m.read_byte_s is not None]  # the others were at another bandwidth
+    decode = sorted((m.decode_s or np.nan, m.log_sd) for m in probed or timed)
+    ttft = sorted((m.ttft_s, m.ttft_log_sd) for m in repeats if m.ttft_s is not None)
+    if decode:
+        merged = replace(merged, decode_s=decode[0][0], log_sd=decode[0][1] / len(decode))
+    if ttft:
+        merged = replace(merged, ttft_s=ttft[0][0], ttft_log_sd=ttft[0][1] / len(ttft))
+    merged = replace(merged, choice_s=min((m.choice_s for m in repeats if m.choice_s is not None), default=None))
+    for names in (("mean_kl", "kl_log_sd"), ("top1_agreement", "n_scored"), ("energy_j", "power_covers", "idle_w")):
+        last = next((m for m in reversed(repeats) if getattr(m, names[0]) is not None), None)
+        if last is not None:
+            merged = replace(merged, **{name: getattr(last, name) for name in names})
+    return merged
+
+
+def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
+    """Return a recorded mean with its log-sd, from the interval of the mean."""
+    if not record or "median" not in record:
+        return None, 0.0
+    mean, above = float(record["median"]), float(record["q95"]) - float(record["median"])
+    return mean, above / (Z90 * mean) if mean > 0.0 else 0.0
+
+
+def _value(record: Mapping[str, Any] | None, busy_log_sd: float) -> tuple[float | None, float]:
+    """Return a recorded median and the log-sd of that median, from the quantiles of the repeats and other work."""
+    if not record or "median" not in record:
+        return None, 0.0
+    median, n = float(record["median"]), max(int(record.get("n", 1)), 1)
+    spread = np.log(record["q95"] / record["q05"]) / (2.0 * Z90) if record["q05"] > 0 else 0.0
+    return median, float(np.hypot(np.sqrt(np.pi / 2.0) * spread / np.sqrt(n), busy_log_sd))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The observations as arrays: one row per measured time, decode times and times to first token alike."""
+
+    observed: robust.Observed  # logarithms of the measured times
+    owner: NDArray[np.intp]  # (n,), which point each row belongs to
+    group: NDArray[np.intp]  # (n,), rows of one operating point share a number
+    alpha: Floats  # (n,)
+    loading: Floats  # (9, n, p)
+    decode: latency.DecodeCosts  # fields of shape (n,)
+    prefill: latency.PrefillCosts
+
+    @classmethod
+    def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue, before: Posterior) -> Rows:
+        """Lay out what was measured; `before` names the parameters and must have the ratios of all points."""
+        settings = [catalogue.setting(m.point) for m in points]
+        entries = [(i, DECODE, m.decode_s, m.log_sd) for i, m in enumerate(points) if m.decode_s is not None]
+        entries += [(i, TTFT, m.ttft_s, m.ttft_log_sd) for i, m in enumerate(points) if m.ttft_s is not None]
+        owner = np.array([e[0] for e in entries], dtype=np.intp)
+        observed = robust.Observed(
+            np.log([e[2] for e in entries]),
+            np.array([e[3] for e in entries], dtype=float),
+            np.array([e[1] for e in entries], dtype=np.intp),
+        )
+        distinct = {m.point: k for k, m in enumerate(points)}
+        group = np.array([distinct[points[i].point] for i in owner], dtype=np.intp)
+        loading = np.array([loadings(before.names, points[i].point, settings[i]) for i in owner])
+        bandwidths = [
+            before.bandwidth_byte_s if m.point.bandwidth_byte_s is None else m.point.bandwidth_byte_s for m in points
+        ]
+        return cls(
+            observed,
+            owner,
+            group,
+            np.array([points[i].point.alpha for i in owner], dtype=float),
+            loading.reshape(len(owner), N_LOADINGS, len(before.names)).transpose(1, 0, 2),
+            _stack(latency.DecodeCosts, [decode_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
+            _stack(latency.PrefillCosts, [prefill_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
+        )
+
+    def model(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the logarithms of the predicted times and their Jacobian."""
+        logs = self.loading @ theta
+        parameters = latency.LatencyParameters(*np.exp(logs[:-2]))
+        decode = latency.decode_parts(self.decode, parameters)
+        prefill = latency.prefill_parts(self.prefill, parameters)
+        is_decode = self.observed.kind == DECODE
+        predicted = np.where(is_decode, np.log(decode.total) + logs[-2], np.log(prefill.total) + logs[-1])
+        slopes = [
+            np.where(is_decode, d, t)
+            for d, t in zip(latency.decode_log_gradient(decode), latency.prefill_log_gradient(prefill), strict=True)
+        ]
+        slopes += [is_decode.astype(float), (~is_decode).astype(float)]
+        return predicted, np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
+
+    def fit(self, before: Posterior, start: Floats | None = None) -> robust.Fit:
+        """Return the posterior of the parameters, `before` being their prior."""
+        scale = np.array([before.decode_log_sd, before.ttft_log_sd]) / robust.NORMAL_SD_PER_SCALE
+        heavy = np.array([name == "eta" or name.startswith(HEAVY_TAILED) for name in before.names])
+        heavy &= np.count_nonzero(before.log_cov, axis=1) == 1  # once fitted they hang together, as a Gaussian
+        known = robust.Prior(before.log_mean, before.log_cov, scale, heavy, N_SCALE)
+        return robust.fit(self.model, self.observed, known, start)
+
+    def without(self, left_out: NDArray[np.bool_]) -> Rows:
+        """Return the rows but those."""
+        keep = ~left_out
+        return Rows(
+            robust.Observed(*(getattr(self.observed, f.name)[keep] for f in fields(robust.Observed))),
+            self.owner[keep],
+            self.group[keep],
+            self.alpha[keep],
+            self.loading[:, keep],
+            latency.DecodeCosts(*(getattr(self.decode, f.name)[keep] for f in fields(latency.DecodeCosts))),
+            latency.PrefillCosts(*(getattr(self.prefill, f.name)[keep] for f in fields(latency.PrefillCosts))),
+        )
+
+
+def _stack(kind: Any, costs: list[Any]) -> Any:
+    """Turn scalar records into one record of arrays."""
+    return kind(*(np.array([getattr(c, f.name) for c in costs], dtype=float) for f in fields(kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyRows:
+    """The observed accuracy as arrays: a row per measured divergence and per measured agreement, both in logarithms."""
+
+    names: tuple[str, ...]
+    prior_sd: Floats  # (p,)
+    observed: robust.Observed
+    medians: tuple[Floats, Floats, Floats]  # damages before measurements, (n,) each
+    log_mass: Floats  # (n,)
+    loading: Floats  # (5, n, p)
+
+    @classmethod
+    def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> AccuracyRows:
+        """Lay out what was measured; what equals the reference exactly has no logarithm and says nothing."""
+        damaged = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.setting(m.point)).medians))]
+        found = [(m, KL, np.log(m.mean_kl), m.kl_log_sd) for m in damaged if m.mean_kl]
+        for m in damaged:
+            if m.top1_agreement is not None and m.mean_kl != 0.0:
+                n_differing = (1.0 - m.top1_agreement) * m.n_scored + 0.5
+                log_share = np.log(-np.log1p(-n_differing / (m.n_scored + 1.0)))
+                found.append((m, TOP1, log_share, 1.0 / np.sqrt(n_differing)))
+        settings = [catalogue.setting(m.point) for m, *_ in found]
+        prior_sd: dict[str, float] = {}
+        for (m, *_), at in zip(found, settings, strict=True):
+            prior_sd |= accuracy.ratios(m.point, at)
+        causes = [accuracy.causes(m.point, at) for (m, *_), at in zip(found, settings, strict=True)]
+        medians = np.array([c.medians for c in causes], dtype=float).reshape(len(found), 3)
+        loading = [[[float(n == own) for n in prior_sd] for own in accuracy.names(m.point)] for m, *_ in found]
+        return cls(
+            tuple(prior_sd),
+            np.array(list(prior_sd.values())),
+            robust.Observed(
+                np.array([value for _, _, value, _ in found], dtype=float),
+                np.array([sd for _, _, _, sd in found], dtype=float),
+                np.array([kind for _, kind, _, _ in found], dtype=np.intp),
+            ),
+            (medians[:, 0], medians[:, 1], medians[:, 2]),
+            np.array([c.log_mass for c in causes], dtype=float),
+            np.array(loading).reshape(len(found), 5, len(prior_sd)).transpose(1, 0, 2),
+        )
+
+    def model(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the predicted logarithms and their Jacobian."""
+        own = self.loading @ theta
+        log_d, gradient = accuracy.log_damage(self.medians, self.log_mass, own)
+        is_top1 = self.observed.kind == TOP1
+        predicted = np.where(is_top1, accuracy.log_disagreement(log_d) + own[4], np.log(quality.KL_PER_DAMAGE) + log_d)
+        per_damage = np.where(is_top1, quality.TOP1_POWER, 1.0)
+        slopes = np.array([*(per_damage * g for g in gradient), is_top1.astype(float)])
+        return predicted, np.sum(slopes[:, :, None] * self.loading, axis=0)
+
+    def fit(self, before: Posterior) -> robust.Fit:
+        """Return the posterior of the accuracy parameters about their priors."""
+        scale = np.array([before.damage_log_sd, before.top1_log_sd]) / robust.NORMAL_SD_PER_SCALE
+        prior = robust.Prior(np.zeros(len(self.names)), np.diag(np.square(self.prior_sd)), scale)
+        return robust.fit(self.model, self.observed, prior)

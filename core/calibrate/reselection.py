@@ -1,0 +1,138 @@
+"""Choosing anew which cached tokens are read: what measured choices teach of the terms of its time.
+
+::
+
+    T_choice = L t_policy + (c_format C + r_format K + s_policy Q) / BW
+
+C are keys and values that are copied together, K the keys of all cached tokens and Q the same for each query head
+(`core.physics.latency.choice_parts`). The terms are learned in logarithms about the runtime's priors. What a term has
+in common for all policies or formats is one parameter, so a measured one also tells of those that were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate import robust
+from core.calibrate.leave_one_out import FEWEST, CrossCheck, of_predictions
+from core.calibrate.observations import MeasuredPoint
+from core.physics import latency, traffic
+from core.spec import Catalogue, ChoiceCost
+
+Floats = NDArray[np.float64]
+
+TERMS = ("layer", "copy", "read", "score")  # in the order of `latency.choice_parts`
+TERM_LOG_SD = 1.0  # [prior] of each term on a machine about the runtime's
+OWN_LOG_SD = 0.4  # [prior] of one policy's or format's about those of all
+SCATTER_LOG_SD = 0.1  # [prior] of a measured choice about its prediction
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredChoice:
+    """One measured choice (scalars).
+
+    Attributes
+    ----------
+    policy, kv : one that the runtime's cost knows, and the format of the cache
+    moved_byte, n_layers, bandwidth_byte_s : as in `core.physics.latency.choice_parts`
+    duration_s : measured, > 0 [s]
+    """
+
+    policy: str
+    kv: str
+    moved_byte: tuple[float, float, float]
+    n_layers: int
+    bandwidth_byte_s: float
+    duration_s: float
+
+    def parts_s(self, cost: ChoiceCost) -> tuple[float, ...]:
+        """Return the terms of its duration by a cost [s]."""
+        parts = latency.choice_parts(cost, self.policy, self.kv, self.moved_byte, self.n_layers, self.bandwidth_byte_s)
+        return tuple(float(part) for part in parts)
+
+
+def measured_choices(
+    points: Sequence[MeasuredPoint], catalogue: Catalogue, bandwidth_byte_s: float
+) -> list[MeasuredChoice]:
+    """Return the choices that were timed at operating points of one board, whose bandwidth that is."""
+    found = []
+    for measured in points:
+        if measured.choice_s is not None:
+            point, at = measured.point, catalogue.setting(measured.point)
+            copied, keys, scored = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
+            moved = float(copied), float(keys), float(scored)
+            n_layers = at.model.n_caching_layers
+            found.append(MeasuredChoice(point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s, measured.choice_s))
+    return found
+
+
+def learned(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> ChoiceCost:
+    """Return what choosing costs by the measurements; `known` itself where there are none.
+
+    The `log_sd` returned is the scatter of a new choice with what is left of the terms' uncertainty.
+    """
+    if not measured:
+        return known
+    columns = _columns(known, measured)
+    fitted = robust.fit(*_problem(known, measured, columns))
+    left = np.sum(fitted.jacobian @ fitted.cov * fitted.jacobian, axis=1)
+    scatter = float(fitted.scale[0]) * robust.NORMAL_SD_PER_SCALE
+    grown = dict(zip(columns, np.exp(fitted.mean), strict=True))
+
+    def times(term: str, given: Mapping[str, float]) -> dict[str, float]:
+        return {key: float(of * grown[term, ""] * grown.get((term, key), 1.0)) for key, of in given.items()}
+
+    formats = {m.kv for m in measured}
+    return ChoiceCost(
+        layer_s=times("layer", known.layer_s),
+        copy=times("copy", _with(known, known.copy, formats)),
+        read=times("read", _with(known, known.read, formats)),
+        score=times("score", known.score),
+        log_sd=float(np.hypot(scatter, np.sqrt(np.mean(left)))),
+    )
+
+
+def _with(known: ChoiceCost, of: Mapping[str, float], formats: Iterable[str]) -> dict[str, float]:
+    return {**of, **{kv: known.of_format(of, kv) for kv in formats}}
+
+
+def check(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> CrossCheck | None:
+    """Predict each choice from all others; None for too few."""
+    if len(measured) < FEWEST:
+        return None
+    others = [learned(known, [*measured[:i], *measured[i + 1 :]]) for i in range(len(measured))]
+    predicted_s = [sum(m.parts_s(cost)) for m, cost in zip(measured, others, strict=True)]
+    log_sd = np.array([cost.log_sd for cost in others])
+    return of_predictions(np.log([m.duration_s for m in measured]), np.log(predicted_s), log_sd)
+
+
+def _columns(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> list[tuple[str, str]]:
+    """Return what each parameter belongs to: a term, and the policy or format it is of; "" for all."""
+    formats = sorted({m.kv for m in measured})
+    own = [("score" if score else "layer", policy) for policy, score in sorted(known.score.items())]
+    return [*((term, "") for term in TERMS), *own, *((term, kv) for term in ("copy", "read") for kv in formats)]
+
+
+def _problem(
+    known: ChoiceCost, measured: Sequence[MeasuredChoice], columns: Sequence[tuple[str, str]]
+) -> tuple[robust.Model, robust.Observed, robust.Prior]:
+    """Parameters: logarithms of the factors on the terms of `known`, see `_columns`."""
+    terms = np.array([m.parts_s(known) for m in measured])
+    term = np.array([TERMS.index(name) for name, _ in columns])
+    applies = np.array([[key in ("", m.policy, m.kv) for _, key in columns] for m in measured], dtype=float)
+    of_term = (term[None, :] == np.arange(len(TERMS))[:, None]).astype(float)
+
+    def model(theta: Floats) -> tuple[Floats, Floats]:
+        grown = terms * np.exp((applies * theta) @ of_term.T)
+        total = grown.sum(axis=1)
+        return np.log(total), applies * (grown / total[:, None])[:, term]
+
+    n = len(measured)
+    observed = robust.Observed(np.log([m.duration_s for m in measured]), np.zeros(n), np.zeros(n, dtype=np.intp))
+    sd = np.array([TERM_LOG_SD if not key else OWN_LOG_SD for _, key in columns])
+    scale = np.array([SCATTER_LOG_SD / robust.NORMAL_SD_PER_SCALE])
+    return model, observed, robust.Prior(np.zeros(len(sd)), np.diag(np.square(sd)), scale)

@@ -1,0 +1,106 @@
+"""What published measurements teach of a board, runtime and power mode, as a JSON file: written, read and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, replace
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from core.physics.latency import PARAMETERS
+from core.spec import Posterior
+from core.spec.interval_scale import Guard
+
+FOLDER = "calibrations"
+_DIGITS = 7  # significant, of means and covariances
+_NUMBERS = ("bandwidth_byte_s", "decode_log_sd", "ttft_log_sd", "energy_log_sd", "damage_log_sd", "top1_log_sd")
+_COUNTS = ("n_decode", "n_ttft", "n_quality", "n_energy")
+_TEXTS = ("board", "runtime", "power_mode", "power_covers", "basis")
+
+
+def document(posterior: Posterior, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a posterior as JSON values; `about` says what it was learned from and how good it is.
+
+    The covariance is stored as the rows of its lower triangle.
+    """
+    plain: dict[str, Any] = {
+        field.name: getattr(posterior, field.name)
+        for field in fields(posterior)
+        if field.name not in ("names", "log_mean", "log_cov", "guard", "guard_basis", "choice")
+    }
+    plain["guard"] = {name: _rounded(x) for name, x in asdict(posterior.guard).items()}
+    triangle = [[_rounded(x) for x in row[: i + 1]] for i, row in enumerate(posterior.log_cov)]
+    return {
+        **about,
+        **plain,
+        "names": list(posterior.names),
+        "log_mean": [_rounded(x) for x in posterior.log_mean],
+        "log_cov": triangle,
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{float(value):.{_DIGITS}g}")
+
+
+def posterior_from(where: str, found: Any) -> Posterior:
+    """Return the posterior of a document; what `document` was told about it is left aside.
+
+    Raises
+    ------
+    ValueError
+        ``where: key: got X, expected Y`` for the first thing that is wrong.
+    """
+    if not isinstance(found, dict):
+        raise ValueError(f"{where}: got {type(found).__name__}, expected one JSON object")
+    names = tuple(_taken(where, found, "names", list))
+    n = len(names)
+    if not set(PARAMETERS) <= set(names):
+        raise ValueError(f"{where}: names: got {', '.join(map(str, names))}, expected also {', '.join(PARAMETERS)}")
+    mean, triangle = _taken(where, found, "log_mean", list), _taken(where, found, "log_cov", list)
+    if len(mean) != n or [len(row) for row in triangle] != list(range(1, n + 1)):
+        raise ValueError(f"{where}: log_cov: got another shape, expected the lower triangle of {n} parameters")
+    cov = np.zeros((n, n))
+    for i, row in enumerate(triangle):
+        cov[i, : i + 1] = cov[: i + 1, i] = row
+    if not np.all(np.isfinite(cov)) or np.linalg.eigvalsh(cov)[0] <= 0.0:
+        raise ValueError(f"{where}: log_cov: got a matrix that is no covariance, expected a positive definite one")
+    given: dict[str, Any] = {
+        **{name: float(_taken(where, found, name, (int, float))) for name in _NUMBERS},
+        **{name: _taken(where, found, name, str) for name in _TEXTS},
+        **{name: _taken(where, found, name, int) for name in _COUNTS},
+    }
+    told = _taken(where, found, "guard", dict)
+    guard = Guard(*(float(_taken(f"{where}: guard", told, field.name, (int, float))) for field in fields(Guard)))
+    return Posterior(guard=guard, names=names, log_mean=np.array(mean, dtype=float), log_cov=cov, **given)
+
+
+def _taken(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:
+    value = found.get(key)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{where}: {key}: got {value!r}, expected another type")
+    return value
+
+
+def shipped() -> Iterator[Posterior]:
+    """Read the posteriors of the resource files."""
+    folder = files("resources").joinpath(FOLDER)
+    if not folder.is_dir():
+        return
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".json"):
+            yield posterior_from(f"{FOLDER}/{entry.name}", json.loads(entry.read_text("utf-8")))
+
+
+def without(posterior: Posterior, dropped: set[str]) -> Posterior:
+    """Return the posterior of the other parameters."""
+    kept = [i for i, name in enumerate(posterior.names) if name not in dropped]
+    return replace(
+        posterior,
+        names=tuple(posterior.names[i] for i in kept),
+        log_mean=posterior.log_mean[kept],
+        log_cov=posterior.log_cov[np.ix_(kept, kept)],
+    )

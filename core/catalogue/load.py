@@ -1,0 +1,395 @@
+"""The catalogue from the resource files, and a model's shape from the header of a GGUF file.
+
+Resource files are checked strictly: an unknown key, a missing key, a wrong type, a value out of range and a number
+without a source are each refused as ``file: key: got X, expected Y``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+from core.catalogue import calibration_file
+from core.catalogue.gguf_header import Header, read_header, readable
+from core.catalogue.models import damage_prior, read_model
+from core.catalogue.toml_table import Table, parse, resource_tables
+from core.catalogue.typical_rates import with_rate_uncertainty
+from core.spec import (
+    POLICIES,
+    PRODUCTS,
+    Board,
+    Catalogue,
+    ChoiceCost,
+    KvFormat,
+    ModelShape,
+    PowerMode,
+    Prior,
+    Runtime,
+    WeightFormat,
+)
+from core.spec.interval_scale import HeldOut
+
+_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
+
+
+@functools.cache
+def load_catalogue() -> Catalogue:
+    """Read every board, model, runtime and format of the resource files; the same object every time.
+
+    Raises
+    ------
+    ValueError
+        ``file: key: got X, expected Y`` for the first thing that is wrong in a file.
+    """
+    root = files("resources")
+    formats = Table("formats.toml", parse("formats.toml", root.joinpath("formats.toml").read_text("utf-8")))
+    weights = {key: _weight_format(key, table) for key, table in formats.table("weights").tables()}
+    kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
+    formats.close()
+    boards = {key: _board(key, table) for key, table in resource_tables("boards")}
+    boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
+    models = {key: read_model(key, table) for key, table in resource_tables("models")}
+    runtimes = {key: _runtime(key, table) for key, table in resource_tables("runtimes")}
+    for model in models.values():
+        for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
+            raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
+    published = {(one.board, one.runtime, one.power_mode): one for one in calibration_file.shipped()}
+    for board, runtime, mode in published:
+        if board not in boards or runtime not in runtimes or mode not in boards[board].power_modes:
+            raise ValueError(f"calibrations: got {board}, {runtime}, {mode}, expected keys of the catalogue")
+    return Catalogue(boards, models, runtimes, weights, kv, published, _held_out())
+
+
+def _held_out() -> HeldOut:
+    """Read how far published boards were from predictions made without their rows."""
+    name = "held_out.toml"
+    table = Table(name, parse(name, files("resources").joinpath(name).read_text("utf-8")))
+    table.text("source")
+    scores = {
+        quantity: {of: one.numbers_of(of, 0.0, 1000.0) for of in list(one.left)} for quantity, one in table.tables()
+    }
+    for quantity, by_bucket in scores.items():
+        for of, quantiles in by_bucket.items():
+            if list(quantiles) != sorted(quantiles):
+                table.fail(f"{quantity}.{of}", quantiles, "ascending quantiles")
+    return HeldOut(scores)
+
+
+def _weight_format(key: str, table: Table) -> WeightFormat:
+    made = WeightFormat(
+        key=key,
+        name=table.text("name"),
+        bits_per_weight=table.number("bits_per_weight", 1.0, 32.0),
+        head_bits_per_weight=table.number("head_bits_per_weight", 1.0, 32.0),
+        needs_unpacking=table.flag("needs_unpacking"),
+        importance_matrix=table.flag("importance_matrix", default=False),
+        accuracy_only=table.flag("accuracy_only", default=False),
+        products=table.text("products", default=""),
+        source=table.text("source"),
+    )
+    if made.products not in PRODUCTS:
+        table.fail("products", made.products, "fp8 or fp4, or nothing")
+    table.numbers.clear()  # one `source` covers the table
+    table.close()
+    return made
+
+
+def _kv_format(key: str, table: Table) -> KvFormat:
+    bits = table.number("bits_per_value", 1.0, 32.0)
+    made = KvFormat(key=key, name=table.text("name"), bits_per_value=bits, source=table.text("source"))
+    table.numbers.clear()
+    table.close()
+    return made
+
+
+def _board(key: str, table: Table) -> Board:
+    unit = table.text("unit")
+    if unit not in ("cpu", "gpu", "npu"):
+        table.fail("unit", unit, "cpu, gpu or npu")
+    modes, sources = dict[str, PowerMode](), dict[str, str]()
+    for mode_key, mode in table.table("power_modes").tables():
+        modes[mode_key] = PowerMode(
+            key=mode_key,
+            bandwidth_byte_s=mode.number("bandwidth_byte_s", 1e8, 1e14),
+            compute_op_s=mode.optional("compute_op_s", 1e8, 1e17),
+            clock_hz=mode.optional("clock_hz", 1e6, 1e11),
+            power_limit_w=mode.optional("power_limit_w", 0.1, 1e4),
+            vector_op_s=mode.optional("vector_op_s", 1e8, 1e17),
+            cpu_vector_op_s=mode.optional("cpu_vector_op_s", 1e8, 1e17),
+        )
+        sources |= {f"{mode_key}.{name}": source for name, source in mode.close().items()}
+    if not modes:
+        table.fail("power_modes", {}, "at least one")
+    made = Board(
+        key=key,
+        name=table.text("name"),
+        unit=unit,
+        power_modes=modes,
+        memory_byte=table.optional("memory_byte", 1e6, 1e14),
+        most_memory_byte=table.optional("most_memory_byte", 1e6, 1e14),
+        idle_power_w=table.optional("idle_power_w", 0.0, 1e4),
+        system_energy_j_byte=table.optional("system_energy_j_byte", 1e-12, 1e-6),
+        system_energy_log_sd=table.number("system_energy_log_sd", 0.0, 3.0, default=0.35),
+        power_rail=table.text("power_rail", default=""),
+        bandwidth_log_sd=table.number("bandwidth_log_sd", 0.0, 3.0, default=0.0),
+        integer_speedup=table.number("integer_speedup", 1.0, 8.0, default=1.0),
+        fp8_speedup=table.number("fp8_speedup", 1.0, 8.0, default=1.0),
+        fp4_speedup=table.number("fp4_speedup", 1.0, 8.0, default=1.0),
+        identify=table.stated_texts("identify"),
+        sources=sources,
+    )
+    sources |= table.close()
+    return made
+
+
+def read_board(path: Path) -> Board:
+    """Read the user's board, a TOML file as those of the resources; its key is the name of the file.
+
+    Raises
+    ------
+    OSError, ValueError
+        It cannot be read, or ``file: key: got X, expected Y`` for the first thing that is wrong in it.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name}: got text that is not UTF-8, expected TOML in UTF-8") from None
+    return _guessed(_board(path.stem, Table(path.name, parse(path.name, text))))
+
+
+def _guessed(board: Board) -> Board:
+    """Return a board, of which some rates may not be stated; that of any machine states usual ones."""
+    return replace(
+        board, power_modes={key: with_rate_uncertainty(mode, board.unit) for key, mode in board.power_modes.items()}
+    )
+
+
+def _runtime(key: str, table: Table) -> Runtime:
+    knobs = table.take("knobs", list, "a list of operating-point fields")
+    for knob in knobs:
+        if knob not in _KNOBS:
+            table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
+    sources: dict[str, str] = {}
+    priors = {name: _prior(name, table.table(name), low, high, sources) for name, low, high in _PRIORS}
+    ratios = {
+        of: {name: _prior(f"{of}.{name}", one, 0.05, 20.0, sources) for name, one in table.table(of, {}).tables()}
+        for of in ("format_eta", "format_kappa")
+    }
+    if "static_graph" in table.left:
+        table.numbers.append("static_graph")  # it has a source as numbers have
+    made = Runtime(
+        key=key,
+        name=table.text("name"),
+        **priors,
+        format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
+        format_eta=ratios["format_eta"],
+        format_kappa=ratios["format_kappa"],
+        model_log_sd=table.number("model_log_sd", 0.0, 3.0, default=0.12),
+        model_factor=_factors(table, "model_factor"),
+        prompt_log_sd=table.number("prompt_log_sd", 0.0, 3.0, default=0.0),
+        prompt_factor=_factors(table, "prompt_factor"),
+        size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
+        repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
+        prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
+        static_graph=table.flag("static_graph", default=False),
+        graph_tokens=table.number("graph_tokens", 0.0, 1e7, default=0.0),
+        prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
+        choice=_choice_cost(table.table("choice"), sources) if "choice" in table.left else None,
+        knobs=tuple(knobs),
+        runs_on=table.texts("runs_on"),
+        takes=table.texts("takes"),
+        sources=sources,
+    )
+    sources.update(table.close())
+    return made
+
+
+def _choice_cost(table: Table, sources: dict[str, str]) -> ChoiceCost:
+    """Read what choosing anew costs; one source covers all of it."""
+    layer_s, copy, read, score = (table.table(name) for name in ("layer_s", "copy", "read", "score"))
+    made = ChoiceCost(
+        layer_s={policy: layer_s.number(policy, 0.0, 1.0) for policy in POLICIES},
+        copy={key: copy.number(key, 0.0, 1e4) for key in list(copy.left)},
+        read={key: read.number(key, 0.0, 1e4) for key in list(read.left)},
+        score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
+        log_sd=table.number("log_sd", 0.0, 3.0),
+    )
+    sources["choice"] = table.text("source")
+    for one in (layer_s, copy, read, score, table):
+        one.numbers.clear()
+        one.close()
+    return made
+
+
+def _factors(table: Table, name: str) -> dict[str, Prior]:
+    """Read factors of models, ``key = [median, log_sd]``, keys of the catalogue or of a published table."""
+    factors = table.table(name, {})
+    if factors.left:
+        table.numbers.append(name)
+    found = {}
+    for key in list(factors.left):
+        pair = factors.take(key, list, "a median and the standard deviation of its logarithm")
+        if len(pair) != 2 or not all(isinstance(x, (int, float)) and 0.0 < x < 20.0 for x in pair):
+            factors.fail(key, pair, "a median and the standard deviation of its logarithm, both above 0 and under 20")
+        found[key] = Prior(float(pair[0]), float(pair[1]))
+    return found
+
+
+def _prior(name: str, table: Table, low: float, high: float, sources: dict[str, str]) -> Prior:
+    made = Prior(table.number("median", low, high), table.number("log_sd", 0.0, 3.0))
+    sources[name] = table.text("source")
+    table.numbers.clear()  # one `source` covers the prior
+    table.close()
+    return made
+
+
+_PRIORS = (
+    ("eta", 0.01, 1.1),
+    ("kappa", 0.1, 100.0),
+    ("rho", 0.0, 100.0),
+    ("t_layer_s", 0.0, 1.0),
+    ("t_token_s", 0.0, 10.0),
+    ("eta_compute", 1e-4, 1.1),
+    ("t_layer_prefill_s", 0.0, 1.0),
+)
+
+
+# --- a model from its file --------------------------------------------------------------------------------------------
+
+_FILE_TYPE = {
+    **{0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1", 10: "q2_k", 11: "q3_k_s"},
+    **{12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k", 19: "iq2_xxs"},
+    **{20: "iq2_xs", 21: "q2_k_s", 22: "iq3_xs", 23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m"},
+    **{28: "iq2_s", 29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16", 36: "tq1_0", 37: "tq2_0", 38: "mxfp4"},
+    39: "nvfp4",
+}
+"""``general.file_type`` of a GGUF file -> key of the weight format."""
+
+_LONGEST_ARCHITECTURE = 64
+
+_WHOLE_EVERY = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2}
+"""Architecture -> of how many layers one attends to all of the context, the others to a window of it."""
+
+
+def model_from_gguf(path: Path | str) -> ModelShape:
+    """Describe a model by its GGUF file: the shape, and the exact bytes that one decoded token reads.
+
+    A token reads every tensor once except the input embedding, of which it reads one row; where the head is tied to the
+    embedding, that table is read once, as the head. Of the experts of a layer it reads the active share.
+
+    Returns
+    -------
+    ModelShape
+        `weight_byte_by_format` holds the exact bytes under `reference_format`, the format of the file;
+        ``sources["weight_byte_by_format"]`` says which tensor types it mixes.
+
+    Raises
+    ------
+    ValueError
+        One sentence for a file that cannot be read, is cut, is no GGUF file, or is no decoder-only transformer.
+    """
+    path = Path(path)
+    header = read_header(path)
+    arch = header.metadata.get("general.architecture")
+    if not isinstance(arch, str) or not 1 <= len(arch) <= _LONGEST_ARCHITECTURE or not arch.isprintable():
+        raise ValueError(f"{path.name}: general.architecture: got {readable(repr(arch))}, expected a short text")
+    get = functools.partial(_whole, path.name, header)
+    n_heads = get(f"{arch}.attention.head_count")
+    hidden = get(f"{arch}.embedding_length")
+    reads = _read_per_token(path.name, header, arch)
+    n_layers = get(f"{arch}.block_count")
+    n_kv_heads, n_caching = _kv_heads(path.name, header, arch, n_heads, n_layers)
+    window_tokens = get(f"{arch}.attention.sliding_window", 0) if arch in _WHOLE_EVERY else 0
+    reference = _reference_format(header)
+    name = header.metadata.get("general.name")
+    total = float(sum(tensor.n_weights for tensor in header.tensors))
+    damage, of_damage = damage_prior(total)
+    mix = Counter(tensor.type_name for tensor in header.tensors)
+    return ModelShape(
+        key=path.stem.lower(),
+        name=readable(name, 120) if isinstance(name, str) else path.stem,
+        n_layers=n_layers,
+        hidden_size=hidden,
+        n_heads=n_heads,
+        n_kv_heads=n_kv_heads,
+        head_dim=get(f"{arch}.attention.key_length", max(1, hidden // n_heads)),
+        intermediate_size=get(f"{arch}.feed_forward_length", 0) or get(f"{arch}.expert_feed_forward_length"),
+        vocab_size=reads["vocab_size"],
+        tied_embeddings=bool(reads["tied"]),
+        body_params=float(reads["body"]),
+        head_params=float(reads["head"]),
+        total_params=total,
+        max_context_tokens=get(f"{arch}.context_length"),
+        damage_scale=damage,
+        n_attention_layers=n_caching,
+        n_window_layers=n_layers - n_layers // _WHOLE_EVERY[arch] if window_tokens else 0,
+        window_tokens=float(window_tokens),
+        weight_byte_by_format={reference: float(reads["byte"])},
+        reference_format=reference,
+        sources={
+            "weight_byte_by_format": f"{path.name}: " + ", ".join(f"{n} x {kind}" for kind, n in mix.most_common()),
+            **of_damage,
+        },
+    )
+
+
+def _kv_heads(name: str, header: Header, arch: str, n_heads: int, n_layers: int) -> tuple[int, int | None]:
+    """Return the KV heads of a layer, and how many layers have a cache where not all do: the others have 0 heads."""
+    key = f"{arch}.attention.head_count_kv"
+    of_layers = header.metadata.get(key)
+    caching = [n for n in of_layers if isinstance(n, int) and 1 <= n <= n_heads] if isinstance(of_layers, list) else []
+    others = of_layers.count(0) if isinstance(of_layers, list) else 0
+    if not (caching and others and len(caching) + others == n_layers and len(set(caching)) == 1):
+        return _whole(name, header, key, n_heads), None
+    return caching[0], len(caching)
+
+
+def _whole(name: str, header: Header, key: str, default: int | None = None) -> int:
+    value = header.metadata.get(key, default)
+    if isinstance(value, list) and value and all(item == value[0] for item in value):
+        value = value[0]  # one figure for each layer, all equal
+    if isinstance(value, bool) or not isinstance(value, int) or not (1 <= value <= 1 << 32 or value == default):
+        got = "figures that differ from layer to layer" if isinstance(value, list) else readable(repr(value))
+        raise ValueError(f"{name}: {key}: got {got}, expected a whole number from 1 to {1 << 32}")
+    return value
+
+
+def _read_per_token(name: str, header: Header, arch: str) -> dict[str, int]:
+    tensors = {tensor.name: tensor for tensor in header.tensors}
+    if "token_embd.weight" not in tensors or len(tensors["token_embd.weight"].shape) != 2:
+        raise ValueError(f"{name}: got no token_embd.weight table, expected a decoder-only language model")
+    embedding = tensors["token_embd.weight"]
+    head = tensors.get("output.weight", embedding)
+    n_experts = _whole(name, header, f"{arch}.expert_count", 0)
+    n_active = _whole(name, header, f"{arch}.expert_used_count", n_experts)
+    body = n_byte = 0
+    for tensor in header.tensors:
+        if tensor is embedding or tensor is head:
+            continue
+        sparse = n_experts > 0 and "_exps." in tensor.name
+        body += tensor.n_weights * n_active // n_experts if sparse else tensor.n_weights
+        n_byte += tensor.size_byte * n_active // n_experts if sparse else tensor.size_byte
+    if not body:
+        raise ValueError(f"{name}: got no layers, expected a decoder-only language model")
+    return {
+        "body": body,
+        "head": head.n_weights,
+        "byte": n_byte + head.size_byte,
+        "tied": int(head is embedding),
+        "vocab_size": embedding.shape[1],
+    }
+
+
+def _reference_format(header: Header) -> str:
+    """The weight format of the file, by its own word or else by the type that holds most bytes."""
+    kind = header.metadata.get("general.file_type")
+    if isinstance(kind, int) and kind in _FILE_TYPE:
+        return _FILE_TYPE[kind]
+    size_byte = Counter[str]()
+    for tensor in header.tensors:
+        size_byte[tensor.type_name] += tensor.size_byte
+    largest = size_byte.most_common(1)[0][0].lower()
+    return {"f32": "fp32", "f16": "fp16"}.get(largest, largest)

@@ -1,0 +1,195 @@
+"""Accuracy of operating points: the damage by cause, and what measurements teach of it.
+
+The damage D is the rise of ln(perplexity) over the reference, and is close to the mean Kullback-Leibler divergence from
+it, which is measured far more precisely. Its causes add::
+
+    D = D_weights e^a + D_kv e^b + D_pruning e^c (eps / 0.1)^d        top-1 = exp(-0.447 (1.01 D)^0.477 e^t)
+
+with the curves of `core.physics.quality` as D_.. and a, b, c, d, t Gaussian about 0: "damage.<weight format>",
+"damage.kv.<format>", "damage.<policy>", "steepness.<policy>" and "top1" of a `Posterior`. eps is the attention mass
+that pruning drops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.physics import pruning, quality
+from core.predict.parameters import extended, plain, quadratic
+from core.spec import Absent, Array, Estimate, OperatingPoint, Posterior, Provenance, Setting
+from core.units import Z90
+
+WEIGHTS_ROUNDING = quality.Damage(1e-3, 1.2)
+"""[prior] What arithmetic in a format costs that holds all that the model's file has, against fp32: 0.0001 to 0.007."""
+KV_ROUNDING = quality.Damage(5e-5, 1.2)
+"""[prior] The same of a 16-bit KV cache."""
+STEEPNESS_SD = 0.5  # [prior] of the exponent that bends the pruning curve
+TOP1_LOG_SD = 0.10  # [prior] of one model and text about the curve of `quality.top1_agreement`, in ln(-ln agreement)
+SURE_SD = 1e-3  # of what does no damage at all: a covariance needs something
+REFERENCE_MASS = 0.1  # the dropped mass at which "damage.<policy>" is the factor
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """The damage of a point by cause, before measurements (arrays allowed in what depends on pruning)."""
+
+    weights: quality.Damage
+    kv: quality.Damage
+    pruning: Array  # its median
+    log_mass: Array  # ln(eps / 0.1); 0 where nothing is dropped
+
+    @property
+    def medians(self) -> tuple[Any, Any, Any]:
+        """The three medians."""
+        return self.weights.median, self.kv.median, self.pruning
+
+
+def causes(point: OperatingPoint, at: Setting) -> Causes:
+    """Return the damage that the weight format, the KV format and pruning do at a point."""
+    n_tokens = np.rint(point.context_tokens)  # a sweep may pass between two whole numbers
+    dropped = 1.0 - pruning.zipf_retained_mass(n_tokens, pruning.keep_count(n_tokens, point.alpha))
+    safe = np.where(dropped > 0.0, dropped, REFERENCE_MASS)
+    pruned = quality.pruning_median(dropped, point.policy)
+    return Causes(*format_damages(at), pruned, np.log(safe / REFERENCE_MASS))
+
+
+def format_damages(at: Setting) -> tuple[quality.Damage, quality.Damage]:
+    """Return the damage that the weight format and the KV format do (scalars)."""
+    weights = quality.weights_damage(
+        at.weights.bits_per_weight,
+        importance_matrix=at.weights.importance_matrix,
+        scale=at.model.damage_scale,
+        scale_log_sd=at.model.damage_scale_log_sd,
+        reference_bits=at.reference.bits_per_weight if at.reference else quality.LOSSLESS_BIT,
+    )
+    kv = quality.kv_damage(at.kv.bits_per_value)
+    if at.reference is None:
+        return weights, kv
+    # The reference is the file in fp32: arithmetic in fewer bits shows.
+    return (
+        _at_least(weights, WEIGHTS_ROUNDING, at.weights.bits_per_weight),
+        _at_least(kv, KV_ROUNDING, at.kv.bits_per_value),
+    )
+
+
+def _at_least(damage: quality.Damage, rounding: quality.Damage, bits: float) -> quality.Damage:
+    return rounding if damage.median < rounding.median and bits < 32.0 else damage
+
+
+def names(point: OperatingPoint) -> tuple[str, ...]:
+    """Return the names of the parameters of a point's accuracy, in the order of every gradient here."""
+    kinds = (point.weights, f"kv.{point.kv}", point.policy)
+    return (*(f"damage.{kind}" for kind in kinds), f"steepness.{point.policy}", "top1")
+
+
+def ratios(point: OperatingPoint, at: Setting) -> dict[str, float]:
+    """Return the parameters of a point's accuracy with their prior standard deviations."""
+    weights, kv = format_damages(at)
+    pruned = float(np.max(quality.pruning_damage(1.0, point.policy).log_sd))
+    log_sd = (float(weights.log_sd), float(kv.log_sd), pruned, STEEPNESS_SD, TOP1_LOG_SD)
+    return {name: max(sd, SURE_SD) for name, sd in zip(names(point), log_sd, strict=True)}
+
+
+def log_damage(
+    medians: tuple[Any, Any, Any], log_mass: Array, theta: Any
+) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], ...]]:
+    """Return ln D, -inf where there is no damage, and its gradient with respect to the first four parameters.
+
+    Parameters
+    ----------
+    medians : three floats or arrays
+        Damages of weights, KV format and pruning before measurements, >= 0.
+    log_mass : float or array
+        ``ln(eps / 0.1)``.
+    theta : sequence of five floats or arrays
+        The parameters in the order of `names`.
+
+    References
+    ----------
+    Trilemma models, M4 and M5: independent damages add.
+    """
+    gradient = _damage_gradient(medians, log_mass, theta)
+    total = np.asarray(sum(gradient[:3]))
+    safe = np.where(total > 0.0, total, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.log(total), tuple(slope / safe for slope in gradient)
+
+
+def _damage_gradient(medians: tuple[Any, Any, Any], log_mass: Array, theta: Any) -> tuple[Any, Any, Any, Any]:
+    """Return d D / d parameter for the first four; the first three are the damages themselves, whose sum is D."""
+    pruned = medians[2] * np.exp(theta[2] + theta[3] * log_mass)
+    return medians[0] * np.exp(theta[0]), medians[1] * np.exp(theta[1]), pruned, pruned * log_mass
+
+
+def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tuple[Estimate, Estimate]:
+    """Return perplexity over the reference's, and agreement of the most likely token with it, with intervals.
+
+    `posterior` has the parameters of the point, see `ratios`.
+    """
+    theta, cov = _known(point, posterior)
+    gradient = _damage_gradient(found.medians, found.log_mass, theta)
+    damage, variance = _damage(gradient, cov, posterior)
+    safe = np.where(damage > 0.0, damage, 1.0)
+    log_sd = np.sqrt(variance + np.square(quality.kl_log_sd(damage)))
+    ratio = quality.perplexity_ratio(quality.Damage(damage, log_sd))
+    with_top1 = sum(c * slope for c, slope in zip(cov[4, :4], gradient, strict=True) if c) / safe
+    power = quality.TOP1_POWER
+    top1_variance = power * (power * variance + 2.0 * with_top1) + cov[4, 4] + posterior.top1_log_sd**2
+    factor = np.exp(Z90 * np.sqrt(top1_variance))
+    with np.errstate(divide="ignore"):
+        disagreement = np.exp(log_disagreement(np.log(damage)) + theta[4])
+    origin = Provenance.CALIBRATED if posterior.n_quality else Provenance.PREDICTED
+    median, low, high = (plain(np.exp(-disagreement * f)) for f in (1.0, factor, 1.0 / factor))
+    return (
+        Estimate(plain(ratio.median), plain(ratio.q05), plain(ratio.q95), origin),
+        Estimate(median, low, high, origin),
+    )
+
+
+def _known(point: OperatingPoint, posterior: Posterior) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and covariance of the parameters of a point's accuracy."""
+    index = [posterior.names.index(name) for name in names(point)]
+    return posterior.log_mean[index], posterior.log_cov[np.ix_(index, index)]
+
+
+def _damage(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior: Posterior) -> tuple[Any, Any]:
+    """Return the damage and the variance of the logarithm of a measured divergence."""
+    damage = np.asarray(sum(gradient[:3]))
+    safe = np.where(damage > 0.0, damage, 1.0)
+    return damage, quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.damage_log_sd**2
+
+
+def mean_kl(point: OperatingPoint, at: Setting, posterior: Posterior) -> Estimate:
+    """Return the mean divergence from the reference [nat], ``1.01 D``, of a point or an array of points.
+
+    Until accuracy was measured the damage comes from perplexities, about which divergences scatter.
+    """
+    theta, cov = _known(point, extended(posterior, ratios(point, at)))
+    found = causes(point, at)
+    damage, variance = _damage(_damage_gradient(found.medians, found.log_mass, theta), cov, posterior)
+    log_sd = np.sqrt(variance if posterior.n_quality else variance + np.square(quality.kl_log_sd(damage)))
+    median, factor = quality.KL_PER_DAMAGE * damage, np.exp(Z90 * log_sd)
+    origin = Provenance.CALIBRATED if posterior.n_quality else Provenance.PREDICTED
+    return Estimate(plain(median), plain(median / factor), plain(median * factor), origin)
+
+
+def retrieval(point: OperatingPoint) -> Estimate | Absent:
+    """Return the score of finding what a long text holds, over that of the whole cache, of one or more points.
+
+    It falls far sooner than language modelling does, which lives on the last tokens. What formats cost is not in it.
+    """
+    if point.policy not in quality.RETRIEVAL:
+        return Absent(f"no published table tells how well {point.policy} keeps what a long text holds")
+    if np.any(np.asarray(point.alpha) > quality.RETRIEVAL_ALPHA):
+        return Absent(f"published tables of it end where {100 * quality.RETRIEVAL_ALPHA:g} % of the cache are pruned")
+    band = quality.retrieval_score(point.alpha, point.policy)
+    return Estimate(plain(band.median), plain(band.q05), plain(band.q95), Provenance.PREDICTED)
+
+
+def log_disagreement(log_d: Any) -> Any:
+    """Return ln(-ln(top-1 agreement)) of a damage given by its logarithm."""
+    return np.log(quality.TOP1_SCALE) + quality.TOP1_POWER * (np.log(quality.KL_PER_DAMAGE) + log_d)

@@ -1,0 +1,170 @@
+"""What one change of an operating point would do, by prediction, and which changes are worth proposing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from core.predict.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction, Runtime
+
+WORTH_FRAC = 0.01  # a change that saves less of the decode time is not told
+CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
+ALPHA_STEP = 0.01  # pruning by less than this more is no change
+
+FEWER_BITS = {
+    "builtin": ("int8", "int4"),
+    "llamacpp": ("q8_0", "q4_k_m"),
+    "rkllm": ("w8a8", "w4a16"),
+    "qnn": ("w8a8", "w4a16"),
+    "mlc": ("q4f16",),
+    "other": ("w4a16_g128",),
+}
+"""Weight formats worth trying, by the stem of the runtime's key, most bits first."""
+KV_OF_LLAMACPP = ("q8_0", "q4_0")
+"""KV formats of llama.cpp, which no other runtime has."""
+
+
+class Kind(StrEnum):
+    """What a change is of: how the runtime is set, what is asked of it, or the board."""
+
+    SETTING = "setting"
+    TASK = "task"
+    BOARD = "board"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A point that differs from another in one thing."""
+
+    text: str  # "int4 weights"
+    point: OperatingPoint
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a step would do, by prediction: fractions are relative to the point as it is."""
+
+    step: Step
+    decode_frac: float  # change of the decode time, < 0 is faster
+    energy_frac: float | None
+    top1_difference: float | None  # change of the agreement with the reference
+
+    @property
+    def cheap(self) -> bool:
+        """Whether it costs little agreement, as far as is predicted."""
+        return self.top1_difference is None or self.top1_difference >= -CHEAP_AGREEMENT
+
+
+def steps(point: OperatingPoint, catalogue: Catalogue, bandwidth_byte_s: float, alpha_max: float | None) -> list[Step]:
+    """Return the single steps from a point (scalars only) that its runtime and board can take.
+
+    They are half of the kept cache pruned, or what `alpha_max` leaves of that; what is kept compacted; the next smaller
+    format of weights and of the cache; half the context; 10 % more bandwidth; instructions twice as fast.
+
+    Parameters
+    ----------
+    bandwidth_byte_s : float
+        What the point's board has, > 0 [byte/s].
+    alpha_max : float or None
+        The largest prune rate that the quality budget holds, in [0, 1); None where none is known.
+    """
+    runtime = catalogue.setting(point).runtime
+    settings = list[tuple[str, OperatingPoint]]()
+    if "alpha" in runtime.knobs and alpha_max is not None:
+        settings += _more_pruning(point, alpha_max)
+    if point.alpha > 0 and point.layout != "compacted":
+        settings.append(("compacting what is kept", replace(point, layout="compacted")))
+    weights = _smaller_weights(point, runtime, catalogue)
+    if weights:
+        settings.append((f"{weights} weights", replace(point, weights=weights)))
+    kv = _smaller_kv(point, runtime, catalogue)
+    if kv:
+        settings.append((f"{'an' if kv[0] in 'aei' else 'a'} {kv} KV cache", replace(point, kv=kv)))
+    found = [Step(text, changed, Kind.SETTING) for text, changed in settings]
+    half = float(round(float(point.context_tokens) / 2))
+    if half >= 2.0:
+        text = f"half the context ({half:.0f} tokens)"
+        found.append(Step(text, replace(point, context_tokens=half), Kind.TASK))
+    faster, quicker = 1.1 * bandwidth_byte_s, 2.0 * float(point.beta)
+    if faster <= BANDWIDTH_RANGE_BYTE_S[1]:
+        found.append(Step("10 % more bandwidth", replace(point, bandwidth_byte_s=faster), Kind.BOARD))
+    if quicker <= BETA_RANGE[1]:
+        found.append(Step("instructions twice as fast (beta)", replace(point, beta=quicker), Kind.BOARD))
+    return found
+
+
+def _more_pruning(point: OperatingPoint, alpha_max: float) -> list[tuple[str, OperatingPoint]]:
+    half = round(1.0 - (1.0 - float(point.alpha)) / 2.0, 3)
+    if half <= alpha_max:
+        return [(f"halving the kept cache (α {half:.2f})", replace(point, alpha=half))]
+    most = math.floor(100.0 * alpha_max) / 100.0
+    if most < float(point.alpha) + ALPHA_STEP:
+        return []
+    return [(f"pruning up to r_max (α {most:.2f})", replace(point, alpha=most))]
+
+
+def _smaller_weights(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -> str:
+    """Return the key of the next smaller weight format that the runtime takes, or "" where there is none."""
+    if "weights" not in runtime.knobs:
+        return ""
+    bits = {key: each.bits_per_weight for key, each in catalogue.weight_formats.items()}
+    return _next(FEWER_BITS.get(runtime.key.partition("_")[0], FEWER_BITS["other"]), bits, bits[point.weights])
+
+
+def _smaller_kv(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -> str:
+    """Return the key of the next smaller KV format that the runtime takes, or "" where there is none."""
+    if "kv" not in runtime.knobs:
+        return ""
+    bits = {key: each.bits_per_value for key, each in catalogue.kv_formats.items()}
+    of_llamacpp = runtime.key.startswith("llamacpp")
+    return _next([key for key in bits if (key in KV_OF_LLAMACPP) == of_llamacpp], bits, bits[point.kv])
+
+
+def _next(offered: Iterable[str], bits: dict[str, float], now: float) -> str:
+    below = [key for key in offered if bits[key] < 0.95 * now]
+    return max(below, key=bits.__getitem__) if below else ""
+
+
+def changes(here: Prediction, taken: Iterable[Step], predicted: Callable[[OperatingPoint], Prediction]) -> list[Change]:
+    """Return what each step would do that makes the point faster by at least `WORTH_FRAC`, the fastest first.
+
+    Parameters
+    ----------
+    here : Prediction
+        Of the point as it is.
+    taken : steps
+        Those of `steps`, or some of them.
+    predicted : callable
+        Returns the prediction of a point.
+    """
+    if isinstance(here.decode_s, Absent):
+        return []
+    found = [change for step in taken if (change := _change(step, here, predicted(step.point))) is not None]
+    return sorted((c for c in found if c.decode_frac <= -WORTH_FRAC), key=lambda change: change.decode_frac)
+
+
+def _change(step: Step, here: Prediction, there: Prediction) -> Change | None:
+    if not (isinstance(here.decode_s, Estimate) and isinstance(there.decode_s, Estimate)):
+        return None
+    energy = top1 = None
+    if isinstance(here.energy_j_per_token, Estimate) and isinstance(there.energy_j_per_token, Estimate):
+        energy = float(there.energy_j_per_token.median) / float(here.energy_j_per_token.median) - 1.0
+    if isinstance(here.top1_agreement, Estimate) and isinstance(there.top1_agreement, Estimate):
+        top1 = float(there.top1_agreement.median) - float(here.top1_agreement.median)
+    return Change(step, float(there.decode_s.median) / float(here.decode_s.median) - 1.0, energy, top1)
+
+
+def proposed(tried: Sequence[Change], here: Prediction, latency_limit_s: float | None = None) -> list[Change]:
+    """Return the best two changes of settings: those that cost little agreement, all where the point misses its limit.
+
+    What changes the question or the board is no answer to it; where every change costs agreement, all are proposed.
+    """
+    now = here.decode_s
+    needed = latency_limit_s is not None and isinstance(now, Estimate) and float(now.median) > latency_limit_s
+    settings = [change for change in tried if change.step.kind is Kind.SETTING]
+    cheap = [change for change in settings if change.cheap]
+    return (settings if needed or not cheap else cheap)[:2]

@@ -1,0 +1,229 @@
+"""How long a board holds an operating point: from its prediction to levels, a device and a run with intervals.
+
+What no source states about a board is a prior here, and `Speeds.notes` says in words which ones were taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from core.catalogue.energy import Cooling, DvfsTable, ThrottleRule
+from core.physics import power
+from core.physics.battery import Cell
+from core.physics.dvfs import relative_dynamic_power
+from core.predict.cosim import Device, Levels, Run, scaled_levels, simulate
+from core.predict.scenario import IDLE_FRAC, decode_costs, predict
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, Setting
+from core.units import Z90, check_range
+
+EXPONENT = 2.6  # [prior] n of P ~ f^n where no voltages are known: 2 to 3
+LEAKAGE_FRAC, LEAKAGE_RATE_PER_K, LEAKAGE_TEMP_C = 0.1, 0.02, 60.0  # [prior] 0.01 to 0.03 /K
+DRAM_MOST_FRAC = 0.7  # [prior] share of the power above idle that the DRAM's prior may claim
+N_LEVELS, LOWEST_FRAC = 13, 0.4  # [prior] levels of a board without a table, down to 40 % of its clock
+TOP_CLOCK_HZ = {"cpu": 2.4e9, "gpu": 1.0e9, "npu": 1.0e9}  # [prior] where nothing states the clock
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Operating levels of a board at an operating point, with what is uncertain about them and what was assumed."""
+
+    levels: Levels
+    idle_w: float
+    decode_log_sd: float
+    power_log_sd: float
+    notes: tuple[str, ...]
+
+
+def predicted_speeds(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    posterior: Posterior | None = None,
+    *,
+    table: DvfsTable | None = None,
+    rule: ThrottleRule | None = None,
+    idle_w: float | None = None,
+    power_w: float | None = None,
+) -> Speeds:
+    """Levels of a board from the prediction of one point.
+
+    Weights and KV cache are read as fast at every clock, everything else follows the clock; DRAM power follows the
+    speed, the rest of the power above idle follows ``f V^2``.
+
+    Parameters
+    ----------
+    point : Its numbers are scalars.
+    table : Clocks and voltages of the unit that decodes; None takes a range of clocks and ``P ~ f^2.6``.
+    rule : Where the top clock is stated if neither table nor power mode do.
+    idle_w : Power of the idle board on the same rail; None takes the board's own or a prior.
+    power_w : Decoding power at the top clock in place of the predicted one.
+
+    Raises
+    ------
+    ValueError
+        The board's power is not known, or the idle power is not below it.
+    """
+    at, prediction = catalogue.setting(point), predict(point, catalogue, posterior)
+    decode, watts = prediction.decode_s, prediction.power_w
+    notes = []
+    if power_w is None:
+        notes.append(f"power covers: {at.board.power_rail}")
+    else:
+        watts = Estimate(power_w, power_w, power_w, Provenance.PREDICTED)
+    if isinstance(watts, Absent) or isinstance(decode, Absent):
+        reason = watts.reason if isinstance(watts, Absent) else "its decode time is not known"
+        raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected --power")
+    top_w = float(watts.median)
+    taught = posterior.idle_power_w if posterior is not None and posterior.n_energy else None
+    idle = _idle_w(at, taught if idle_w is None else idle_w, top_w, notes)
+    costs = decode_costs(point, at, point.bandwidth_byte_s or at.mode.bandwidth_byte_s)
+    moved = float(np.asarray(costs.weight_byte) + np.asarray(costs.kv_byte))
+    dram = min(float(power.dram_energy_j(moved)) / float(decode.median), DRAM_MOST_FRAC * (top_w - idle))
+    memory_s = float(sum(np.asarray(prediction.parts_s[name]) for name in ("weights", "kv")))
+    clock, relative = _clocks(at, table, rule, notes)
+    levels = scaled_levels(
+        clock,
+        relative,
+        memory_s=memory_s,
+        scaling_s=max(float(decode.median) - memory_s, 0.0),
+        core_w=top_w - idle - dram,
+        dram_w=dram,
+    )
+    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes))
+
+
+def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent: float = EXPONENT) -> Speeds:
+    """Levels of a board of which only decoding power and speed at the top clock are known; speed follows the clock."""
+    if not idle_w < power_w:
+        raise ValueError(f"idle power: got {idle_w:g} W, expected less than the decoding power, {power_w:g} W")
+    check_range("tokens_s", tokens_s, 0.0, open_low=True)
+    clock = np.linspace(LOWEST_FRAC, 1.0, N_LEVELS) * TOP_CLOCK_HZ["npu"]
+    relative = (clock / clock[-1]) ** exponent
+    levels = scaled_levels(clock, relative, memory_s=0.0, scaling_s=1 / tokens_s, core_w=power_w - idle_w, dram_w=0.0)
+    low = 100 * LOWEST_FRAC
+    note = f"[prior] levels from {low:.0f} % of the clock; speed follows the clock and power its {exponent:g}th"
+    return Speeds(levels, idle_w, 0.0, 0.0, (note,))
+
+
+def _idle_w(at: Setting, given: float | None, top_w: float, notes: list[str]) -> float:
+    idle = at.board.idle_power_w if given is None else given
+    if idle is None:
+        notes.append(f"[prior] idle power is {100 * IDLE_FRAC:.0f} % of the decoding power")
+        return IDLE_FRAC * top_w
+    if not idle < top_w:
+        raise ValueError(f"idle power: got {idle:g} W, expected less than the decoding power, {top_w:.3g} W")
+    return idle
+
+
+def _clocks(
+    at: Setting, table: DvfsTable | None, rule: ThrottleRule | None, notes: list[str]
+) -> tuple[ArrayLike, ArrayLike]:
+    if table is not None and table.voltage_v.size:
+        notes.append(f"clocks and voltages of {table.name}")
+        return table.clock_hz, relative_dynamic_power(table.clock_hz, table.voltage_v)
+    top = at.mode.clock_hz or (rule.top_clock_hz if rule else None)
+    if top is None:
+        top = TOP_CLOCK_HZ[at.board.unit]
+        notes.append(f"[prior] top clock of {top / 1e9:g} GHz: nothing states it")
+    notes.append(f"[prior] no voltages are known: clocks down to {100 * LOWEST_FRAC:.0f} %, power ~ clock^{EXPONENT:g}")
+    clock = np.linspace(LOWEST_FRAC, 1.0, N_LEVELS) * top
+    return clock, (clock / top) ** EXPONENT
+
+
+def _log_sd(estimate: Estimate) -> float:
+    return math.log(float(estimate.q95) / float(estimate.q05)) / (2 * Z90)
+
+
+def device_of(
+    speeds: Speeds,
+    cooling: Cooling,
+    rule: ThrottleRule,
+    *,
+    battery: Cell | None = None,
+    rest_w: float = 0.0,
+    converter_frac: float = 1.0,
+    leakage_frac: float = LEAKAGE_FRAC,
+) -> Device:
+    """The device to simulate; leakage is a share of the decoding power at 60 deg C."""
+    top_w = float(speeds.idle_w + speeds.levels.core_w[-1] + speeds.levels.dram_w[-1])
+    return Device(
+        levels=speeds.levels,
+        idle_w=speeds.idle_w,
+        ladder=cooling.ladder,
+        throttle=rule.throttle(cooling.resistance_k_w),
+        periphery_w=rest_w,
+        leakage_w=leakage_frac * top_w,
+        leakage_rate_per_k=LEAKAGE_RATE_PER_K,
+        leakage_temp_c=LEAKAGE_TEMP_C,
+        shutdown_temp_c=rule.shutdown_temp_c,
+        battery=battery,
+        converter_frac=converter_frac,
+    )
+
+
+def simulate_at_quantiles(
+    device: Device, speeds: Speeds, load_frac: ArrayLike, step_s: float, ambient_temp_c: float, start_soc: float = 1.0
+) -> tuple[Run, ...]:
+    """The run at the median power, then those at its 5 and 95 % quantiles where they differ.
+
+    Cooling and battery are taken as given.
+    """
+    factors = (1.0,) if speeds.power_log_sd == 0 else (1.0, *np.exp(Z90 * speeds.power_log_sd * np.array([-1.0, 1.0])))
+    return tuple(simulate(_scaled(device, f), load_frac, step_s, ambient_temp_c, start_soc=start_soc) for f in factors)
+
+
+def results(runs: Sequence[Run], speeds: Speeds, length_s: float) -> dict[str, Output]:
+    """What the runs say, with the 90 % interval that power and speed leave it; the speed's own error is added.
+
+    Cooling and battery are taken as given, so these are predictions even where a calibration gave the speed. What never
+    throttles within `length_s` would do so later than that.
+    """
+    spread = Z90 * speeds.decode_log_sd
+    throttled = [runs[0].throttled_after_s, *(_or(r.throttled_after_s, length_s) for r in runs[1:])]
+    return {
+        "throttled_after_s": _between(throttled),
+        "sustained_w": _between([r.sustained_w for r in runs]),
+        "sustained_tokens_s": _between([r.sustained_tokens_s for r in runs], spread),
+        "tokens": _between([r.tokens for r in runs], spread),
+        "hours_per_charge": _between([r.hours_per_charge for r in runs]),
+        "peak_temp_c": _between([float(r.temp_c.max()) for r in runs]),
+    }
+
+
+def simulate_with_interval(
+    device: Device, speeds: Speeds, load_frac: ArrayLike, step_s: float, ambient_temp_c: float, start_soc: float = 1.0
+) -> tuple[Run, Mapping[str, Output]]:
+    """The run at the median power, and its `results`."""
+    runs = simulate_at_quantiles(device, speeds, load_frac, step_s, ambient_temp_c, start_soc)
+    return runs[0], results(runs, speeds, step_s * np.size(load_frac))
+
+
+def _scaled(device: Device, factor: float) -> Device:
+    levels = device.levels
+    return replace(
+        device,
+        levels=replace(levels, core_w=levels.core_w * factor, dram_w=levels.dram_w * factor),
+        idle_w=device.idle_w * factor,
+        leakage_w=device.leakage_w * factor,
+    )
+
+
+def _or(value: float | Absent, other: float) -> float:
+    return other if isinstance(value, Absent) else value
+
+
+def _between(values: Sequence[float | Absent], log_spread: float = 0.0) -> Output:
+    """Median and interval of a result, the values of the median run and of those at the quantiles of power."""
+    median = values[0]
+    if isinstance(median, Absent):
+        return median
+    known = [v for v in values if not isinstance(v, Absent)]
+    low, high = min(known), max(known)
+    if log_spread and median > 0:
+        low = median * math.exp(-math.hypot(math.log(median / max(low, 1e-300)), log_spread))
+        high = median * math.exp(math.hypot(math.log(max(high, 1e-300) / median), log_spread))
+    return Estimate(median, low, high, Provenance.PREDICTED)

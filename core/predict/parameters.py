@@ -1,0 +1,286 @@
+"""The cost parameters that measurements teach: their priors, the ratios between formats, and how they add up.
+
+Everything is a Gaussian in natural logarithms, so a parameter of one format is a sum: ``ln eta(int4) = ln eta +
+ln eta.int4``. That is what lets a measurement of one format inform another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.catalogue.typical_rates import USUAL_OP_PER_BYTE
+from core.physics import traffic
+from core.physics.latency import PARAMETERS
+from core.predict.shape_uncertainty import shape_log_sd
+from core.spec import Array, Board, ModelShape, OperatingPoint, Posterior, Prior, Setting, WeightFormat
+
+KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
+KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
+COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
+RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: few runtimes have fast kernels for them
+SPARSE_LOG_SD = 0.4  # [prior] of prompts of mixtures of experts, whose products are many and of few tokens each
+SPARSE_SHARE = 0.5  # weights that a token leaves alone, over those it reads, beyond which a model is such a mixture
+TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
+DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
+"""How the names of a model's factors on decode time and on time to first token begin."""
+
+UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
+"""[prior] peak operations per byte of peak bandwidth, where no compute rate is stated."""
+UNKNOWN_OP_LOG_SD = 1.0
+
+USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
+MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
+
+HEAVY_TAILED = (*FACTORS, "recurrent_prompt", "sparse_prompt", "eta.")
+"""How the names begin of what is ordinary but for a few: models that fit no board's parameters and must not bend them,
+weight formats that a runtime has a slow kernel for, and boards that reach far less of their bandwidth (eta itself)."""
+
+N_LOADINGS = len(PARAMETERS) + 2  # rows of `loadings`
+
+_SIZE_KNOTS = np.log([3e7, 8e7, 2e8, 5e8, 1.3e9, 3.3e9, 8.5e9, 2.2e10, 5.5e10, 1.4e11])  # parameters read per token
+_SIZE_LENGTH = 0.8  # [prior] models whose sizes differ by more than a factor of e**0.8 have little in common
+
+
+def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    correlation: NDArray[np.float64] = np.exp(-0.5 * np.square((one[:, None] - other[None, :]) / _SIZE_LENGTH))
+    return correlation
+
+
+_SIZE_ROOT = np.linalg.cholesky(_correlation(_SIZE_KNOTS, _SIZE_KNOTS) + 1e-6 * np.eye(len(_SIZE_KNOTS)))
+_SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
+
+
+def prompt_op_s(at: Setting) -> float:
+    """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place.
+
+    Units that multiply floats of fewer bits m times as fast are the harder to feed, as in `data_sheet_shift`.
+    """
+    stated = at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
+    return float(stated * product_speedup(at.board, at.weights) ** (1.0 - MATRIX_EXPONENT))
+
+
+def product_speedup(board: Board, weights: WeightFormat) -> float:
+    """Return how many times the rate of 16 bits a board's matrix units multiply numbers of a format at."""
+    return {"fp8": board.fp8_speedup, "fp4": board.fp4_speedup}.get(weights.products, 1.0)
+
+
+def guessed_log_sd(at: Setting) -> dict[str, float]:
+    """Return what guesses about a board add to the log-sd of parameters."""
+    compute = UNKNOWN_OP_LOG_SD if at.mode.compute_op_s is None else 0.0
+    bandwidth = float(np.hypot(at.board.bandwidth_log_sd, at.mode.bandwidth_log_sd))
+    return {"eta": bandwidth, "rho": at.mode.vector_log_sd, "eta_compute": compute}
+
+
+def data_sheet_shift(at: Setting) -> dict[str, float]:
+    """Return how far a board's data sheet moves the logarithms of parameters from those of a board of usual balance.
+
+    Unpacking is work of the vector lanes: its time per weight goes with the inverse of their rate, so rho, which is in
+    units of reading at peak bandwidth, goes with bandwidth over rate. It is mostly of integers, which some GPUs take
+    beside floats or on twice as many lanes. Matrix units are the harder to feed the faster
+    they are: of a rate m times that of the vector lanes, prompts reach a share that goes with ``m**-0.25``. Nothing
+    moves where no source states the rates.
+    """
+    usual, vector, compute = USUAL_OP_PER_BYTE.get(at.board.unit), at.mode.vector_op_s, at.mode.compute_op_s
+    if usual is None or vector is None:
+        return {}
+    unpacking = vector * (at.board.integer_speedup if at.board.unit == "gpu" else 1.0)
+    shift = {"rho": float(np.log(usual * at.mode.bandwidth_byte_s / unpacking))}
+    if compute is not None:
+        shift["eta_compute"] = -MATRIX_EXPONENT * float(np.log(compute / (USUAL_MATRIX_SPEEDUP * vector)))
+    return shift
+
+
+def prior(at: Setting) -> Posterior:
+    """Return what is known of a board, runtime and power mode before any measurement."""
+    names = PARAMETERS
+    given = [getattr(at.runtime, name) for name in names]
+    log_sd = np.array([p.log_sd for p in given])
+    for name, guessed in guessed_log_sd(at).items():
+        log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
+    log_mean = np.log([p.median for p in given])
+    for name, shift in data_sheet_shift(at).items():
+        log_mean[names.index(name)] += shift
+    return Posterior(
+        at.board.key,
+        at.runtime.key,
+        at.mode.key,
+        names,
+        log_mean,
+        np.diag(log_sd**2),
+        at.mode.bandwidth_byte_s,
+        decode_log_sd=at.runtime.repeat_log_sd,
+        ttft_log_sd=TTFT_LOG_SD,
+    )
+
+
+def ratio_names(at: Setting) -> dict[str, float | Prior]:
+    """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
+    shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
+    model = same_model(at.model.key)
+    guessed, guessed_prompt = shape_log_sd(at)
+    of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
+    return {
+        f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
+        f"kappa.{at.kv.key}": at.runtime.format_kappa.get(at.kv.key, KV_FORMAT_LOG_SD),
+        f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
+        f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(
+            model, float(np.hypot(at.runtime.model_log_sd, guessed))
+        ),
+        f"{PROMPT_FACTOR}{model}": at.runtime.prompt_factor.get(
+            model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, guessed_prompt))
+        ),
+        **_prompt_kinds(at.model),
+        **of_layer,
+        **shared,
+    }
+
+
+def _prompt_kinds(model: ModelShape) -> dict[str, float]:
+    """Return the factors that prompts of all models of its kinds have in common, with their log-sd."""
+    kinds = {"recurrent_prompt": RECURRENT_LOG_SD} if model.n_caching_layers < model.n_layers else {}
+    if traffic.idle_params(model) > SPARSE_SHARE * (model.body_params + model.head_params):
+        kinds["sparse_prompt"] = SPARSE_LOG_SD
+    return kinds
+
+
+def same_model(key: str) -> str:
+    """Return the key of the model that a key means: what follows a "~" tells apart files of different size."""
+    return key.partition("~")[0]
+
+
+def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Posterior:
+    """Return the posterior with the ratios that it lacks added, independent, each with its prior.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    ratios : mapping
+        Name to prior, or to the log-sd of one whose median is 1.
+    """
+    new = {name: prior for name, prior in ratios.items() if name not in posterior.names}
+    if not new:
+        return posterior
+    added = [prior if isinstance(prior, Prior) else Prior(1.0, prior) for prior in new.values()]
+    n = len(posterior.names)
+    cov = np.zeros((n + len(new), n + len(new)))
+    cov[:n, :n] = posterior.log_cov
+    cov[range(n, n + len(new)), range(n, n + len(new))] = np.square([prior.log_sd for prior in added])
+    mean = np.concatenate([posterior.log_mean, np.log([prior.median for prior in added])])
+    return replace(posterior, names=(*posterior.names, *new), log_mean=mean, log_cov=cov)
+
+
+def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDArray[np.float64]:
+    """Return how the log of each latency parameter of a point, and of its model's factors, adds up from `names`.
+
+    The KV cache streams at the runtime's own efficiency whatever the weight format, so the format's ratio to it enters
+    kappa as it enters eta: ``kappa / eta`` does not depend on the weight format.
+
+    What models of similar size have in common is a smooth function of the logarithm of the parameters read per token,
+    a Gaussian process of unit variance at ten knots; its weights enter the factor on the decode time.
+
+    Returns
+    -------
+    array, shape (9, n_names)
+        Rows: `core.physics.latency.PARAMETERS`, then the factors on the decode time and on the time to first token.
+        Elements are 0 or 1, but for those of "size.".
+    """
+    rows = (
+        ("eta", f"eta.{point.weights}"),
+        ("kappa", f"kappa.{point.kv}", f"eta.{point.weights}"),
+        ("rho",),
+        ("t_layer_s", f"t_layer_s.{point.kv}"),
+        ("t_token_s",),
+        ("eta_compute", f"eta_compute.{point.weights}"),
+        ("t_layer_prefill_s",),
+        (f"model.{same_model(point.model)}",),
+        (f"prompt.{same_model(point.model)}", *_prompt_kinds(at.model)),
+    )
+    loading = np.array([[float(name in row) for name in names] for row in rows])
+    if _SIZE_NAMES[0] in names:
+        size = np.log([at.model.body_params + at.model.head_params])
+        first = names.index(_SIZE_NAMES[0])
+        loading[len(PARAMETERS), first : first + len(_SIZE_NAMES)] = np.linalg.solve(
+            _SIZE_ROOT, _correlation(_SIZE_KNOTS, size)
+        )[:, 0]
+    return loading
+
+
+@dataclass(frozen=True, slots=True)
+class Physical:
+    """A parameter as an engineer knows it: a product of `names` and a constant."""
+
+    key: str
+    names: tuple[str, ...]
+    meaning: str
+    unit: str = ""
+    of_bandwidth: bool = False  # a share of the board's bandwidth, shown in byte/s
+
+    def median(self, posterior: Posterior) -> float:
+        """Return its median [`unit`]."""
+        share = float(np.exp(self._pick(posterior) @ posterior.log_mean))
+        return share * posterior.bandwidth_byte_s if self.of_bandwidth else share
+
+    def log_sd(self, posterior: Posterior) -> float:
+        """Return the standard deviation of its logarithm."""
+        pick = self._pick(posterior)
+        return float(np.sqrt(pick @ posterior.log_cov @ pick))
+
+    def _pick(self, posterior: Posterior) -> NDArray[np.float64]:
+        return np.array([float(name in self.names) for name in posterior.names])
+
+
+def physical_parameters(
+    points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False, rate_stated: bool = True
+) -> tuple[Physical, ...]:
+    """Return the parameters that these points depend on."""
+    weights, caches, models = (
+        sorted({same_model(getattr(point, field)) for point in points}) for field in ("weights", "kv", "model")
+    )
+    found = [
+        Physical(f"eta.{w}", ("eta", f"eta.{w}"), f"effective bandwidth of {w} weights", "byte/s", of_bandwidth=True)
+        for w in weights
+    ]
+    found += [Physical(f"kappa.{g}", ("kappa", f"kappa.{g}"), f"cost of a KV byte in {g}") for g in caches]
+    found += [
+        Physical("rho", ("rho",), "unpacking cost of 4- to 6-bit weights"),
+        Physical("t_layer_s", ("t_layer_s",), "cost per layer", "s"),
+        Physical("t_token_s", ("t_token_s",), "choosing a token of 49152", "s"),
+    ]
+    if with_ttft:
+        rate = "the compute rate" if rate_stated else "a compute rate that was assumed, since no source states it"
+        found += [
+            Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of {rate}, {w} prompts")
+            for w in weights
+        ]
+        found.append(Physical("t_layer_prefill_s", ("t_layer_prefill_s",), "cost per layer of a prompt", "s"))
+    if with_accuracy:
+        policies = sorted({point.policy for point in points if point.alpha > 0.0})
+        found += [
+            Physical(f"damage.{p}", (f"damage.{p}",), f"damage by pruning, {p}, over its prior") for p in policies
+        ]
+    if len(models) > 1:
+        found += [Physical(f"model.{m}", (f"model.{m}",), f"factor of {m} on the decode time") for m in models]
+    return tuple(found)
+
+
+def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the quadratic form of a gradient, given as one number or array per parameter, with a covariance."""
+    matters = [i for i, slope in enumerate(gradient) if isinstance(slope, np.ndarray) or slope]
+    total: Any = 0.0
+    for i in matters:
+        inner: Any = cov[i, i] * gradient[i]
+        for j in matters:
+            if j < i and cov[i, j] != 0.0:
+                inner = inner + 2.0 * cov[i, j] * gradient[j]
+        total = total + inner * gradient[i]
+    return np.asarray(total)
+
+
+def plain(value: Any) -> Array:
+    """Return a float for what has no dimensions, and an array as it is."""
+    return value if isinstance(value, np.ndarray) and value.ndim else float(value)

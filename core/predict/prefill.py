@@ -1,0 +1,52 @@
+"""What a prompt moves and computes: how a runtime takes it, all at once, in chunks, or in compiled graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.physics import latency, traffic
+from core.predict.parameters import prompt_op_s
+from core.spec import Array, OperatingPoint, Setting
+
+LAYER_HEADS = 48.0
+"""Heads of queries, keys and values of the layer (Llama-3-8B's) that graphs of single heads count their cost in."""
+
+
+def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.PrefillCosts:
+    """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth.
+
+    A runtime that takes a prompt in chunks reads the weights, and starts the operators of every layer, once a chunk;
+    what a layer costs beyond that is work on activations, which goes with the tokens.
+    """
+    n_tokens, chunk = np.asarray(point.context_tokens, dtype=float), at.runtime.prompt_chunk_tokens
+    n_chunks: Array = np.ceil(n_tokens / chunk) if chunk else 1.0
+    n_launched: Array = 0.0
+    if at.runtime.static_graph:
+        flop, n_layers = _graph_work(point, at, n_chunks)
+    else:
+        flop = traffic.prefill_flop(at.model, n_tokens)
+        n_layers = at.model.n_layers * (n_tokens / chunk if chunk else n_chunks)
+        n_launched = at.model.n_layers * n_chunks if chunk else 0.0
+    return latency.PrefillCosts(
+        flop=flop,
+        width_cost=latency.width_cost(at.model.hidden_size, at.runtime.prompt_half_width),
+        weight_byte=n_chunks * traffic.prompt_weight_byte(at.model, at.weights, n_tokens, at.head),
+        n_layers=n_layers,
+        n_launched=n_launched,
+        bandwidth_byte_s=bandwidth_byte_s,
+        compute_op_s=prompt_op_s(at),
+        beta=point.beta,
+        n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
+    )
+
+
+def _graph_work(point: OperatingPoint, at: Setting, n_chunks: Array) -> tuple[Array, Array]:
+    """Return the operations of a prompt in compiled graphs, which compute all of every chunk, and their layers.
+
+    Attention is split into single heads, each with operators of its own.
+    """
+    chunk = at.runtime.prompt_chunk_tokens
+    n_tokens = n_chunks * chunk if chunk else point.context_tokens
+    cached = np.maximum(point.graph_tokens or at.runtime.graph_tokens, n_tokens)
+    n_heads = at.model.n_heads + 2.0 * at.model.n_kv_heads
+    return traffic.graph_flop(at.model, n_tokens, cached), n_chunks * at.model.n_layers * n_heads / LAYER_HEADS

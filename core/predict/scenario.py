@@ -1,0 +1,386 @@
+"""From an operating point to everything that is predicted of it: the only place where the subjects meet.
+
+Intervals come from the delta method in logarithms: an output's log-variance is its gradient with respect to the log
+parameters times their covariance, plus the scatter of a new measurement. Nothing is sampled, so a slider costs
+microseconds and an array of points one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.physics import latency, power, traffic
+from core.predict import accuracy, conformal, validity
+from core.predict.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
+from core.predict.power_mode_transfer import transferred
+from core.predict.prefill import prefill_costs
+from core.spec import (
+    NUMERIC,
+    Absent,
+    Array,
+    Catalogue,
+    Estimate,
+    OperatingPoint,
+    Output,
+    Posterior,
+    Prediction,
+    Provenance,
+    Setting,
+)
+from core.spec.interval_scale import Guard
+from core.units import Z90, check_range
+
+CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
+IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
+"""[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
+BETA_RANGE, BANDWIDTH_RANGE_BYTE_S = (1e-3, 1e3), (1e3, 1e18)  # beyond, times are no numbers any more
+BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
+CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
+
+
+def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.DecodeCosts:
+    """Return what decoding one token at the point moves and computes, on a memory of the given peak bandwidth."""
+    saved = _saved(point, at)
+    read = traffic.cached_tokens(at.model, point.context_tokens)
+    kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * read * (1.0 - saved)
+    return latency.DecodeCosts(
+        weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
+        kv_byte=kv_byte,
+        n_unpacked=traffic.unpacked_weights(at.model, at.weights),
+        flop=traffic.decode_flop(at.model, point.context_tokens, saved),
+        n_layers=at.model.n_layers,
+        bandwidth_byte_s=bandwidth_byte_s,
+        compute_op_s=at.mode.compute_op_s or np.inf,
+        beta=point.beta,
+        choice_s=_choice_s(point, at, bandwidth_byte_s),
+        n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
+    )
+
+
+def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Array:
+    """Return what choosing anew which tokens are read adds to each token [s]; 0 where that is done once."""
+    cost, every = at.runtime.choice, np.asarray(point.reselect_tokens, dtype=float)
+    if cost is None or not every.any():
+        return 0.0
+    moved = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
+    n_layers = at.model.n_caching_layers
+    one_s = sum(latency.choice_parts(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s))
+    return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
+
+
+def _saved(point: OperatingPoint, at: Setting) -> Array:
+    """Return the share of KV bytes that pruning saves. A runtime that takes the layout as a knob prunes whole pages."""
+    whole_pages = point.policy in CONTIGUOUS_POLICIES or "layout" in at.runtime.knobs
+    return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
+
+
+def knowledge(at: Setting, catalogue: Catalogue) -> Posterior:
+    """Return what is known of a board, runtime and power mode before any measurement of the user's.
+
+    What published measurements teach, of this power mode or else of another one and moved to this; the runtime's prior
+    where there are none.
+    """
+    same = catalogue.published.get((at.board.key, at.runtime.key, at.mode.key))
+    if same is not None:
+        return same
+    for mode in at.board.power_modes.values():
+        other = catalogue.published.get((at.board.key, at.runtime.key, mode.key))
+        if other is not None:
+            moved = transferred(other, mode, at.mode)
+            return replace(moved, basis=f"{other.basis} in mode {mode.key}, moved to {at.mode.key}")
+    return guarded_prior(at, catalogue)
+
+
+def guarded_prior(at: Setting, catalogue: Catalogue) -> Posterior:
+    """Return the runtime's prior, its intervals guarded by boards that it predicted without their rows."""
+    decode, ttft = (
+        conformal.factor(conformal.population(catalogue.held_out, at.runtime.key, quantity, "0"), np.zeros(0))
+        for quantity in ("decode_s", "ttft_s")
+    )
+    return replace(prior(at), guard=Guard(decode, ttft, decode, ttft))
+
+
+def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
+    """Predict everything about an operating point, or about an array of them.
+
+    Parameters
+    ----------
+    point : OperatingPoint
+        Its numeric fields may be arrays that broadcast; all outputs have the broadcast shape.
+    catalogue : Catalogue
+        Where its keys are looked up.
+    posterior : Posterior, optional
+        What measurements taught. One of another board, runtime or power mode says nothing here and is left aside, as
+        the provenance of the outputs shows; `knowledge` takes its place.
+
+    Raises
+    ------
+    ValueError
+        Unknown key, or a number outside its range; the message names it.
+
+    References
+    ----------
+    Trilemma models, M1 to M6 and M10.
+    """
+    at = catalogue.setting(point)
+    _check(point, at)
+    if posterior is None or (posterior.board, posterior.runtime, posterior.power_mode) != (
+        at.board.key,
+        at.runtime.key,
+        at.mode.key,
+    ):
+        posterior = knowledge(at, catalogue)
+    if posterior.choice is not None:
+        at = replace(at, runtime=replace(at.runtime, choice=posterior.choice))
+    known = _Known.of(posterior, point, at)
+    numbers = _numbers(point)
+    shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
+    n = int(np.prod(shape))
+    if n <= CHUNK:
+        return _predict(replace(point, **numbers), at, known)
+    flat = {name: np.broadcast_to(value, shape).reshape(-1) for name, value in numbers.items()}
+    starts = range(0, n, CHUNK)
+    pieces: list[Any] = [{name: value[i : i + CHUNK] for name, value in flat.items()} for i in starts]
+    return _joined((_predict(replace(point, **piece), at, known) for piece in pieces), n, shape)
+
+
+def _numbers(point: OperatingPoint) -> dict[str, Any]:
+    """Return the numeric fields that are arrays, as arrays of floats."""
+    given = {name: getattr(point, name) for name in NUMERIC}
+    return {name: np.asarray(value, dtype=float) for name, value in given.items() if np.ndim(value)}
+
+
+def _check(point: OperatingPoint, at: Setting) -> None:
+    check_range("alpha", point.alpha, 0.0, 1.0, open_high=True)
+    check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
+    check_range("beta", point.beta, *BETA_RANGE)
+    check_range("reselect_tokens", point.reselect_tokens, 0.0)
+    check_range("graph_tokens", point.graph_tokens, 0.0)
+    if point.bandwidth_byte_s is not None:
+        check_range("bandwidth_byte_s", point.bandwidth_byte_s, *BANDWIDTH_RANGE_BYTE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A posterior as one setting needs it: its latency parameters, the factors of its model, and their covariances."""
+
+    posterior: Posterior
+    parameters: latency.LatencyParameters
+    model_factor: float
+    prompt_factor: float
+    decode_log_var: float  # of a new measurement beyond the parameters; it and the covariances are guarded
+    ttft_log_var: float
+    decode_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on decode times, in logarithms
+    ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
+
+    @classmethod
+    def of(cls, posterior: Posterior, point: OperatingPoint, at: Setting) -> _Known:
+        seen, guard = f"model.{same_model(at.model.key)}" in posterior.names, posterior.guard
+        decode, ttft = (guard.decode, guard.ttft) if seen else (guard.decode_other, guard.ttft_other)
+        posterior = extended(posterior, ratio_names(at) | accuracy.ratios(point, at))
+        rows = loadings(posterior.names, point, at)
+        *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
+        cov = rows @ posterior.log_cov @ rows.T
+        apart = [*range(len(medians)), len(medians) + 1]
+        parameters = latency.LatencyParameters(*medians)
+        scatter = (decode * posterior.decode_log_sd) ** 2, (ttft * posterior.ttft_log_sd) ** 2
+        covs = decode**2 * cov[:-1, :-1], ttft**2 * cov[np.ix_(apart, apart)]
+        return cls(posterior, parameters, of_model, of_prompt, *scatter, *covs)
+
+
+def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
+    factor = np.exp(Z90 * np.asarray(log_sd))
+    return Estimate(plain(median), plain(median / factor), plain(median * factor), provenance)
+
+
+def _log_variance(gradient_s: tuple[Array, ...], total_s: Array, cov: NDArray[np.float64]) -> Array:
+    """Return the variance of ln(time) from the covariance of the parameters, and last of the model's factor."""
+    return quadratic((*gradient_s, total_s), cov) / np.square(total_s)
+
+
+def _origin(n_points: int) -> Provenance:
+    return Provenance.CALIBRATED if n_points else Provenance.PREDICTED
+
+
+def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
+    bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
+    costs = decode_costs(point, at, bandwidth)
+    perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
+    kept = 1.0 - np.asarray(_saved(point, at))
+    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
+    memory_byte = Estimate(plain(held), plain(held), plain(held), Provenance.PREDICTED)
+    outside = validity.outside(point, at)
+    if at.weights.accuracy_only:
+        no = Absent(
+            f"{at.weights.key} exists for its accuracy only: no kernel multiplies it, so its speed is not known"
+        )
+        return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
+    parts = latency.decode_parts(costs, known.parameters)
+    variance = _log_variance(latency.decode_gradient_s(parts), parts.total, known.decode_log_cov)
+    if at.runtime.choice is not None:
+        variance = variance + (at.runtime.choice.log_sd * parts.choice / parts.total) ** 2
+    variance = variance + known.decode_log_var
+    decode_s = _estimate(parts.total * known.model_factor, np.sqrt(variance), _origin(known.posterior.n_decode))
+    energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, variance)
+    return Prediction(
+        decode_s=decode_s,
+        ttft_s=_ttft(point, at, known, bandwidth),
+        power_w=power_w,
+        energy_j_per_token=energy_j,
+        perplexity_ratio=perplexity_ratio,
+        top1_agreement=top1_agreement,
+        memory_byte=memory_byte,
+        parts_s=_parts_s(parts, known.model_factor),
+        binding=_binding(parts),
+        outside=outside,
+    )
+
+
+def _energy(
+    point: OperatingPoint,
+    at: Setting,
+    of: _Known,
+    costs: latency.DecodeCosts,
+    parts: latency.DecodeParts,
+    decode_s: Estimate,
+    decode_log_var: Array,
+) -> tuple[Output, Output]:
+    """Return energy and mean power of a token, on the rail that the energy per byte was measured on.
+
+    The energy per byte holds at the board's own pace; at another bandwidth or beta the idle power counts for longer.
+    """
+    known = of.posterior
+    if known.n_energy and "static_power_w" in known.names:
+        return _measured_energy(at, known, costs.weight_byte + costs.kv_byte, decode_s, decode_log_var)
+    if known.n_energy:
+        i = known.names.index("energy_j_byte")
+        per_byte = float(np.exp(known.log_mean[i]))
+        energy_log_sd = float(np.sqrt(known.log_cov[i, i] + known.energy_log_sd**2))
+    elif at.board.system_energy_j_byte is not None:
+        per_byte, energy_log_sd = at.board.system_energy_j_byte, at.board.system_energy_log_sd
+    else:
+        missing = Absent(f"no source states the energy per byte of {at.board.name}")
+        return missing, missing
+    energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
+    energy_var: Array = energy_log_sd**2
+    if point.bandwidth_byte_s is not None or np.any(np.not_equal(point.beta, 1.0)):
+        own_s = latency.own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor
+        idle_w, idle_log_sd = _idle(at, known, energy_j / own_s)
+        paced_j = power.paced_energy_j(energy_j, own_s, decode_s.median, idle_w)
+        if idle_log_sd:
+            energy_var = energy_var + np.square(idle_log_sd * (1.0 - energy_j / paced_j))
+        energy_j = paced_j
+    power_w = power.mean_power_w(energy_j, decode_s.median)
+    origin = _origin(known.n_energy)
+    return (
+        _estimate(energy_j, np.sqrt(energy_var), origin),
+        _estimate(power_w, np.sqrt(energy_var + decode_log_var), origin),
+    )
+
+
+def _measured_energy(
+    at: Setting, known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
+) -> tuple[Output, Output]:
+    """Return energy and mean power of a token from what measured energies taught: bytes cost, and time does."""
+    i, j = known.names.index("energy_j_byte"), known.names.index("static_power_w")
+    per_byte, static_w = np.exp(known.log_mean[[i, j]])
+    static_w = max(float(static_w), _idle_power_w(at, known) or 0.0)
+    energy_j = power.mixed_energy_j(moved_byte, decode_s.median, per_byte, static_w)
+    share = static_w * decode_s.median / energy_j
+    cov = known.log_cov
+    variance = (1.0 - share) ** 2 * cov[i, i] + 2.0 * share * (1.0 - share) * cov[i, j] + share**2 * cov[j, j]
+    variance = variance + known.energy_log_sd**2
+    origin = _origin(known.n_energy)
+    return (
+        _estimate(energy_j, np.sqrt(variance + share**2 * decode_log_var), origin),
+        _estimate(
+            power.mean_power_w(energy_j, decode_s.median),
+            np.sqrt(variance + (1.0 - share) ** 2 * decode_log_var),
+            origin,
+        ),
+    )
+
+
+def _idle_power_w(at: Setting, known: Posterior) -> float | None:
+    """Return the idle power on the rail of the energies, measured beside them or else stated [W]."""
+    if known.idle_power_w is not None:
+        return known.idle_power_w
+    same_rail = not known.n_energy or known.power_covers in ("", at.board.power_rail)
+    return at.board.idle_power_w if same_rail else None
+
+
+def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
+    """Return the idle power within a decoding power, and its log-sd: measured beside it, stated, or a prior share."""
+    stated = _idle_power_w(at, known)
+    if stated is None:
+        return IDLE_FRAC * decoding_w, IDLE_LOG_SD
+    return np.minimum(stated, decoding_w), 0.0
+
+
+def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:
+    if at.mode.compute_op_s is None and not known.posterior.n_ttft:
+        return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
+    parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
+    variance = _log_variance(latency.prefill_gradient_s(parts), parts.total, known.ttft_log_cov)
+    log_sd = np.sqrt(variance + known.ttft_log_var)
+    return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
+
+
+def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
+    excess = np.maximum(parts.compute - parts.memory, 0.0)
+    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token, parts.choice)
+    names = ("weights", "kv", "unpack", "compute", "layers", "token", "choice")
+    return {name: plain(share * factor) for name, share in zip(names, shares, strict=True)}
+
+
+def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
+    by_memory = np.greater_equal(parts.memory, parts.compute)
+    named = BOUNDS.take(by_memory)
+    return named if named.ndim else str(named)
+
+
+def _joined(parts: Iterator[Prediction], n: int, shape: tuple[int, ...]) -> Prediction:
+    """Put the predictions of consecutive chunks of `n` points together, in the given shape.
+
+    Each chunk is copied to its place before the next is made, while it is in the cache. All numbers share one block,
+    which the system hands out in large pages.
+    """
+    first = next(parts)
+    rows = iter(np.empty((sum(piece.dtype == float for piece in _arrays(first)), n)))
+    joined: Prediction = _mapped(first, lambda piece: next(rows) if piece.dtype == float else np.empty(n, piece.dtype))
+    outside = dict[str, None]()
+    for i, part in enumerate(chain([first], parts)):
+        for whole, piece in zip(_arrays(joined), _arrays(part), strict=True):
+            whole[i * CHUNK : i * CHUNK + piece.size] = piece
+        outside |= dict.fromkeys(part.outside)
+    shaped: Prediction = _mapped(joined, lambda whole: whole.reshape(shape))
+    return replace(shaped, outside=tuple(outside))
+
+
+def _arrays(value: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a prediction, or of a part of one, always in the same order."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, Prediction | Estimate):
+        for f in fields(value):
+            yield from _arrays(getattr(value, f.name))
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _arrays(each)
+
+
+def _mapped(value: Any, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+    """Return a prediction, or a part of one, with a function applied to each of its arrays."""
+    if isinstance(value, np.ndarray):
+        return function(value)
+    if isinstance(value, Prediction | Estimate):
+        return replace(value, **{f.name: _mapped(getattr(value, f.name), function) for f in fields(value)})
+    if isinstance(value, dict):
+        return {key: _mapped(each, function) for key, each in value.items()}
+    return value

@@ -1,0 +1,64 @@
+"""Where an operating point is beyond what the model is valid for, or what its board and runtime can do."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from core.physics import traffic
+from core.spec import NUMERIC, OperatingPoint, Setting
+
+
+def outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
+    """Return what speaks against the prediction of a point (or of any of an array of points), as sentences.
+
+    Memory must hold the cache before pruning, which chooses among what the whole prompt has left there. By how much it
+    is short is said of a single point only: of arrays, however they are cut, the sentences are the same.
+    """
+    said = _not_run(at)
+    if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
+        said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
+    asked = point.bandwidth_byte_s
+    if asked is not None and np.any(np.greater(asked, 1.05 * at.mode.bandwidth_byte_s)):
+        said.append(f"{at.board.name} has less than the bandwidth asked for")
+    said += _not_held(point, at)
+    if "alpha" not in at.runtime.knobs and _pruned(point):
+        said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
+    return tuple(said)
+
+
+def _pruned(point: OperatingPoint) -> bool:
+    return bool(np.any(np.asarray(point.alpha) > 0.0))
+
+
+def _not_held(point: OperatingPoint, at: Setting) -> list[str]:
+    """Say that memory, that of the largest version where versions differ, does not hold weights and cache."""
+    there = at.board.memory_byte or at.board.most_memory_byte
+    held_byte = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
+    if there is None or held_byte <= there:
+        return []
+    version = "" if at.board.memory_byte else ", not even of its largest version"
+    text = f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}{version}"
+    if any(np.ndim(getattr(point, name)) for name in NUMERIC):
+        return [text]
+    times, before = float(held_byte) / there, " before pruning" if _pruned(point) else ""
+    more = f"{times:.3g} times as much" if times >= 2.0 else f"{100.0 * (times - 1.0):.2g} % more"
+    return [f"{text}: it takes {more}{before}"]
+
+
+def _not_run(at: Setting) -> list[str]:
+    """Say that a board does not run a runtime, or a runtime a weight format.
+
+    Of a machine that neither is in the catalogue nor has its data sheet, what it runs is not known.
+    """
+    board, runtime, said = at.board, at.runtime, list[str]()
+    sheet = board.data_sheet or (board.key if board.listed else "")
+    unit = runtime.key.rpartition("_")[2]
+    if sheet and runtime.runs_on and not any(fnmatchcase(sheet, pattern) for pattern in runtime.runs_on):
+        said.append(f"{runtime.name} does not run on {board.name}")
+    elif sheet and (unit == "npu" or (unit == "gpu" and board.unit == "cpu")) and unit != board.unit:
+        said.append(f"the data sheet of {board.name} has no {unit.upper()}")
+    if runtime.takes and not any(fnmatchcase(at.weights.key, pattern) for pattern in runtime.takes):
+        said.append(f"{runtime.name} takes no weights in {at.weights.name}")
+    return said

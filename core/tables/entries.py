@@ -1,0 +1,173 @@
+"""The catalogue's entries that the rows of a table mean, and new ones for what the catalogue does not know.
+
+A board is described by its bandwidth, a runtime by the unit that it runs on, a weight format by its bits. What rows
+state counts before what the catalogue has of the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from core.catalogue.names.formats import agree, described, format_name, with_scales
+from core.catalogue.names.runtimes import OTHER, described_key, runtime_key
+from core.catalogue.shape_regression import ANY_CONTEXT
+from core.physics import traffic
+from core.spec import Board, Catalogue, ModelShape, Runtime, WeightFormat
+from core.tables.boards import BoardOfRow, described_mode, mode_key, same
+from core.tables.row_facts import streamed_byte
+from core.tables.rows import PublishedRow
+from core.units import BIT_PER_BYTE
+
+MIXTURE = 1.5
+"""Times what a token reads: a model of so many parameters is a mixture of experts. Files store those in fewer bits than
+what every token reads, so an even share of the file is too little."""
+LEAST_STATED_BIT, MOST_STATED_BIT = 0.5, 40.0  # no format has fewer or more
+OTHER_BANDWIDTH, OTHER_SIZE = 3.0, 4.0  # times what the catalogue has: the row has another unit, board or model
+KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of those graphs is of 8 bits
+
+AS_COMPUTED = frozenset({"auto", "default", "off", "full", "unquantized", "unquantised"})
+"""What stands for a KV cache that is not quantised, in small letters."""
+
+KV_OF_BITS: Mapping[float, str] = {4.0: "int4", 8.0: "int8", 16.0: "bf16", 32.0: "fp32"}
+"""Bits of a cached value -> key of the catalogue, where a name tells no more."""
+
+
+class Entries:
+    """The catalogue's entries that rows mean, and new ones for what they describe."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.boards = dict[str, Board]()
+        self.models = dict[str, ModelShape]()
+        self.formats = dict[str, WeightFormat]()
+        self.runtimes = dict[str, Runtime]()
+        self.bandwidth_stated = dict[tuple[str, str], bool]()
+        self.compute_stated = dict[tuple[str, str], bool]()
+
+    def runtime_of(self, row: PublishedRow) -> str:
+        """Return the key of the row's runtime, of its own among those of its unit where nobody knows it."""
+        name, unit = row.text["runtime"], row.text["compute"]
+        key = runtime_key(name, unit, self.catalogue.runtimes)
+        if key:
+            return key
+        key, like = described_key(name, unit), self.catalogue.runtimes[f"{OTHER}_{unit}"]
+        self.runtimes[key] = replace(like, key=key, name=name)
+        return key
+
+    def board_of(self, row: PublishedRow, ran_on: BoardOfRow) -> tuple[str, str]:
+        """Return the keys of the row's board and power mode."""
+        unit = row.text["compute"]
+        known = self.catalogue.boards.get(ran_on.name)
+        same_unit = known is not None and known.unit == unit
+        key = ran_on.name if same_unit else f"{ran_on.name}.{unit}"
+        modes = known.power_modes if known is not None else {}
+        mode = mode_key(row.text["power_mode"], modes)
+        if (key, mode) in self.bandwidth_stated:
+            return key, mode
+        described = described_mode(mode, unit, known, ran_on.bandwidth_byte_s)
+        plain = known if known is not None and same_unit else Board(key, ran_on.name, unit, {})
+        board = self.boards.get(key, plain)
+        self.boards[key] = replace(board, power_modes={**board.power_modes, mode: described})
+        self.bandwidth_stated[key, mode] = described.bandwidth_log_sd == 0.0
+        self.compute_stated[key, mode] = described.compute_op_s is not None
+        return key, mode
+
+    def wrong_bandwidth(self, ran_on: BoardOfRow) -> str:
+        """Say that a row's bandwidth is not that of a board of the catalogue; "" where it may be."""
+        known, stated = self.catalogue.boards.get(ran_on.name), ran_on.bandwidth_byte_s
+        if known is None or stated is None:
+            return ""
+        modes = [mode.bandwidth_byte_s for mode in known.power_modes.values()]
+        if min(modes) / OTHER_BANDWIDTH < stated < max(modes) * OTHER_BANDWIDTH:
+            return ""
+        return f"dram_bandwidth_gb_s is {stated / 1e9:g}, and {known.name} has {max(modes) / 1e9:g}: a wrong unit?"
+
+    def own_bandwidth(self, board: str, mode: str, stated: float | None) -> float | None:
+        """Return the bandwidth that a row states where it differs from that of its board and mode."""
+        theirs = self.boards[board].power_modes[mode].bandwidth_byte_s
+        return None if stated is None or same(stated, theirs) else stated
+
+    def extended(self) -> Catalogue:
+        """Return the catalogue with the entries that were made."""
+        of = self.catalogue
+        return replace(
+            of,
+            boards={**of.boards, **self.boards},
+            models={**of.models, **self.models},
+            runtimes={**of.runtimes, **self.runtimes},
+            weight_formats={**of.weight_formats, **self.formats},
+        )
+
+    def weights(self, key: str) -> WeightFormat:
+        """Return a weight format of the catalogue or of those that were made."""
+        return self.formats.get(key) or self.catalogue.weight_formats[key]
+
+    def kv_of(self, row: PublishedRow, runtime: str) -> str | None:
+        """Return the key of the KV format, by its bits where its name is none; 16 bit where nothing is told.
+
+        None where the row names a format whose bits nobody knows.
+        """
+        name = re.sub(r"^kv[ _-]?(?:cache)?[ _:=-]*", "", row.text["kv_quant"].lower())  # KV8 is 8 bits
+        name = "bf16" if name in AS_COMPUTED else name or KV_OF_RUNTIME.get(runtime, "bf16")
+        read = format_name(name, self.catalogue.kv_formats, of_weights=False)
+        return read.key or KV_OF_BITS.get(read.bits or 0.0)
+
+    def weights_of(self, row: PublishedRow, shape: ModelShape | str) -> tuple[str, str, float] | str:
+        """Return the keys of model and weight format and the bits per weight, or why they are not known."""
+        if isinstance(shape, str):
+            return f"the model {row.text['model']} is not in the catalogue and {shape} are not stated"
+        byte = streamed_byte(row, shape)
+        weights = self._format_of(row, byte, shape.body_params + shape.head_params)
+        if isinstance(weights, str):
+            return weights
+        size = BIT_PER_BYTE * (byte or 0.0) / (shape.body_params + shape.head_params)
+        if size and not 1.0 / OTHER_SIZE < size / weights.bits_per_weight < OTHER_SIZE:
+            has = f"{weights.name} has {weights.bits_per_weight:.3g}"
+            return f"the bytes of its weights are {size:.3g} bits a weight, and {has}: a wrong unit or model?"
+        if shape.total_params > MIXTURE * (shape.body_params + shape.head_params):
+            byte = shape.weight_byte_by_format.get(weights.key, byte)
+        return self._file_of(shape, weights, byte), weights.key, weights.bits_per_weight
+
+    def _format_of(self, row: PublishedRow, byte: float | None, params: float) -> WeightFormat | str:
+        """Return the row's weight format, one of its own where the catalogue has none of that name; or what is wrong.
+
+        Whether such weights are unpacked is told by their bits without scales, what a file has in all by the others.
+        """
+        name, nominal = row.text["quant"], row.number.get("weight_bits")
+        read = format_name(name, self.catalogue.weight_formats, nominal or row.number.get("bits_per_weight"))
+        if read.contradiction:
+            return f"{name} names formats of different bits, {read.contradiction}; weight_bits would tell which it is"
+        if read.bits and nominal and not agree(read.bits, nominal):
+            return f"{name} has {read.bits:g} bits a weight and weight_bits is {nominal:g}, expected the same"
+        if read.key:
+            return self.catalogue.weight_formats[read.key]
+        bits = read.bits or nominal
+        whole = read.bits_per_weight or (with_scales(bits) if bits else row.number.get("bits_per_weight"))
+        whole = whole or (BIT_PER_BYTE * byte / params if byte else None)
+        if whole is None or not LEAST_STATED_BIT <= whole <= MOST_STATED_BIT:
+            bits_of = f"the bits (bits_per_weight) of {name}"
+            return f"neither the bytes read per token (weight_stream_bytes) nor {bits_of} are known"
+        return self._described(described(name, bits or whole, whole))
+
+    def _described(self, made: WeightFormat) -> WeightFormat:
+        """Return the format of that name; a name that stands for several numbers of bits is as many formats."""
+        taken = {**self.catalogue.weight_formats, **self.formats}.get(made.key)
+        if taken is not None and not (
+            taken.needs_unpacking == made.needs_unpacking and agree(taken.bits_per_weight, made.bits_per_weight)
+        ):
+            made = replace(made, key=f"{made.key}_{made.bits_per_weight:g}_bit")
+        return self.formats.setdefault(made.key, made)
+
+    def _file_of(self, shape: ModelShape, weights: WeightFormat, stated_byte: float | None) -> str:
+        """Return the key of the model whose file in this format has the row's bytes."""
+        byte = traffic.weight_byte(shape, weights) if stated_byte is None else stated_byte
+        key: str = shape.key
+        bare = replace(shape, max_context_tokens=ANY_CONTEXT, weight_byte_by_format={}, reference_format="")
+        taken = self.models.get(key, bare).weight_byte_by_format.get(weights.key)
+        if taken is not None and abs(taken / byte - 1.0) > 0.005:
+            key = f"{shape.key}~{byte / 1e6:.0f}"
+        held = self.models.get(key, replace(bare, key=key))
+        self.models[key] = replace(held, weight_byte_by_format={**held.weight_byte_by_format, weights.key: byte})
+        return key

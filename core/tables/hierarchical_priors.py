@@ -1,0 +1,342 @@
+"""The priors of runtimes, learned from published measurements of many boards: empirical Bayes.
+
+Each group of rows (a board, runtime of the catalogue and power mode) has its own logarithms of eta, kappa, rho and the
+costs per layer and per token::
+
+    group ~ N(runtime, S)    runtime ~ N(class, F)    class ~ N(prior, C)
+
+rho and the share of the compute rate are relative to what the board's data sheet makes of them
+(`core.predict.parameters.data_sheet_shift`). S, diagonal and common to all, is how much boards differ; what is guessed
+of one
+(`core.predict.parameters.guessed_log_sd`) comes on top. Means and S follow by expectation maximisation: every group is
+fitted under the current priors (`core.calibrate.observations`), then runtimes and classes are averaged with shrinkage.
+A runtime or
+a class with few boards or none keeps close to what stands above it, so a board nobody has measured is predicted by
+what its kind of runtime does elsewhere.
+
+References
+----------
+Trilemma models, M10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate.observations import MeasuredPoint, Rows
+from core.catalogue.names.runtimes import OTHER
+from core.predict.parameters import (
+    DECODE_FACTOR,
+    FACTORS,
+    PROMPT_FACTOR,
+    data_sheet_shift,
+    extended,
+    guessed_log_sd,
+    prior,
+    ratio_names,
+)
+from core.spec import Catalogue, Posterior, Prior, Runtime
+from core.tables.as_points import ComparedRow
+from core.tables.model_effects import MODEL_LOG_SD, Factor, Key, expected, scatter
+
+Floats = NDArray[np.float64]
+
+LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
+"""The parameters that are learned; the others keep the priors that the runtimes' files give."""
+
+PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 0.4e-3, 0.25, 1.2e-3])
+"""[prior] of every class, but for the share of the compute rate; choosing a token takes 8 ns an entry of logits."""
+COMPUTE_SHARE: Mapping[str, float] = {"npu": 0.15, "cpu": 0.3, "gpu": 0.25, "compiled_gpu": 0.4}
+"""[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (Trilemma models, M2)."""
+CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 0.8, 0.6, 2.0])  # [prior] between classes
+RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 0.9, 0.6, 1.8])  # [prior] between runtimes of a class
+FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.6, 0.5, 0.9])  # where the iteration starts
+LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.4, 0.3, 0.6])  # boards are few: never surer than that of a new one
+NOTHING_LOG_SD = 10.0  # of a share of a rate that no source states: it says nothing of other boards
+N_ROUNDS = 8
+MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
+
+SIZE_LOG_SD = 0.10  # [prior] of what models of similar size share
+REPEAT_LOG_SD = 0.04  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
+
+COMPILED = ("mlc", "tinychat", "vllm", "tensorrt", "mlx")
+"""Runtimes on a GPU whose kernels are generated or written for it; they unpack weights at little cost."""
+
+
+def class_of(runtime: str) -> str:
+    """Return the class of a runtime's key."""
+    stem, _, unit = runtime.rpartition("_")
+    return "compiled_gpu" if stem in COMPILED else unit
+
+
+def classes_of(runtime: str) -> tuple[str, ...]:
+    """Return the classes that a runtime's key may be of: one that nobody knows, on a GPU, of either."""
+    one = class_of(runtime)
+    return (one, "compiled_gpu") if one == "gpu" and runtime.startswith(OTHER) else (one,)
+
+
+def prior_of(name: str) -> Floats:
+    """Return the prior mean of a class of runtimes, in the order of `LEARNED`."""
+    mean = PRIOR.copy()
+    mean[LEARNED.index("eta_compute")] = np.log(COMPUTE_SHARE[name])
+    return mean
+
+
+class Normal(NamedTuple):
+    """A normal distribution of logarithms, independent, in the order of `LEARNED`."""
+
+    mean: Floats
+    sd: Floats
+
+    @classmethod
+    def of_either(cls, either: Sequence[Normal]) -> Normal:
+        """Return the normal distribution with the mean and variance of an even mixture of some."""
+        mean = np.mean([one.mean for one in either], axis=0)
+        variance = np.mean([np.square(one.sd) + np.square(one.mean - mean) for one in either], axis=0)
+        return cls(mean, np.sqrt(variance))
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """What the boards have in common, in logarithms in the order of `LEARNED`."""
+
+    runtimes: Mapping[str, Normal]  # by key: what to expect of a board
+    classes: Mapping[str, Normal]  # the same of a board of a runtime without rows
+    n_groups: int
+    n_rows: int
+    model_log_sd: Mapping[Key, float] = field(default_factory=dict)  # by runtime and kind of factor
+    factors: Mapping[Key, Mapping[str, Prior]] = field(default_factory=dict)  # then by model
+
+    def applied(self, runtime: Runtime) -> Runtime:
+        """Return the runtime with these priors; one without rows takes those of its class."""
+        known = self.runtimes.get(runtime.key) or Normal.of_either([self.classes[c] for c in classes_of(runtime.key)])
+        learned: dict[str, Any] = {
+            name: Prior(float(np.exp(mean)), float(sd)) for name, mean, sd in zip(LEARNED, *known, strict=True)
+        }
+        scatter: dict[str, Any] = {
+            "model_log_sd": self.model_log_sd.get((runtime.key, DECODE_FACTOR), MODEL_LOG_SD),
+            "prompt_log_sd": self.model_log_sd.get((runtime.key, PROMPT_FACTOR), MODEL_LOG_SD),
+            "model_factor": self.factors.get((runtime.key, DECODE_FACTOR), {}),
+            "prompt_factor": self.factors.get((runtime.key, PROMPT_FACTOR), {}),
+            "size_log_sd": SIZE_LOG_SD,
+            "repeat_log_sd": REPEAT_LOG_SD,
+        }
+        return replace(runtime, **learned, **scatter)
+
+
+def measured(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
+    """Return the times of rows as measured points: decode time and time to first token belong to different contexts."""
+    points = []
+    for row in rows:
+        if row.row.decode_s is not None:
+            points.append(MeasuredPoint(row.decode, row.row.decode_s, row.log_sd))
+        if row.row.ttft_s is not None:
+            points.append(MeasuredPoint(row.prompt, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
+    return points
+
+
+def thinned(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
+    """Return at most so many rows, or one of each sort: a model with the times that were measured of it.
+
+    Of each sort at most as many are taken as there is room for of all alike, evenly over its rows.
+    """
+    sorts = dict[tuple[str, bool, bool], list[ComparedRow]]()
+    for row in rows:
+        sort = row.decode.model, row.row.decode_s is not None, row.row.ttft_s is not None
+        sorts.setdefault(sort, []).append(row)
+    counts = [len(of_sort) for of_sort in sorts.values()]
+    share = max((n for n in range(1, most + 1) if sum(min(n, count) for count in counts) <= most), default=1)
+    return [one for of_sort in sorts.values() for one in of_sort[:: -(-len(of_sort) // share)]]
+
+
+def groups_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], list[ComparedRow]]:
+    """Return rows by board, unit, runtime and power mode."""
+    groups = dict[tuple[str, str, str, str], list[ComparedRow]]()
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    return groups
+
+
+def boards_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], list[ComparedRow]]:
+    """Return rows by board, unit, runtime of the catalogue and power mode: its programs are one sample of a board."""
+    boards = dict[tuple[str, str, str, str], list[ComparedRow]]()
+    for row in rows:
+        board, unit, _, mode = row.group
+        boards.setdefault((board, unit, row.decode.runtime, mode), []).append(row)
+    return boards
+
+
+@dataclass(slots=True)
+class _Group:
+    """One group's rows laid out, and the posterior of its own parameters under the current priors."""
+
+    board: str  # in the table's words
+    runtime: str
+    n_rows: int
+    before: Posterior
+    rows: Rows
+    shift: Floats  # of the means, by what the board's data sheet tells
+    guessed: Floats  # variance that what it does not tell adds
+    theta: Floats | None = None
+    mean: Floats | None = None
+    variance: Floats | None = None
+    cov: Floats | None = None
+
+    def fit(self, centre: Floats, board_sd: Floats, model_log_sd: Mapping[Key, float]) -> None:
+        index = [self.before.names.index(name) for name in LEARNED]
+        mean, cov = self.before.log_mean.copy(), self.before.log_cov.copy()
+        mean[index] = centre + self.shift
+        cov[index, index] = np.square(board_sd) + self.guessed
+        for kind in FACTORS:
+            mine = [i for i, name in enumerate(self.before.names) if name.startswith(kind)]
+            cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2 + self.guess_of(mine)
+        found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
+        self.theta, self.cov = found.mean, found.cov
+        board_var = np.square(board_sd)
+        share = board_var / (board_var + self.guessed)  # of what is off by the board, not by guesses about it
+        self.mean = centre + share * (found.mean[index] - self.shift - centre)
+        self.variance = np.square(share) * np.diag(found.cov)[index] + share * self.guessed
+
+    def factors(self) -> Iterator[Factor]:
+        """Return what the rows made of the models' factors."""
+        for i, name in enumerate(self.before.names):
+            kind = next((kind for kind in FACTORS if name.startswith(kind)), "")
+            if kind and self.theta is not None and self.cov is not None:
+                found = float(self.theta[i]), float(self.cov[i, i]), float(self.guess_of([i])[0])
+                yield Factor(self.runtime, self.board, kind, name.removeprefix(kind), *found)
+
+    def guess_of(self, factors: Sequence[int]) -> Floats:
+        """Return the variances that guesses about shapes add to factors of models."""
+        return np.maximum(np.diag(self.before.log_cov)[factors] - MODEL_LOG_SD**2, 0.0)
+
+
+class Learner:
+    """Learns priors from rows that are laid out once, so that it can be asked again without one board.
+
+    Parameters
+    ----------
+    rows : sequence of ComparedRow
+        Those outside the model's range, and those of boards whose bandwidth no source states, are passed over.
+    catalogue : Catalogue
+        Which knows what the rows name.
+    """
+
+    def __init__(self, rows: Sequence[ComparedRow], catalogue: Catalogue) -> None:
+        usable = [row for row in rows if row.bandwidth_stated and not row.outside and measured([row])]
+        runtimes = {
+            key: replace(
+                one,
+                model_log_sd=MODEL_LOG_SD,
+                model_factor={},
+                prompt_log_sd=MODEL_LOG_SD,
+                prompt_factor={},
+                size_log_sd=0.0,
+                repeat_log_sd=REPEAT_LOG_SD,
+            )
+            for key, one in catalogue.runtimes.items()
+        }
+        catalogue = replace(catalogue, runtimes=runtimes)
+        self._groups = [_laid_out(of_group, catalogue) for of_group in boards_of(usable).values()]
+
+    @property
+    def boards(self) -> set[str]:
+        """The boards that teach, in the table's words."""
+        return {group.board for group in self._groups}
+
+    def learn(self, without_board: str = "") -> Population:
+        """Return what the boards have in common, one of them left out."""
+        groups = [group for group in self._groups if group.board != without_board]
+        means = {key: prior_of(class_of(key)) for key in sorted({group.runtime for group in groups})}
+        classes = {name: prior_of(name) for name in COMPUTE_SHARE}
+        board_sd, model_log_sd = FIRST_BOARD_SD, dict[Key, float]()
+        factors = dict[Key, dict[str, Prior]]()
+        for _ in range(N_ROUNDS if groups else 0):
+            for group in groups:
+                group.fit(means[group.runtime], board_sd, model_log_sd)
+            means, classes = _averaged(groups, means, classes, board_sd)
+            board_sd = _spread(groups, means)
+            found = [factor for group in groups for factor in group.factors()]
+            factors = expected(
+                found, {key: model_log_sd.get(key, MODEL_LOG_SD) for key in scatter(found, model_log_sd)}
+            )
+            model_log_sd = scatter(found, model_log_sd)
+        n_rows = sum(group.n_rows for group in groups)
+        to_expect = _to_expect(groups, means, classes, board_sd)
+        return Population(*to_expect, len(groups), n_rows, model_log_sd, factors)
+
+
+def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
+    at = catalogue.setting(rows[0].decode)
+    points = measured(thinned(rows))
+    before = prior(at)
+    for point in points:
+        before = extended(before, ratio_names(catalogue.setting(point.point)))
+    shift, guessed = (
+        np.array([said.get(name, 0.0) for name in LEARNED]) for said in (data_sheet_shift(at), guessed_log_sd(at))
+    )
+    if at.mode.compute_op_s is None:
+        guessed[LEARNED.index("eta_compute")] = NOTHING_LOG_SD
+    laid = Rows.of(points, catalogue, before)
+    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, np.square(guessed))
+
+
+def _averaged(
+    groups: Sequence[_Group], means: Mapping[str, Floats], classes: Mapping[str, Floats], board_sd: Floats
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the means of runtimes and classes given the groups', each shrunk to what stands above it."""
+    per_board, per_runtime, per_class = 1 / board_sd**2, 1 / RUNTIME_SD**2, 1 / CLASS_SD**2
+    means, classes = dict(means), dict(classes)
+    for _ in range(20):  # alternating means of a Gaussian tree converge fast
+        for key in means:
+            own = np.array([group.mean for group in groups if group.runtime == key])
+            above = classes[class_of(key)]
+            means[key] = (own.sum(axis=0) * per_board + above * per_runtime) / (len(own) * per_board + per_runtime)
+        for name in classes:
+            own = np.array([mean for key, mean in means.items() if class_of(key) == name])
+            classes[name] = (own.sum(axis=0) * per_runtime + prior_of(name) * per_class) / (
+                len(own) * per_runtime + per_class
+            )
+    return means, classes
+
+
+def _to_expect(
+    groups: Sequence[_Group], means: Mapping[str, Floats], classes: Mapping[str, Floats], board_sd: Floats
+) -> tuple[dict[str, Normal], dict[str, Normal]]:
+    """Return what to expect of a board by runtime, and of a board of a runtime without rows by class.
+
+    Boards differ, and what they differ about is known by few: a board counts by how much its rows narrowed what was
+    expected of it. Exact for a Gaussian tree of such boards.
+    """
+    board_var = np.square(board_sd)
+    n_boards = dict.fromkeys(means, np.zeros(len(LEARNED)))
+    for group in groups:
+        n_boards[group.runtime] = n_boards[group.runtime] + np.maximum(
+            1.0 - np.asarray(group.variance) / board_var, 0.0
+        )
+
+    def class_var(name: str, without: str = "") -> Floats:
+        said = [
+            n / (n * RUNTIME_SD**2 + board_var)
+            for key, n in n_boards.items()
+            if key != without and class_of(key) == name
+        ]
+        return np.asarray(1.0 / (1.0 / CLASS_SD**2 + sum(said)))
+
+    def runtime_var(key: str) -> Floats:
+        return 1.0 / (n_boards[key] / board_var + 1.0 / (RUNTIME_SD**2 + class_var(class_of(key), without=key)))
+
+    return (
+        {key: Normal(mean, np.sqrt(board_var + runtime_var(key))) for key, mean in means.items()},
+        {name: Normal(mean, np.sqrt(board_var + RUNTIME_SD**2 + class_var(name))) for name, mean in classes.items()},
+    )
+
+
+def _spread(groups: Sequence[_Group], means: Mapping[str, Floats]) -> Floats:
+    """Return how much boards differ: the spread of the groups about their runtimes, their own uncertainty included."""
+    squares = [np.square(np.asarray(g.mean) - means[g.runtime]) + np.asarray(g.variance) for g in groups]
+    return np.asarray(np.maximum(np.sqrt(np.mean(squares, axis=0)), LEAST_BOARD_SD))

@@ -1,0 +1,139 @@
+"""How predictions compare with what was measured: errors, coverage of intervals, and their summary over groups.
+
+Groups are few, and those of one board have much in common: how sure a median over them is, resampling the boards tells
+(Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 8).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.units import Z90
+
+Floats = NDArray[np.float64]
+
+N_RESAMPLINGS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Predictions beside measurements, in logarithms: predicted minus measured, and the prediction's log-sd.
+
+    A log-sd of NaN is a prediction without an interval.
+    """
+
+    row: NDArray[np.intp]  # (n,), which row of the comparison
+    log_error: Floats  # (n,)
+    log_sd: Floats  # (n,)
+    own: Floats = field(default_factory=lambda: np.zeros(0))  # scores of the points that taught it, each left out
+    of: str = ""  # bucket of `core.predict.conformal` that it belongs to; "" without a guard
+
+    @classmethod
+    def joined(cls, parts: Sequence[Judged]) -> Judged:
+        """Put several together."""
+        return cls(
+            np.concatenate([p.row for p in parts] or [np.zeros(0, dtype=np.intp)]),
+            np.concatenate([p.log_error for p in parts] or [np.zeros(0)]),
+            np.concatenate([p.log_sd for p in parts] or [np.zeros(0)]),
+        )
+
+    def only(self, rows: Iterable[int]) -> Judged:
+        """Return the predictions of these rows."""
+        wanted = rows if isinstance(rows, set) else set(rows)
+        mine = np.array([row in wanted for row in self.row.tolist()], dtype=bool)  # few against many: no sorting
+        return Judged(self.row[mine], self.log_error[mine], self.log_sd[mine], self.own, self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Errors (predicted over measured minus one, absolute) of one way to predict, over the rows of one group."""
+
+    n_rows: int
+    n_models: int
+    median_error_frac: float
+    mean_error_frac: float
+    p90_error_frac: float
+    median_signed_frac: float  # > 0: predicted too high
+    coverage_frac: float | None  # share inside the 90 % interval, a model counting once however many rows it has
+    interval_ratio: float | None  # median of q95 / q05
+
+    @classmethod
+    def of(cls, judged: Judged, models: Sequence[str]) -> Score | None:
+        """Sum up predictions; `models` names the model of every row of the comparison. None if there are none."""
+        if not judged.row.size:
+            return None
+        error = np.expm1(judged.log_error)
+        sized = np.isfinite(judged.log_sd)
+        inside = np.abs(judged.log_error[sized]) <= Z90 * judged.log_sd[sized]
+        of_model = Counter(models[i] for i in judged.row[sized])
+        weights = [1.0 / of_model[models[i]] for i in judged.row[sized]]
+        return cls(
+            n_rows=judged.row.size,
+            n_models=len({models[i] for i in judged.row}),
+            median_error_frac=float(np.median(np.abs(error))),
+            mean_error_frac=float(np.mean(np.abs(error))),
+            p90_error_frac=float(np.quantile(np.abs(error), 0.9)),
+            median_signed_frac=float(np.median(error)),
+            coverage_frac=float(np.average(inside, weights=weights)) if sized.any() else None,
+            interval_ratio=float(np.exp(2 * Z90 * np.median(judged.log_sd[sized]))) if sized.any() else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Scores of one way to predict over groups: every group counts once, in the coverage every model of a group."""
+
+    n_groups: int
+    n_boards: int
+    n_rows: int
+    median_of_medians_frac: float
+    median_q05_frac: float | None  # that median, the boards resampled; None with one board
+    median_q95_frac: float | None
+    mean_of_medians_frac: float
+    mean_of_means_frac: float
+    median_of_p90_frac: float
+    coverage_frac: float | None
+    coverage_of_groups_frac: float | None  # mean of the groups' coverages
+    interval_ratio: float | None  # median over groups
+
+    @classmethod
+    def of(cls, scores: Sequence[Score], boards: Sequence[str]) -> Summary | None:
+        """Sum up the scores of groups, each of a board; None if there are none."""
+        if not scores:
+            return None
+        n_boards = len(set(boards))
+        resampled = _resampled_medians([s.median_error_frac for s in scores], boards)
+        q05, q95 = (float(q) if n_boards > 1 else None for q in np.quantile(resampled, (0.05, 0.95)))
+        covered = [(s.coverage_frac, s.n_models, s.interval_ratio) for s in scores if s.coverage_frac is not None]
+        return cls(
+            n_groups=len(scores),
+            n_boards=n_boards,
+            n_rows=sum(s.n_rows for s in scores),
+            median_of_medians_frac=float(np.median([s.median_error_frac for s in scores])),
+            median_q05_frac=q05,
+            median_q95_frac=q95,
+            mean_of_medians_frac=float(np.mean([s.median_error_frac for s in scores])),
+            mean_of_means_frac=float(np.mean([s.mean_error_frac for s in scores])),
+            median_of_p90_frac=float(np.median([s.p90_error_frac for s in scores])),
+            coverage_frac=sum(c * n for c, n, _ in covered) / sum(n for _, n, _ in covered) if covered else None,
+            coverage_of_groups_frac=float(np.mean([c for c, _, _ in covered])) if covered else None,
+            interval_ratio=float(np.median([ratio or np.nan for _, _, ratio in covered])) if covered else None,
+        )
+
+
+def _resampled_medians(values: Sequence[float], boards: Sequence[str]) -> Floats:
+    """Return the medians of values, each of a board, when as many boards are drawn from them with replacement."""
+    board = np.unique(boards, return_inverse=True)[1]
+    n_boards = board.max() + 1
+    drawn = np.random.default_rng(0).multinomial(n_boards, np.full(n_boards, 1.0 / n_boards), N_RESAMPLINGS)
+    order = np.argsort(values)
+    upto = np.cumsum(drawn[:, board[order]], axis=1)
+    middle = upto[:, -1:] / 2.0
+    halves = np.argmax(upto >= middle, axis=1), np.argmax(upto > middle, axis=1)  # the same but for an even number
+    medians: Floats = np.mean(np.asarray(values)[order][np.array(halves)], axis=0)
+    return medians

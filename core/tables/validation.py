@@ -1,0 +1,233 @@
+"""How well the model predicts a table of published measurements, by honest splits.
+
+Rows are grouped by board, unit, runtime, power mode and weight format. Each way to predict sees less than the row that
+it predicts:
+
+=====================  ================================================================================================
+``data_sheet``         bytes over 65 % of the peak bandwidth: what a data sheet alone gives
+``shipped``            the shipped preset of the board if there is one, else the runtime's prior
+``leave_one_model_out``  calibrated on all rows of the board, runtime and mode but those of the row's model
+``unseen_model``       the same without what the runtime's other boards teach of the row's model, so it was seen nowhere
+``k1``, ``k3``, ``k5``  calibrated on that many rows, of different models, chosen by the program; other models predicted
+``same_model``         calibrated on all but the model's rows, and one of them: its other formats and contexts predicted
+``other_mode``         calibrated in another power mode that has the model, and moved to the row's
+=====================  ================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.calibrate import robust
+from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior, log_energy
+from core.calibrate.observations import MeasuredPoint
+from core.predict.parameters import same_model
+from core.predict.scenario import decode_costs, knowledge
+from core.spec import Catalogue
+from core.tables import held_out
+from core.tables.as_points import ComparedRow, Comparison
+from core.tables.hierarchical_priors import groups_of
+from core.tables.scores import Judged, Score, Summary
+from core.tables.splits import N_POINTS, Collected, Times
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+QUANTITIES = ("decode_s", "ttft_s", "energy_j_per_token")
+METHODS = (
+    "data_sheet",
+    "shipped",
+    "leave_one_model_out",
+    "unseen_model",
+    "k1",
+    "k3",
+    "k5",
+    "same_model",
+    "other_mode",
+)
+ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.15  # [prior], as in core.calibrate.fit
+FEW_MODELS = 4  # groups with fewer say little about other models
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """The scores of one board, unit, runtime, power mode and weight format: quantity -> method -> score."""
+
+    board: str
+    unit: str
+    runtime: str
+    power_mode: str
+    weights: str
+    outside: str  # why the equations do not cover it; "" where they do
+    bandwidth_stated: bool
+    n_rows: Mapping[str, int]  # by quantity
+    n_models: int
+    scores: Mapping[str, Mapping[str, Score]]
+    shipped: Mapping[str, Mapping[str, Score]]  # what `shipped` makes of the very rows that each method predicts
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `validate` found; `groups` in the order of the table."""
+
+    groups: tuple[GroupReport, ...]
+    judged: Mapping[tuple[str, str], Judged]
+    unguarded: held_out.Parts  # the same predictions with the model's own intervals, one record a fit
+
+    def summary(
+        self, quantity: str, method: str, fewest_models: int = 1, *, by_shipped: bool = False
+    ) -> Summary | None:
+        """Sum up one way to predict one quantity over the groups inside the model's range.
+
+        Of times, only those whose bandwidth a source states, so that all ways are compared on the same boards. With
+        `by_shipped`, how the way "shipped" predicts the rows that this one does: the others' test sets are smaller.
+        """
+        groups = [
+            group
+            for group in self.groups
+            if not group.outside
+            and group.n_models >= fewest_models
+            and (group.bandwidth_stated or quantity == "energy_j_per_token")
+        ]
+        found = [(group.board, (group.shipped if by_shipped else group.scores)[quantity]) for group in groups]
+        having = [(board, scores[method]) for board, scores in found if method in scores]
+        return Summary.of([score for _, score in having], [board for board, _ in having])
+
+
+def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | None = None) -> Report:
+    """Predict every row from what the others and the catalogue tell.
+
+    Parameters
+    ----------
+    compared : Comparison
+    catalogue_of : callable, optional
+        Catalogue to use for a board in the table's words, as when priors are learned without its rows; that of the
+        comparison when missing.
+    """
+    found = Collected()
+    number = {id(row): i for i, row in enumerate(compared.rows)}
+    by_group = groups_of(compared.rows)
+    catalogues = {board: catalogue_of(board) if catalogue_of else compared.catalogue for board, *_ in by_group}
+    for key, rows in by_group.items():
+        times = Times(rows, [number[id(row)] for row in rows], catalogues[key[0]])
+        times.judge(found)
+        _judge_energy(rows, [number[id(row)] for row in rows], times, found)
+        for other, theirs in by_group.items():
+            if other[:3] == key[:3] and other[3] != key[3]:
+                times.judge_other_mode(Times(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found)
+    guarded = held_out.guarded(found.parts, compared, leave_board_out=catalogue_of is not None)
+    judged = {key: Judged.joined(parts) for key, parts in guarded.items()}
+    return Report(_reports(compared, judged), judged, found.parts)
+
+
+def _reports(compared: Comparison, judged: Mapping[tuple[str, str], Judged]) -> tuple[GroupReport, ...]:
+    models = [same_model(row.decode.model) for row in compared.rows]
+    rows = dict[tuple[str, str, str, str, str, str], list[int]]()
+    for i, row in enumerate(compared.rows):
+        rows.setdefault((*row.group, row.weights, row.outside), []).append(i)
+    return tuple(
+        GroupReport(
+            *key,
+            bandwidth_stated=all(compared.rows[i].bandwidth_stated for i in mine),
+            n_rows={q: sum(_has(compared.rows[i], q) for i in mine) for q in QUANTITIES},
+            n_models=len({models[i] for i in mine}),
+            scores={quantity: _scores(judged, quantity, mine, models) for quantity in QUANTITIES},
+            shipped={quantity: _scores(judged, quantity, mine, models, by="shipped") for quantity in QUANTITIES},
+        )
+        for key, mine in rows.items()
+    )
+
+
+def _scores(
+    judged: Mapping[tuple[str, str], Judged], quantity: str, rows: Sequence[int], models: Sequence[str], by: str = ""
+) -> dict[str, Score]:
+    """Return the score of each method over some rows, or what another one makes of the rows that it predicts."""
+    found = dict[str, Score]()
+    for method in METHODS:
+        of_method = judged.get((quantity, method))
+        judge = judged.get((quantity, by or method))
+        if of_method is not None and judge is not None:
+            score = Score.of(judge.only(set(of_method.only(rows).row.tolist())), models)
+            found |= {} if score is None else {method: score}
+    return found
+
+
+def _has(row: ComparedRow, quantity: str) -> bool:
+    return getattr(row.row, quantity) is not None
+
+
+def _judge_energy(rows: Sequence[ComparedRow], number: Sequence[int], times: Times, found: Collected) -> None:
+    """Predict energies per token from figures of other models on the same rail."""
+    rails = dict[str, list[int]]()
+    for i, row in enumerate(rows):
+        if row.row.energy_j_per_token is not None and not row.outside:
+            rails.setdefault(row.row.text["power_rail"], []).append(i)
+    for rail, mine in rails.items():
+        points = [
+            MeasuredPoint(rows[i].decode, rows[i].row.decode_s, energy_j=rows[i].row.energy_j_per_token) for i in mine
+        ]
+        model = np.array([same_model(rows[i].decode.model) for i in mine])
+        _Energies(rail, points, model, [number[i] for i in mine], *times.decode_without_model(mine)).judge(
+            found, times.catalogue
+        )
+
+
+class _Energies:
+    """The energies of one board, unit, runtime, power mode and rail."""
+
+    def __init__(
+        self,
+        rail: str,
+        points: Sequence[MeasuredPoint],
+        model: NDArray[np.str_],
+        number: Sequence[int],
+        log_s: Floats,
+        log_sd: Floats,
+    ) -> None:
+        self.rail, self.points, self.model = rail, points, model
+        self.number = np.array(number, dtype=np.intp)
+        self.log_s, self.log_sd = log_s, log_sd  # of decode times, predicted without the model
+        self.log_j = np.log([float(p.energy_j or np.nan) for p in points])
+
+    def judge(self, found: Collected, catalogue: Catalogue) -> None:
+        """Predict the energies by the methods that apply."""
+        at = catalogue.setting(self.points[0].point)
+        costs = [decode_costs(p.point, catalogue.setting(p.point), 1.0) for p in self.points]
+        self.byte = np.array([float(c.weight_byte + c.kv_byte) for c in costs])
+        self.before = energy_prior(self.rail, at.mode.bandwidth_byte_s, ENERGY_J_BYTE, ENERGY_LOG_SD)
+        known = knowledge(at, catalogue)
+        if known.n_energy and known.power_covers == self.rail:
+            index = [known.names.index(name) for name in ENERGY_NAMES]
+            everything = np.ones(len(self.points), dtype=bool)
+            cov = known.log_cov[np.ix_(index, index)]
+            self._add(found, "shipped", everything, known.log_mean[index], cov, known.energy_log_sd)
+        for name in dict.fromkeys(self.model):
+            if (self.model != name).any():
+                self._fit(found, "leave_one_model_out", self.model != name, self.model == name, catalogue)
+        for n in N_POINTS:
+            chosen = self._spread(n)
+            others = ~np.isin(self.model, self.model[chosen])
+            if others.any():
+                self._fit(found, f"k{n}", np.isin(np.arange(len(self.model)), chosen), others, catalogue)
+
+    def _spread(self, n: int) -> list[int]:
+        """Return one row of each of `n` models, evenly spread over the models by the bytes that a token moves."""
+        first = {name: int(np.flatnonzero(self.model == name)[0]) for name in dict.fromkeys(self.model)}
+        ordered = sorted(first.values(), key=lambda i: self.byte[i])
+        picked = {int((j + 0.5) / n * len(ordered)) for j in range(n)}
+        return [ordered[j] for j in sorted(picked)]
+
+    def _fit(self, found: Collected, method: str, taught: Mask, others: Mask, catalogue: Catalogue) -> None:
+        given = [point for point, use in zip(self.points, taught, strict=True) if use]
+        fit = energy_fit(given, catalogue, self.before, ENERGY_SCATTER)
+        self._add(found, method, others, fit.mean, fit.cov, float(fit.scale[0] * robust.NORMAL_SD_PER_SCALE))
+
+    def _add(self, found: Collected, method: str, rows: Mask, mean: Floats, cov: Floats, scatter: float) -> None:
+        log_j, slopes = log_energy(mean, self.byte[rows], np.exp(self.log_s[rows]))
+        variance = np.sum(slopes @ cov * slopes, axis=1) + scatter**2
+        log_sd = np.sqrt(variance + np.square(slopes[:, 1] * self.log_sd[rows]))
+        found.add("energy_j_per_token", method, self.number[rows].tolist(), log_j - self.log_j[rows], log_sd)

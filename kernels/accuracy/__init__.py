@@ -1,0 +1,1 @@
+"""Accuracy of a run against a reference run: language modelling, and needles in a haystack."""

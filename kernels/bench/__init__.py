@@ -1,0 +1,1 @@
+"""Bench of the kernels: one module a subject, each case against the read bandwidth of that moment."""

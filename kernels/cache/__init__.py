@@ -1,0 +1,1 @@
+"""KV caches: contiguous, paged, blocked, shared between processes; prompts kept between measurements."""

@@ -1,0 +1,1 @@
+"""KV eviction: token scores, policies, pruning of a prompt's cache, re-selection while decoding."""

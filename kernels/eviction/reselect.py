@@ -1,0 +1,315 @@
+"""Pruning that goes on while decoding: which cached tokens are read is chosen again every so many tokens.
+
+Choosing costs time at once and saves it over the following tokens: `Reselection.per_token_s` is what it adds to each.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from kernels.cache.contiguous import KvCache, copy_tokens
+from kernels.cache.paged import PagedKvCache
+from kernels.decoder.transformer import Prefilled
+from kernels.eviction.policies import PAGE_TOKENS, n_kept, select
+from kernels.eviction.prune import NewCache, chooser, listed_pages, scores_of
+from kernels.eviction.token_scores import (
+    KeyNorms,
+    MassAverage,
+    PageBounds,
+    RopeSensitivity,
+    pair_magnitudes,
+    probabilities,
+)
+
+
+class _Inserted(Protocol):
+    """Scores made when tokens are inserted, so that choosing reads no keys."""
+
+    n_tokens: int
+
+    def append(self, k: Tensor) -> None: ...
+
+    def scores(self, q: Tensor) -> Tensor: ...
+
+
+@dataclass
+class Reselection:
+    """How long each choice took, and how often one is made."""
+
+    every: int
+    durations_s: list[float] = field(default_factory=list)
+
+    def due(self, n_since: int) -> bool:
+        """Whether so many tokens after the last choice another one is made."""
+        return n_since >= self.every
+
+    @property
+    def per_token_s(self) -> float:
+        """Median duration of a choice, spread over the tokens that it serves; 0 before the first."""
+        return statistics.median(self.durations_s) / self.every if self.durations_s else 0.0
+
+
+class ReselectingCache:
+    """A cache that holds all tokens and reads those that a policy chose last, and all tokens since.
+
+    With the compacted layout the chosen ones are copied together; paged ones are read where they lie (where the cache
+    is a paged one). Key norms, page bounds and position sensitivity are kept per token from its insertion; the other
+    policies read all keys at each choice, with as many last queries as `prompt` has.
+
+    Parameters
+    ----------
+    prompt : Prefilled
+        The processed prompt; not changed.
+    alpha : float
+        Share of the tokens not read, 0 <= alpha < 1.
+    policy : str
+        One of `kernels.eviction.policies.POLICIES`.
+    layout : str
+        "compacted" or "paged".
+    new_cache : callable
+        Makes an empty cache of a capacity.
+    every : int
+        Tokens between two choices, >= 1.
+    room : int
+        Tokens to come.
+    """
+
+    def __init__(
+        self, prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, room: int
+    ) -> None:
+        if layout not in ("compacted", "paged"):
+            raise ValueError(f"layout: got {layout!r}, expected compacted or paged when tokens are chosen again")
+        if every < 1:
+            raise ValueError(f"every: got {every}, expected at least 1")
+        n_tokens = prompt.cache.length
+        self._alpha, self._policy, self._new_cache = alpha, policy, new_cache
+        self._full = new_cache(n_tokens + room)
+        copy_tokens(prompt.cache, self._full, None, n_tokens)
+        self.kv_format, self.n_layers, self.rule = self._full.kv_format, self._full.n_layers, self._full.rule
+        self._in_place = layout == "paged" and isinstance(self._full, PagedKvCache)
+        self._choose = chooser(layout)
+        self._queries = prompt.queries.clone()  # of the last tokens, a ring
+        self._view = replace(prompt, cache=self._full, queries=self._queries)
+        self._n_kv_heads = len(self._full.dequantised(0, 1)[0])
+        self._n_queries = 0  # place of the next one in the ring
+        self._inserted = self._scores_at_insertion(n_tokens + room)
+        self.reselection = Reselection(every)
+        self.mask: Tensor | None = None
+        self._read: KvCache = self._full
+        self._n_since = 0
+        self.choose()
+
+    def _scores_at_insertion(self, capacity: int) -> list[_Inserted]:
+        found = []
+        for layer in range(self.n_layers):
+            scores = self._empty_scores(layer, capacity)
+            if scores is not None:
+                scores.append(self._full.dequantised(layer, self._full.length)[0])
+                found.append(scores)
+        return found
+
+    def _empty_scores(self, layer: int, capacity: int) -> _Inserted | None:
+        n_kv_heads, head_dim = self._n_kv_heads, self._queries.shape[3]
+        if self._policy == "key_norm":
+            return KeyNorms(n_kv_heads, capacity)
+        if self._policy == "page_bounds":
+            return PageBounds(n_kv_heads, capacity, head_dim, PAGE_TOKENS)
+        if self._policy == "rope_sensitivity":
+            magnitude = pair_magnitudes(self._queries[layer]).mean(1).view(n_kv_heads, -1, head_dim // 2).sum(1)
+            return RopeSensitivity(n_kv_heads, capacity, self._view.rotations[layer][1].angle(), magnitude)
+        return None
+
+    @property
+    def length(self) -> int:
+        """Tokens cached, read or not."""
+        return self._full.length
+
+    @length.setter
+    def length(self, n_tokens: int) -> None:
+        added = n_tokens - self._full.length
+        self._full.length = n_tokens
+        if self._read is not self._full:
+            self._read.length += added
+        if added > 0:
+            self._n_since += added
+            if self.reselection.due(self._n_since):
+                self.choose()
+
+    @torch.inference_mode()
+    def choose(self) -> None:
+        """Choose now which tokens are read, and note how long that took."""
+        start_s = time.perf_counter()
+        n_tokens = self._full.length
+        keep = n_kept(n_tokens, self._alpha)
+        self._queries.copy_(self._queries.roll(-self._n_queries, 2))  # oldest first
+        self._n_queries = 0
+        if isinstance(self._full, PagedKvCache):
+            self._full.read_all()  # the scores are of all tokens, not of those chosen last
+        windows = map(self.rule.window, range(self.n_layers))
+        index = torch.stack([self._choose(self._scores(i), keep, window=w) for i, w in enumerate(windows)])
+        if isinstance(self._full, PagedKvCache) and self._in_place:
+            self._full.read_only(listed_pages(index, n_tokens), n_tokens)
+        else:
+            self._read = self._new_cache(index.shape[2] + self.reselection.every + 1)
+            copy_tokens(self._full, self._read, index, n_tokens)
+        self._n_since = 0
+        self.reselection.durations_s.append(time.perf_counter() - start_s)
+
+    def _scores(self, layer: int) -> Tensor:
+        if not self._inserted:
+            return scores_of(self._view, layer, self._policy)
+        queries = self._queries[layer].reshape(self._n_kv_heads, -1, self._queries.shape[3])
+        return self._inserted[layer].scores(queries)
+
+    def write(self, layer: int, kv: Tensor) -> None:
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        self._full.write(layer, kv)
+        if self._read is not self._full:
+            self._read.write(layer, kv)
+        if self._inserted:
+            scores = self._inserted[layer]
+            scores.n_tokens = self._full.length  # a token that is written again replaces itself
+            scores.append(kv[0, 0])
+
+    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
+        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the chosen of the first `n_keys` tokens."""
+        if layer == 0:
+            self._n_queries = (self._n_queries + 1) % self._queries.shape[2]
+        self._queries[layer][:, self._n_queries - 1] = q.reshape(-1, q.shape[3])
+        return self._read.attend(layer, q, self._n_read(n_keys))
+
+    def _n_read(self, n_keys: int) -> int:
+        return n_keys + self._read.length - self._full.length
+
+    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return the chosen keys and values of the first `n_keys`, fp32 [n_kv_heads, n, head_dim]."""
+        return self._read.dequantised(layer, self._n_read(n_keys))
+
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        return self._full.dequantised_at(layer, index)
+
+    def byte_per_token(self) -> int:
+        """Bytes that one cached token takes in all layers, scales included."""
+        return self._full.byte_per_token()
+
+    def tokens_read(self, n_keys: int) -> float:
+        """Count the tokens that attention over the first `n_keys` reads in a KV head, mean over the layers."""
+        return self._read.tokens_read(self._n_read(n_keys))
+
+
+def choice_cost(
+    prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 3
+) -> Reselection:
+    """Time how long choosing tokens anew takes at a prompt's length; parameters as of `ReselectingCache`."""
+    cache = ReselectingCache(prompt, alpha, policy, layout, new_cache, every, room=1)
+    for _ in range(repeats - 1):
+        cache.choose()
+    return cache.reselection
+
+
+class EvictingCache:
+    """A cache that forgets: every so many tokens it keeps those that received most attention lately, and the rest is
+    gone (as heavy-hitter oracles do, arXiv 2306.14048).
+
+    Parameters
+    ----------
+    prompt : Prefilled
+        The processed prompt; not changed. The attention of its last queries is what the running means start from.
+    budget : int
+        Tokens kept at each choice, >= 1.
+    new_cache : callable
+        Makes an empty cache of a capacity.
+    every : int
+        Tokens between two choices, >= 1.
+    rate : float
+        Weight of the newest step in the running means.
+    """
+
+    def __init__(self, prompt: Prefilled, budget: int, new_cache: NewCache, every: int, rate: float = 0.1) -> None:
+        if budget < 1 or every < 1:
+            raise ValueError(f"budget, every: got {budget}, {every}, expected at least 1")
+        n_tokens, n_layers = prompt.cache.length, prompt.cache.n_layers
+        self._budget, self._new_cache = budget, new_cache
+        self._capacity = max(budget, n_tokens) + every + 1
+        self._held = new_cache(self._capacity)
+        copy_tokens(prompt.cache, self._held, None, n_tokens)
+        self.kv_format, self.n_layers, self.rule = self._held.kv_format, n_layers, self._held.rule
+        self.mask: Tensor | None = None
+        self._mass = []
+        for layer in range(n_layers):
+            first = scores_of(prompt, layer, "attention_mass") / prompt.queries.shape[2]
+            self._mass.append(MassAverage(len(first), self._capacity, rate))
+            self._mass[-1].update(first)
+        self.reselection = Reselection(every)
+        self._n_since = 0
+        self._evict()
+
+    @property
+    def length(self) -> int:
+        """Tokens held."""
+        return self._held.length
+
+    @length.setter
+    def length(self, n_tokens: int) -> None:
+        self._n_since += max(0, n_tokens - self._held.length)
+        self._held.length = n_tokens
+        if self.reselection.due(self._n_since):
+            self._evict()
+
+    @torch.inference_mode()
+    def _evict(self) -> None:
+        start_s = time.perf_counter()
+        n_tokens, self._n_since = self._held.length, 0
+        if n_tokens > self._budget:
+            index = torch.stack([select(mass.scores()[:, :n_tokens], self._budget) for mass in self._mass])
+            before, self._held = self._held, self._new_cache(self._budget + self.reselection.every + 1)
+            copy_tokens(before, self._held, index, n_tokens)
+            for layer, mass in enumerate(self._mass):
+                mass.keep(index[layer])
+        self.reselection.durations_s.append(time.perf_counter() - start_s)
+
+    def write(self, layer: int, kv: Tensor) -> None:
+        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
+        self._held.write(layer, kv)
+
+    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
+        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens; remember what
+        attention they received.
+        """
+        out, mass = attend_with_mass(self._held, layer, q, n_keys)
+        self._mass[layer].update(mass)
+        return out
+
+    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
+        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
+        return self._held.dequantised(layer, n_keys)
+
+    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
+        return self._held.dequantised_at(layer, index)
+
+    def byte_per_token(self) -> int:
+        """Bytes that one cached token takes in all layers, scales included."""
+        return self._held.byte_per_token()
+
+    def tokens_read(self, n_keys: int) -> float:
+        """All of them."""
+        return self._held.tokens_read(n_keys)
+
+
+def attend_with_mass(cache: KvCache, layer: int, q: Tensor, n_keys: int) -> tuple[Tensor, Tensor]:
+    """Attend as `cache.attend` does; return also the probability of each token read, summed over the query heads of its
+    KV head, [n_kv_heads, n_keys].
+    """
+    if isinstance(cache, PagedKvCache):
+        return cache.attend_with_mass(layer, q, n_keys)
+    k, _ = cache.dequantised(layer, n_keys)
+    p = probabilities(q[0].flatten(0, 1)[:, None].float(), k, cache.rule.window(layer), cache.rule.soft_cap)
+    return cache.attend(layer, q, n_keys), p.sum((1, 2))

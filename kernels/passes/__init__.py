@@ -1,0 +1,1 @@
+"""Passes over activations: pruning by magnitude, drift compensation with error feedback."""

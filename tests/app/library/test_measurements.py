@@ -1,0 +1,141 @@
+"""The file of measurements: appended, never rewritten, readable after a crash."""
+
+import errno
+import os
+
+import pytest
+
+from app.library import measurements as module
+from app.library.files import FileError
+from app.library.measurements import Measurement, append_measurement, load_measurements, ran
+from core.catalogue.load import load_catalogue
+from core.spec import Absent, Estimate, OperatingPoint, Provenance
+
+BODY = {
+    "decode_s": {"median": 0.009, "q05": 0.0088, "q95": 0.0093, "n": 21, "provenance": "measured"},
+    "power_w": {"absent": "no power sensor"},
+    "notes": ["quiet"],
+}
+
+
+def measured(alpha, machine="m"):
+    return Measurement(OperatingPoint(alpha=alpha), BODY, "2026-01-01T00:00:00+00:00", machine)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "data" / "measurements.jsonl"
+
+
+def test_what_is_appended_is_loaded_for_its_machine_only(path):
+    for run in (measured(0.1), measured(0.2, "another"), measured(0.3)):
+        append_measurement(path, run)
+    assert load_measurements(path, "m") == ([measured(0.1), measured(0.3)], [])
+
+
+def test_without_a_file_there_are_none(path):
+    assert load_measurements(path, "m") == ([], [])
+
+
+def test_outputs_are_estimates_or_absent():
+    run = measured(0.1)
+    assert run.output("decode_s") == Estimate(0.009, 0.0088, 0.0093, Provenance.MEASURED)
+    assert run.output("power_w") == Absent("no power sensor")
+    assert run.output("ttft_s") == Absent("not part of this measurement")
+
+
+@pytest.mark.parametrize("n_byte", [1, 40, 200])
+def test_a_torn_last_line_is_named_and_the_next_one_is_whole(path, n_byte):
+    append_measurement(path, measured(0.1))
+    append_measurement(path, measured(0.2))
+    size = path.stat().st_size
+    os.truncate(path, size - n_byte)
+    found, notes = load_measurements(path, "m")
+    torn = n_byte > 1  # the line end alone is no loss
+    assert [run.point.alpha for run in found] == ([0.1] if torn else [0.1, 0.2])
+    assert [note.split(": ")[1] for note in notes] == (["line 2"] if torn else [])
+    append_measurement(path, measured(0.3))
+    assert [run.point.alpha for run in load_measurements(path, "m")[0]][-1] == 0.3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}",
+        b"garbage",
+        b"[]",
+        b'{"machine": "m"}',
+        b'{"machine":"m","time_utc":"t","body":{},"point":{"board":1}}',
+        b"\xff\xfe",
+        b'{"machine":"m","time_utc":"t","body":{"decode_s":{"median":"x","q05":1,"q95":2,"provenance":"measured"}},'
+        b'"point":{"board":"this","model":"m","weights":"int4","context_tokens":1}}',
+    ],
+)
+def test_a_bad_line_is_named_by_number_and_the_others_count(path, line):
+    append_measurement(path, measured(0.1))
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    append_measurement(path, measured(0.2))
+    before = path.read_bytes()
+    found, notes = load_measurements(path, "m")
+    assert [run.point.alpha for run in found] == [0.1, 0.2]
+    assert len(notes) == 1
+    assert notes[0].startswith("measurements.jsonl: line 2: ")
+    assert path.read_bytes() == before
+
+
+def test_of_a_long_file_the_end_is_read_and_line_numbers_hold(path, monkeypatch):
+    for i in range(50):
+        append_measurement(path, measured(i / 100))
+    with path.open("ab") as file:
+        file.write(b"bad\n")
+    monkeypatch.setattr(module, "MAX_READ_BYTE", 5000)
+    found, notes = load_measurements(path, "m")
+    assert 5 < len(found) < 50
+    assert found[-1].point.alpha == 0.49
+    assert notes[0].startswith("measurements.jsonl: only the last")
+    assert notes[1].startswith("measurements.jsonl: line 51: ")
+
+
+def test_a_full_disk_is_one_sentence(path, monkeypatch):
+    append_measurement(path, measured(0.1))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(FileError, match="cannot be saved: no space left on device"):
+        append_measurement(path, measured(0.2))
+    monkeypatch.undo()
+    assert len(load_measurements(path, "m")[0]) == 1
+
+
+def test_a_disk_that_fills_up_keeps_no_half_line(path, monkeypatch):
+    append_measurement(path, measured(0.1))
+    before, write = path.read_bytes(), os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:20]))
+    with pytest.raises(FileError, match="cannot be saved: no space left on device"):
+        append_measurement(path, measured(0.2))
+    assert path.read_bytes() == before
+
+
+def test_a_run_is_filed_at_the_point_that_really_ran():
+    catalogue = load_catalogue()
+    asked = OperatingPoint(runtime="llamacpp_cpu", weights="int4", kv="bf16", alpha=0.5)
+    told = {"alpha": 0.0, "weights": "q4_1", "kv": "fp16", "context_tokens": 1017}
+    expected = OperatingPoint(runtime="llamacpp_cpu", weights="q4_1", kv="fp16", context_tokens=1017.0)
+    assert ran(asked, {"applied": told}, catalogue) == expected
+    assert ran(asked, {}, catalogue) == asked
+
+
+@pytest.mark.parametrize(
+    ("applied", "words"),
+    [
+        ([1], r"\$.applied: expected an object"),
+        ({"alpha": "x"}, "applied: .*alpha: expected number, got string"),
+        ({"weights": "q9_z"}, "weights q9_z: this program does not know all of it"),
+    ],
+)
+def test_a_board_that_ran_what_this_program_does_not_know_is_refused(applied, words):
+    with pytest.raises(FileError, match=words):
+        ran(OperatingPoint(), {"applied": applied}, load_catalogue())
