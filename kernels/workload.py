@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, Judge, Values
+from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, AccuracyEvaluator, Values
 from kernels.accuracy.metrics import read_text
 from kernels.cache.contiguous import KvCache
 from kernels.cache.prepared import Prompt, Prompts, Step
@@ -20,7 +20,7 @@ from kernels.decoder.decoding import Decoding, Timed, time_stages, time_steps
 from kernels.decoder.linear import GRID_BITS
 from kernels.decoder.weights import ModelFile
 from kernels.eviction import prune
-from kernels.eviction.reselect import Reselection, choice_cost
+from kernels.eviction.reselect import Reselection, reselection_cost
 from kernels.machine import stream
 from kernels.machine.bandwidth_limit import Limiter
 from kernels.machine.stream import ReadProbe
@@ -46,7 +46,7 @@ OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS),
 QUIET_SHARE_WANTED = 0.2
 PROBE_CACHES = 2
 """Last-level caches that a probe between two tokens reads: enough to miss them, 2 ms."""
-CHOICE_EVERY = 64
+RESELECTION_EVERY = 64
 """Tokens that one choice of what is read would serve, where the point chooses once."""
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
 _PROGRESS_EVERY_S = 0.05
@@ -84,7 +84,7 @@ class Workload:
         n_text = len(self._prompts.text)
         if n_text < 2 * N_SCORED:
             raise ValueError(f"{text_file}: got a text of {n_text} tokens, expected at least {2 * N_SCORED}")
-        self._judge = Judge(self._prompts)
+        self._judge = AccuracyEvaluator(self._prompts)
         self._limiter = Limiter()
 
     @functools.cached_property
@@ -223,8 +223,8 @@ class Workload:
         def new_cache(n_tokens: int) -> KvCache:
             return decoding.decoder.new_cache(n_tokens, point.kv)
 
-        every = point.reselect_tokens or CHOICE_EVERY
-        return choice_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every)
+        every = point.reselect_tokens or RESELECTION_EVERY
+        return reselection_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every)
 
     def _measure_stages(self, point: Point, step: Step) -> Values:
         decoding, prompt = self._decoding(point, step)

@@ -17,7 +17,7 @@ ROOMS = ("app", "core", "kernels", "resources")
 SEEDS = {
     "app over core and kernels over resources": ("core/units.py", "import app.protocol"),
     "inside app": ("app/client/events.py", "import app.agent.main"),
-    "inside core": ("core/spec/__init__.py", "import core.predict.scenario"),
+    "inside core": ("core/spec/interval_scale.py", "import core.predict.scenario"),
     "subjects of physics do not import each other": ("core/physics/traffic.py", "import core.physics.latency"),
     "Qt only in app.model, app.views, app.gui, app.qt_platform": ("app/client/events.py", "import PySide6"),
     "torch only in kernels and the agent's worker": ("app/model/store.py", "import torch"),

@@ -165,7 +165,7 @@ def _point(args: argparse.Namespace) -> OperatingPoint:
         raise UserError("--grid is for Trilemma's own decoder: expected it without --runtime")
     at = replace(OperatingPoint(), **given)
     try:
-        load_catalogue().setting(at)
+        load_catalogue().resolve(at)
     except ValueError as error:
         raise UserError(str(error)) from error
     return at
@@ -290,7 +290,7 @@ def document(
         "leave_one_out_all_modes": _check(_all_modes(calibration, others or {})),
         "modes": {mode: document(one, None) for mode, one in (others or {}).items()},
         "leave_one_out_ttft": _check(calibration.ttft_check),
-        "leave_one_out_choice": _check(calibration.choice_check),
+        "leave_one_out_reselection": _check(calibration.reselection_check),
         "published_formula_fitted": _check(calibration.published_check),
         "next": None if proposal is None else {"point": point_record(proposal[0]), "why": proposal[1]},
         "points": points,
@@ -333,7 +333,7 @@ def _print(
             *(row for mode, one in others.items() for row in _check_rows(f"decode time, {mode}", one.check)),
             *(_check_rows("decode time, all together", _all_modes(calibration, others)) if others else ()),
             *_check_rows("time to first token", calibration.ttft_check),
-            *_check_rows("choosing tokens anew", calibration.choice_check),
+            *_check_rows("token re-selection", calibration.reselection_check),
             *_check_rows("published formula, its constant fitted", calibration.published_check),
         ]
     )

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     limits = _limits(args)
-    known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
+    known = posterior_for(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
     try:
         found = document(point, catalogue, known, limits)
     except ValueError as error:
@@ -96,14 +96,14 @@ def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limi
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
         "evidence": _evidence(point, catalogue, known),
-        "interval": known.guard_basis
+        "interval": known.interval_scale_basis
         or {"absent": "the intervals are the model's own, or as published boards guard them"},
         "outside": list(prediction.outside),
     }
 
 
 def _memory(point: OperatingPoint, catalogue: Catalogue) -> float | None:
-    return catalogue.setting(point).board.memory_byte
+    return catalogue.resolve(point).board.memory_byte
 
 
 def _parts(prediction: Prediction) -> dict[str, float]:
@@ -138,7 +138,7 @@ def _margin(margin: Margin | Absent) -> dict[str, Any]:
 
 def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> dict[str, Any]:
     """Say where the numbers behind the point come from: the data sheet's, and the parameters with their intervals."""
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     known = extended(known, ratio_names(at))
     origin = known.basis or (f"{counted(known.n_decode, 'measurement')} on this board" if known.n_decode else "")
     sources = at.board.sources

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _predicted_stages(predicted: Prediction, point: OperatingPoint, catalogue: Catalogue) -> dict[str, Any]:
     """Return what the model takes each stage of a token to be, by the names that the measurement has."""
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     if isinstance(predicted.decode_s, Absent):
         return {}
     origin = predicted.decode_s.provenance.value

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_described(args, catalogue_here())
     point = point_from(args, catalogue)
     try:
-        known = posterior_for(point, catalogue) or knowledge(catalogue.setting(point), catalogue)
+        known = posterior_for(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
         prediction, tried = predict(point, catalogue, known), changes_of(point, catalogue, known)
         further = further_outputs(point, catalogue, known)
     except ValueError as error:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def further_outputs(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> dict[str, Output]:
     """Return what else is predicted of a point's accuracy, by `FURTHER`."""
-    return {"mean_kl": mean_kl(point, catalogue.setting(point), known), "retrieval_after_pruning": retrieval(point)}
+    return {"mean_kl": mean_kl(point, catalogue.resolve(point), known), "retrieval_after_pruning": retrieval(point)}
 
 
 def document(
@@ -89,7 +89,7 @@ def _print(
     catalogue: Catalogue,
     known: Posterior,
 ) -> None:
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     print(f"{at.model.name}, {at.weights.name} weights, {at.kv.name} KV cache")
     print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
     pruned = f", {quantity_text(float(point.alpha), 'frac')} pruned by {point.policy}, {point.layout}"

@@ -97,7 +97,7 @@ def with_mode_of(point: OperatingPoint, board: Board) -> OperatingPoint:
 
 def own_bandwidth_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
     """Return the peak bandwidth of the point's board in its power mode, from the data sheet or measured."""
-    return catalogue.setting(point).mode.bandwidth_byte_s
+    return catalogue.resolve(point).mode.bandwidth_byte_s
 
 
 def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:

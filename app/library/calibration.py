@@ -70,7 +70,7 @@ def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
 
     Measurements of the user's add to that; where nothing is published, to the runtime's prior.
     """
-    where = catalogue.setting(at)
+    where = catalogue.resolve(at)
     return catalogue.published.get((where.board.key, where.runtime.key, where.mode.key))
 
 

@@ -53,7 +53,7 @@ class HeatMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Endurance:
     """What was found out: the run at the median power, its results with intervals, and what they rest on."""
 
     device: Device
@@ -82,7 +82,7 @@ def coolings() -> dict[str, str]:
     return {key: cooling.name for key, cooling in load_cooling().items()}
 
 
-def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, around: Around) -> Holding:
+def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, around: Around) -> Endurance:
     """Simulate the board at a point (scalars only).
 
     Raises
@@ -106,7 +106,7 @@ def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | Non
     runs = simulate_at_quantiles(device, speeds, load, STEP_S, around.ambient)
     said = results(runs, speeds, STEP_S * load.size)
     heat = heat_map(around, runs[0])
-    return Holding(device, speeds, runs, said, workload.name, level_knees(speeds), heat)
+    return Endurance(device, speeds, runs, said, workload.name, level_knees(speeds), heat)
 
 
 def heat_map(around: Around, run: Run) -> HeatMap:
@@ -126,7 +126,7 @@ def board_speeds(
     power_w: float | None = None,
 ) -> Speeds:
     """Return the operating levels of the point's board, from its table of clocks and voltages where there is one."""
-    unit = catalogue.setting(point).board.unit
+    unit = catalogue.resolve(point).board.unit
     tables = (t for t in load_dvfs().values() if (t.board, t.unit) == (point.board, unit))
     return predicted_speeds(
         point,

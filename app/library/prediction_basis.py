@@ -8,7 +8,7 @@ from core.spec import Catalogue, OperatingPoint, Posterior
 
 def rests_on(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None) -> Posterior:
     """Return what is known of the point's board, runtime and power mode; `posterior` where it is of these."""
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     here = (at.board.key, at.runtime.key, at.mode.key)
     if posterior is not None and (posterior.board, posterior.runtime, posterior.power_mode) == here:
         return posterior

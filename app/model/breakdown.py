@@ -52,7 +52,7 @@ def told_here(store: Store, name: str) -> Any:
 
 def token_stages_s(point: OperatingPoint, catalogue: Catalogue, prediction: Prediction) -> dict[str, float]:
     """Return the predicted seconds of each stage of a token, by the names that a measurement gives them."""
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     return {f"{name}_s": float(value) for name, value in stages_s(prediction.parts_s, at.model, at.weights).items()}
 
 
@@ -60,7 +60,7 @@ def roofline(
     point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, prediction: Prediction
 ) -> Roofline:
     """Return roofs and spots of a point (scalars only)."""
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     known = posterior
     if known is None or (known.board, known.runtime, known.power_mode) != (at.board.key, at.runtime.key, at.mode.key):
         known = knowledge(at, catalogue)

@@ -165,7 +165,7 @@ class SimulatedBoard:
 
     def _truth(self, point: OperatingPoint) -> Posterior:
         """Draw the board's own parameters from what is known of it: the same ones for a seed."""
-        known = knowledge(self.catalogue.setting(point), self.catalogue)
+        known = knowledge(self.catalogue.resolve(point), self.catalogue)
         names = f"{known.board} {known.runtime} {known.power_mode}".encode()
         dice = np.random.default_rng([self.seed, zlib.crc32(names)])
         variance, axes = np.linalg.eigh(known.log_cov)

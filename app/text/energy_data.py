@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from app.library.endurance import STEP_S, Holding
+from app.library.endurance import STEP_S, Endurance
 from app.text.bar import Bar
 from app.text.chart import Chart, Floats, Points, Rule, Series
 from app.text.format import DASH, quantity_text
@@ -58,7 +58,7 @@ def sentence(made: Run, results: Mapping[str, Output], device: Device) -> str:
     return words + "."
 
 
-def limit_sentence(found: Holding) -> str:
+def limit_sentence(found: Endurance) -> str:
     """Return what limits the run, and how sure that is: heat, the battery, or nothing in its length."""
     made, throttled = found.run, found.results["throttled_after_s"]
     if made.end in ("thermal shutdown", "thermal runaway") or not isinstance(made.throttled_after_s, Absent):
@@ -128,7 +128,7 @@ def _over_time(runs: Sequence[Run], values: Sequence[Floats], after: float = np.
     return Series(time, drawn[0], Provenance.PREDICTED, low=low, high=high)
 
 
-def temperature_chart(found: Holding) -> Chart:
+def temperature_chart(found: Endurance) -> Chart:
     """Return the die temperature over time, with what throttles and what switches off."""
     made, runs = found.run, found.runs
     rules = [Rule("y", temp, name, "bad") for temp, name in _throttle_rules(found.device)]
@@ -168,7 +168,7 @@ def _throttle_rules(device: Device) -> list[tuple[float, str]]:
     return rules
 
 
-def speed_chart(found: Holding) -> Chart:
+def speed_chart(found: Endurance) -> Chart:
     """Return the decode speed that the clock allows, over time; pauses of the workload are left out."""
     made, runs, speed = found.run, found.runs, found.device.levels.tokens_s
     top = float(speed[-1])
@@ -184,7 +184,7 @@ def speed_chart(found: Holding) -> Chart:
     )
 
 
-def battery_chart(found: Holding) -> Chart:
+def battery_chart(found: Endurance) -> Chart:
     """Return the state of charge over time; without a battery, the words that there is none."""
     made, battery = found.run, found.run.battery
     axes = ("time", _time_unit(float(made.time_s[-1]))), ("charge", "frac")
@@ -206,7 +206,7 @@ def battery_chart(found: Holding) -> Chart:
     )
 
 
-def dvfs_chart(found: Holding) -> Chart:
+def dvfs_chart(found: Endurance) -> Chart:
     """Return speed against power of the board's levels, with the knees."""
     levels = found.speeds.levels
     watts = found.speeds.idle_w + levels.core_w + levels.dram_w

@@ -16,7 +16,7 @@ PARTS = {
     "compute": "arithmetic",
     "layers": "per-layer cost",
     "token": "cost per token",
-    "choice": "choosing tokens anew",
+    "reselection": "KV token re-selection",
 }
 """The terms of a decode time, as `core.physics.stages.binding_parts_s` names them."""
 

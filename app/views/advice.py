@@ -51,7 +51,7 @@ def shares(prediction: Prediction) -> list[tuple[str, float, float]]:
     return sorted(found, key=lambda part: -part[1])
 
 
-GROUPS = {"memory": ("weights", "kv"), "compute": ("compute", "unpack"), "fixed": ("layers", "token", "choice")}
+GROUPS = {"memory": ("weights", "kv"), "compute": ("compute", "unpack"), "fixed": ("layers", "token", "reselection")}
 """What a token's time goes to, by what could be done about it: keys of PARTS."""
 
 
@@ -97,7 +97,7 @@ def sentence(store: Store) -> str:
     if isinstance(prediction.decode_s, Absent):
         return f"There is no decode time to explain: {prediction.decode_s.reason}."
     outside = [f"<b>{escape(text)}.</b>" for text in prediction.outside]
-    parts = [*outside, *missed(store), verdict(prediction), proposal(store), guard(store)]
+    parts = [*outside, *missed(store), verdict(prediction), proposal(store), interval_scale(store)]
     return unbroken(" ".join(part for part in parts if part))
 
 
@@ -105,10 +105,10 @@ def _rests_on(store: Store) -> Posterior:
     return rests_on(store.point, store.catalogue, store.posterior)
 
 
-def guard(store: Store) -> str:
+def interval_scale(store: Store) -> str:
     """Return why the band is wider than the model's own, as a sentence with its evidence; "" where it is not."""
     known = _rests_on(store)
-    return known.guard_basis if known.guard.decode > 1.0 else ""
+    return known.interval_scale_basis if known.interval_scale.decode > 1.0 else ""
 
 
 def basis(store: Store) -> str:

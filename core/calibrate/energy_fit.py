@@ -39,7 +39,7 @@ def energy_fit(
     A point whose time was not measured took the usual one.
     """
     with_energy = [m for m in points if m.energy_j is not None]
-    settings = [catalogue.setting(m.point) for m in with_energy]
+    settings = [catalogue.resolve(m.point) for m in with_energy]
     costs = [decode_costs(m.point, at, 1.0) for m, at in zip(with_energy, settings, strict=True)]
     byte = np.array([float(one.weight_byte + one.kv_byte) for one in costs])
     usual_s = byte / (power.USUAL_READ_SHARE * np.array([at.mode.bandwidth_byte_s for at in settings]))

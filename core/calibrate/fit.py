@@ -1,9 +1,8 @@
 """Calibration: measurements of one board, runtime and power mode teach the model's cost parameters.
 
 The parameters are those of `core.predict.parameters`, Gaussian in logarithms around the runtime's priors. Measured
-times are
-compared in logarithms too, with Student-t residuals of learned scale, so that a bad measurement is flagged and does not
-pull the rest (`core.calibrate.robust`). Nothing here knows how the points were measured.
+times are compared in logarithms too, with Student-t residuals of learned scale, so that a bad measurement is flagged
+and does not pull the rest (`core.calibrate.robust`). Nothing here knows how the points were measured.
 
 References
 ----------
@@ -23,12 +22,12 @@ from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior
 from core.calibrate.leave_one_out import CrossCheck, leave_one_out, published_shape
 from core.calibrate.next_point import choose
 from core.calibrate.observations import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
-from core.calibrate.reselection import check as check_choices
-from core.calibrate.reselection import learned, measured_choices
+from core.calibrate.reselection import check as check_reselections
+from core.calibrate.reselection import learned, measured_reselections
 from core.predict import conformal
 from core.predict.parameters import Physical, extended, physical_parameters, prior, ratio_names, same_model
-from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, Setting
-from core.spec.interval_scale import Guard
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, ResolvedPoint
+from core.spec.interval_scale import IntervalScale
 from core.units import Z90
 
 Floats = NDArray[np.float64]
@@ -88,7 +87,7 @@ class Calibration:
     check: CrossCheck | None = None  # of decode_s
     ttft_check: CrossCheck | None = None
     published_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
-    choice_check: CrossCheck | None = None  # of choosing anew which cached tokens are read
+    reselection_check: CrossCheck | None = None  # of choosing anew which cached tokens are read
 
 
 def calibrate(
@@ -121,7 +120,7 @@ def calibrate(
     board = _same_board(points, catalogue, at or OperatingPoint())
     before = known or prior(board)
     for measured in points:
-        before = extended(before, ratio_names(catalogue.setting(measured.point)))
+        before = extended(before, ratio_names(catalogue.resolve(measured.point)))
     rows, timed = Rows.of(points, catalogue, before), before
     fitted = rows.fit(timed)
     judged = AccuracyRows.of(points, catalogue)
@@ -129,9 +128,13 @@ def calibrate(
     posterior = _posterior(before, fitted, rows, judged)
     condition_number = _condition_number(before, posterior)
     posterior = _with_energy(posterior, points, catalogue, board)
-    choices = [] if board.runtime.choice is None else measured_choices(points, catalogue, posterior.bandwidth_byte_s)
-    if board.runtime.choice is not None and choices:
-        posterior = replace(posterior, choice=learned(board.runtime.choice, choices))
+    reselections = (
+        []
+        if board.runtime.reselection is None
+        else measured_reselections(points, catalogue, posterior.bandwidth_byte_s)
+    )
+    if board.runtime.reselection is not None and reselections:
+        posterior = replace(posterior, reselection=learned(board.runtime.reselection, reselections))
     touched = [
         which
         for which in physical_parameters(
@@ -142,7 +145,7 @@ def calibrate(
         )
         if not set(which.names).isdisjoint(before.names)  # not of a policy whose accuracy was not measured
     ]
-    posterior, checks = _guarded(posterior, rows, timed, points, catalogue, check=check)
+    posterior, checks = _scaled(posterior, rows, timed, points, catalogue, check=check)
     return Calibration(
         tuple(points),
         posterior,
@@ -152,7 +155,9 @@ def calibrate(
         checks.get(DECODE),
         checks.get(TTFT),
         published_shape(rows) if check else None,
-        check_choices(board.runtime.choice, choices) if check and board.runtime.choice is not None else None,
+        check_reselections(board.runtime.reselection, reselections)
+        if check and board.runtime.reselection is not None
+        else None,
     )
 
 
@@ -175,7 +180,7 @@ def calibration_plan(
         Most informative first.
     """
     point = replace(point or OperatingPoint(), beta=1.0, bandwidth_byte_s=None)
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     contexts = [n for n in PLAN_CONTEXT_TOKENS if n <= at.model.max_context_tokens] or [at.model.max_context_tokens]
     candidates = [
         replace(point, weights=w, kv=g, context_tokens=float(tokens), alpha=alpha)
@@ -185,7 +190,7 @@ def calibration_plan(
         for alpha in PLAN_ALPHA
         if w in catalogue.weight_formats and g in catalogue.kv_formats
     ]
-    return [choice.point for choice in choose(prior(at), candidates, catalogue, n=n)]
+    return [chosen_point.point for chosen_point in choose(prior(at), candidates, catalogue, n=n)]
 
 
 def next_measurement(
@@ -209,20 +214,20 @@ def next_measurement(
     chosen = choose(calibration.posterior, new, catalogue, n=1, matters=candidates)
     if not chosen or chosen[0].narrowing_frac < 0.01:
         return None
-    choice = chosen[0]
+    chosen_point = chosen[0]
     best, meaning = max(
-        (1.0 - which.log_sd(choice.after) / which.log_sd(choice.before), which.meaning)
-        for which in physical_parameters([choice.point], with_ttft=False)
+        (1.0 - which.log_sd(chosen_point.after) / which.log_sd(chosen_point.before), which.meaning)
+        for which in physical_parameters([chosen_point.point], with_ttft=False)
     )
-    p = choice.point
+    p = chosen_point.point
     return p, (
         f"{p.weights} weights, {p.kv} KV, alpha {float(p.alpha):g}, context {float(p.context_tokens):g} narrows the "
-        f"{meaning} by {100 * best:.0f} % and the predictions by {100 * choice.narrowing_frac:.0f} %"
+        f"{meaning} by {100 * best:.0f} % and the predictions by {100 * chosen_point.narrowing_frac:.0f} %"
     )
 
 
-def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: OperatingPoint) -> Setting:
-    settings = [catalogue.setting(measured.point) for measured in points] or [catalogue.setting(at)]
+def _same_board(points: Sequence[MeasuredPoint], catalogue: Catalogue, at: OperatingPoint) -> ResolvedPoint:
+    settings = [catalogue.resolve(measured.point) for measured in points] or [catalogue.resolve(at)]
     found = sorted({(s.board.key, s.runtime.key, s.mode.key) for s in settings})
     if len(found) > 1:
         raise ValueError(
@@ -251,14 +256,14 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: Accura
     n = len(fitted.mean)
     cov[:n, :n], cov[n:, n:] = fitted.cov, accuracy.cov
     decode_sd, ttft_sd = fitted.scale * robust.NORMAL_SD_PER_SCALE
-    damage_sd, top1_sd = accuracy.scale * robust.NORMAL_SD_PER_SCALE
+    degradation_sd, top1_sd = accuracy.scale * robust.NORMAL_SD_PER_SCALE
     return replace(
         before,
         log_mean=np.concatenate([fitted.mean, accuracy.mean]),
         log_cov=cov,
         decode_log_sd=float(decode_sd),
         ttft_log_sd=float(ttft_sd),
-        damage_log_sd=float(damage_sd),
+        degradation_log_sd=float(degradation_sd),
         top1_log_sd=float(top1_sd),
         n_decode=int(np.sum(rows.observed.kind == DECODE)),
         n_ttft=int(np.sum(rows.observed.kind == TTFT)),
@@ -266,7 +271,9 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: Accura
     )
 
 
-def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: Setting) -> Posterior:
+def _with_energy(
+    posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: ResolvedPoint
+) -> Posterior:
     """Add what the energies taught; of several rails, the one that the newest point has."""
     rail = next((m.power_covers for m in reversed(points) if m.energy_j is not None), None)
     if rail is None:
@@ -295,7 +302,7 @@ def _with_energy(posterior: Posterior, points: Sequence[MeasuredPoint], catalogu
     )
 
 
-def _guarded(
+def _scaled(
     posterior: Posterior,
     rows: Rows,
     before: Posterior,
@@ -321,12 +328,14 @@ def _guarded(
     def factor(kind: int, of: str, found: dict[int, CrossCheck]) -> float:
         return conformal.factor(published[kind, of], found[kind].score if kind in found else np.zeros(0))
 
-    guard = Guard(
+    interval_scale = IntervalScale(
         *(factor(kind, conformal.SEEN, checks) for kind in (DECODE, TTFT)),
         *(factor(kind, of_other, others) for kind in (DECODE, TTFT)),
     )
     own = checks[DECODE].score.tolist() if DECODE in checks else []
-    return replace(posterior, guard=guard, guard_basis=conformal.sentence(guard, own)), checks
+    return replace(
+        posterior, interval_scale=interval_scale, interval_scale_basis=conformal.sentence(interval_scale, own)
+    ), checks
 
 
 def _condition_number(before: Posterior, posterior: Posterior) -> float:

@@ -53,7 +53,7 @@ def choose(
     """
     every = [*candidates, *(matters or ())]
     for point in every:
-        posterior = extended(posterior, ratio_names(catalogue.setting(point)))
+        posterior = extended(posterior, ratio_names(catalogue.resolve(point)))
     gradient = _decode_gradient(posterior, every, catalogue)
     mine = gradient[: len(candidates)]
     aims = gradient[len(candidates) :] if matters else gradient

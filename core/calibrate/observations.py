@@ -49,11 +49,11 @@ class MeasuredPoint:
     energy_j: float | None = None  # of one token
     power_covers: str = ""  # what that energy covers
     idle_w: float | None = None  # power of the idle board on the same rail
-    choice_s: float | None = None  # of choosing anew once which cached tokens are read
+    reselection_s: float | None = None  # of one KV token re-selection
     read_byte_s: float | None = None  # read bandwidth between the tokens of `decode_s`
 
     def __post_init__(self) -> None:
-        for name in ("decode_s", "ttft_s", "energy_j", "choice_s", "read_byte_s"):
+        for name in ("decode_s", "ttft_s", "energy_j", "reselection_s", "read_byte_s"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), 0.0, np.inf, open_low=True, open_high=True)
         for name in ("log_sd", "ttft_log_sd", "kl_log_sd"):
@@ -129,7 +129,9 @@ def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
         merged = replace(merged, decode_s=decode[0][0], log_sd=decode[0][1] / len(decode))
     if ttft:
         merged = replace(merged, ttft_s=ttft[0][0], ttft_log_sd=ttft[0][1] / len(ttft))
-    merged = replace(merged, choice_s=min((m.choice_s for m in repeats if m.choice_s is not None), default=None))
+    merged = replace(
+        merged, reselection_s=min((m.reselection_s for m in repeats if m.reselection_s is not None), default=None)
+    )
     for names in (("mean_kl", "kl_log_sd"), ("top1_agreement", "n_scored"), ("energy_j", "power_covers", "idle_w")):
         last = next((m for m in reversed(repeats) if getattr(m, names[0]) is not None), None)
         if last is not None:
@@ -169,7 +171,7 @@ class Rows:
     @classmethod
     def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue, before: Posterior) -> Rows:
         """Lay out what was measured; `before` names the parameters and must have the ratios of all points."""
-        settings = [catalogue.setting(m.point) for m in points]
+        settings = [catalogue.resolve(m.point) for m in points]
         entries = [(i, DECODE, m.decode_s, m.log_sd) for i, m in enumerate(points) if m.decode_s is not None]
         entries += [(i, TTFT, m.ttft_s, m.ttft_log_sd) for i, m in enumerate(points) if m.ttft_s is not None]
         owner = np.array([e[0] for e in entries], dtype=np.intp)
@@ -243,21 +245,21 @@ class AccuracyRows:
     names: tuple[str, ...]
     prior_sd: Floats  # (p,)
     observed: robust.Observed
-    medians: tuple[Floats, Floats, Floats]  # damages before measurements, (n,) each
+    medians: tuple[Floats, Floats, Floats]  # degradations before measurements, (n,) each
     log_mass: Floats  # (n,)
     loading: Floats  # (5, n, p)
 
     @classmethod
     def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> AccuracyRows:
         """Lay out what was measured; what equals the reference exactly has no logarithm and says nothing."""
-        damaged = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.setting(m.point)).medians))]
+        damaged = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.resolve(m.point)).medians))]
         found = [(m, KL, np.log(m.mean_kl), m.kl_log_sd) for m in damaged if m.mean_kl]
         for m in damaged:
             if m.top1_agreement is not None and m.mean_kl != 0.0:
                 n_differing = (1.0 - m.top1_agreement) * m.n_scored + 0.5
                 log_share = np.log(-np.log1p(-n_differing / (m.n_scored + 1.0)))
                 found.append((m, TOP1, log_share, 1.0 / np.sqrt(n_differing)))
-        settings = [catalogue.setting(m.point) for m, *_ in found]
+        settings = [catalogue.resolve(m.point) for m, *_ in found]
         prior_sd: dict[str, float] = {}
         for (m, *_), at in zip(found, settings, strict=True):
             prior_sd |= accuracy.ratios(m.point, at)
@@ -280,15 +282,17 @@ class AccuracyRows:
     def model(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the predicted logarithms and their Jacobian."""
         own = self.loading @ theta
-        log_d, gradient = accuracy.log_damage(self.medians, self.log_mass, own)
+        log_d, gradient = accuracy.log_degradation(self.medians, self.log_mass, own)
         is_top1 = self.observed.kind == TOP1
-        predicted = np.where(is_top1, accuracy.log_disagreement(log_d) + own[4], np.log(quality.KL_PER_DAMAGE) + log_d)
-        per_damage = np.where(is_top1, quality.TOP1_POWER, 1.0)
-        slopes = np.array([*(per_damage * g for g in gradient), is_top1.astype(float)])
+        predicted = np.where(
+            is_top1, accuracy.log_disagreement(log_d) + own[4], np.log(quality.KL_PER_DEGRADATION) + log_d
+        )
+        per_degradation = np.where(is_top1, quality.TOP1_POWER, 1.0)
+        slopes = np.array([*(per_degradation * g for g in gradient), is_top1.astype(float)])
         return predicted, np.sum(slopes[:, :, None] * self.loading, axis=0)
 
     def fit(self, before: Posterior) -> robust.Fit:
         """Return the posterior of the accuracy parameters about their priors."""
-        scale = np.array([before.damage_log_sd, before.top1_log_sd]) / robust.NORMAL_SD_PER_SCALE
+        scale = np.array([before.degradation_log_sd, before.top1_log_sd]) / robust.NORMAL_SD_PER_SCALE
         prior = robust.Prior(np.zeros(len(self.names)), np.diag(np.square(self.prior_sd)), scale)
         return robust.fit(self.model, self.observed, prior)

@@ -2,11 +2,12 @@
 
 ::
 
-    T_choice = L t_policy + (c_format C + r_format K + s_policy Q) / BW
+    T_reselect = L t_policy + (c_format C + r_format K + s_policy Q) / BW
 
 C are keys and values that are copied together, K the keys of all cached tokens and Q the same for each query head
-(`core.physics.latency.choice_parts`). The terms are learned in logarithms about the runtime's priors. What a term has
-in common for all policies or formats is one parameter, so a measured one also tells of those that were not measured.
+(`core.physics.latency.reselection_parts`). The terms are learned in logarithms about the runtime's priors. What a term
+has in common for all policies or formats is one parameter, so a measured one also tells of those that were not
+measured.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from core.calibrate import robust
 from core.calibrate.leave_one_out import FEWEST, CrossCheck, of_predictions
 from core.calibrate.observations import MeasuredPoint
 from core.physics import latency, traffic
-from core.spec import Catalogue, ChoiceCost
+from core.spec import Catalogue, ReselectionCost
 
 Floats = NDArray[np.float64]
 
-TERMS = ("layer", "copy", "read", "score")  # in the order of `latency.choice_parts`
+TERMS = ("layer", "copy", "read", "score")  # in the order of `latency.reselection_parts`
 TERM_LOG_SD = 1.0  # [prior] of each term on a machine about the runtime's
 OWN_LOG_SD = 0.4  # [prior] of one policy's or format's about those of all
 SCATTER_LOG_SD = 0.1  # [prior] of a measured choice about its prediction
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredChoice:
+class MeasuredReselection:
     """One measured choice (scalars).
 
     Attributes
     ----------
     policy, kv : one that the runtime's cost knows, and the format of the cache
-    moved_byte, n_layers, bandwidth_byte_s : as in `core.physics.latency.choice_parts`
+    moved_byte, n_layers, bandwidth_byte_s : as in `core.physics.latency.reselection_parts`
     duration_s : measured, > 0 [s]
     """
 
@@ -49,28 +50,32 @@ class MeasuredChoice:
     bandwidth_byte_s: float
     duration_s: float
 
-    def parts_s(self, cost: ChoiceCost) -> tuple[float, ...]:
+    def parts_s(self, cost: ReselectionCost) -> tuple[float, ...]:
         """Return the terms of its duration by a cost [s]."""
-        parts = latency.choice_parts(cost, self.policy, self.kv, self.moved_byte, self.n_layers, self.bandwidth_byte_s)
+        parts = latency.reselection_parts(
+            cost, self.policy, self.kv, self.moved_byte, self.n_layers, self.bandwidth_byte_s
+        )
         return tuple(float(part) for part in parts)
 
 
-def measured_choices(
+def measured_reselections(
     points: Sequence[MeasuredPoint], catalogue: Catalogue, bandwidth_byte_s: float
-) -> list[MeasuredChoice]:
+) -> list[MeasuredReselection]:
     """Return the choices that were timed at operating points of one board, whose bandwidth that is."""
     found = []
     for measured in points:
-        if measured.choice_s is not None:
-            point, at = measured.point, catalogue.setting(measured.point)
-            copied, keys, scored = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
+        if measured.reselection_s is not None:
+            point, at = measured.point, catalogue.resolve(measured.point)
+            copied, keys, scored = traffic.reselection_byte(at.model, point.context_tokens, point.alpha, point.layout)
             moved = float(copied), float(keys), float(scored)
             n_layers = at.model.n_caching_layers
-            found.append(MeasuredChoice(point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s, measured.choice_s))
+            found.append(
+                MeasuredReselection(point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s, measured.reselection_s)
+            )
     return found
 
 
-def learned(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> ChoiceCost:
+def learned(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> ReselectionCost:
     """Return what choosing costs by the measurements; `known` itself where there are none.
 
     The `log_sd` returned is the scatter of a new choice with what is left of the terms' uncertainty.
@@ -87,7 +92,7 @@ def learned(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> ChoiceCost
         return {key: float(of * grown[term, ""] * grown.get((term, key), 1.0)) for key, of in given.items()}
 
     formats = {m.kv for m in measured}
-    return ChoiceCost(
+    return ReselectionCost(
         layer_s=times("layer", known.layer_s),
         copy=times("copy", _with(known, known.copy, formats)),
         read=times("read", _with(known, known.read, formats)),
@@ -96,11 +101,11 @@ def learned(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> ChoiceCost
     )
 
 
-def _with(known: ChoiceCost, of: Mapping[str, float], formats: Iterable[str]) -> dict[str, float]:
+def _with(known: ReselectionCost, of: Mapping[str, float], formats: Iterable[str]) -> dict[str, float]:
     return {**of, **{kv: known.of_format(of, kv) for kv in formats}}
 
 
-def check(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> CrossCheck | None:
+def check(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> CrossCheck | None:
     """Predict each choice from all others; None for too few."""
     if len(measured) < FEWEST:
         return None
@@ -110,7 +115,7 @@ def check(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> CrossCheck |
     return of_predictions(np.log([m.duration_s for m in measured]), np.log(predicted_s), log_sd)
 
 
-def _columns(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> list[tuple[str, str]]:
+def _columns(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> list[tuple[str, str]]:
     """Return what each parameter belongs to: a term, and the policy or format it is of; "" for all."""
     formats = sorted({m.kv for m in measured})
     own = [("score" if score else "layer", policy) for policy, score in sorted(known.score.items())]
@@ -118,7 +123,7 @@ def _columns(known: ChoiceCost, measured: Sequence[MeasuredChoice]) -> list[tupl
 
 
 def _problem(
-    known: ChoiceCost, measured: Sequence[MeasuredChoice], columns: Sequence[tuple[str, str]]
+    known: ReselectionCost, measured: Sequence[MeasuredReselection], columns: Sequence[tuple[str, str]]
 ) -> tuple[robust.Model, robust.Observed, robust.Prior]:
     """Parameters: logarithms of the factors on the terms of `known`, see `_columns`."""
     terms = np.array([m.parts_s(known) for m in measured])

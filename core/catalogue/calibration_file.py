@@ -12,11 +12,11 @@ import numpy as np
 
 from core.physics.latency import PARAMETERS
 from core.spec import Posterior
-from core.spec.interval_scale import Guard
+from core.spec.interval_scale import IntervalScale
 
 FOLDER = "calibrations"
 _DIGITS = 7  # significant, of means and covariances
-_NUMBERS = ("bandwidth_byte_s", "decode_log_sd", "ttft_log_sd", "energy_log_sd", "damage_log_sd", "top1_log_sd")
+_NUMBERS = ("bandwidth_byte_s", "decode_log_sd", "ttft_log_sd", "energy_log_sd", "degradation_log_sd", "top1_log_sd")
 _COUNTS = ("n_decode", "n_ttft", "n_quality", "n_energy")
 _TEXTS = ("board", "runtime", "power_mode", "power_covers", "basis")
 
@@ -29,9 +29,9 @@ def document(posterior: Posterior, about: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {
         field.name: getattr(posterior, field.name)
         for field in fields(posterior)
-        if field.name not in ("names", "log_mean", "log_cov", "guard", "guard_basis", "choice")
+        if field.name not in ("names", "log_mean", "log_cov", "interval_scale", "interval_scale_basis", "reselection")
     }
-    plain["guard"] = {name: _rounded(x) for name, x in asdict(posterior.guard).items()}
+    plain["interval_scale"] = {name: _rounded(x) for name, x in asdict(posterior.interval_scale).items()}
     triangle = [[_rounded(x) for x in row[: i + 1]] for i, row in enumerate(posterior.log_cov)]
     return {
         **about,
@@ -73,9 +73,13 @@ def posterior_from(where: str, found: Any) -> Posterior:
         **{name: _taken(where, found, name, str) for name in _TEXTS},
         **{name: _taken(where, found, name, int) for name in _COUNTS},
     }
-    told = _taken(where, found, "guard", dict)
-    guard = Guard(*(float(_taken(f"{where}: guard", told, field.name, (int, float))) for field in fields(Guard)))
-    return Posterior(guard=guard, names=names, log_mean=np.array(mean, dtype=float), log_cov=cov, **given)
+    told = _taken(where, found, "interval_scale", dict)
+    interval_scale = IntervalScale(
+        *(float(_taken(f"{where}: interval_scale", told, field.name, (int, float))) for field in fields(IntervalScale))
+    )
+    return Posterior(
+        interval_scale=interval_scale, names=names, log_mean=np.array(mean, dtype=float), log_cov=cov, **given
+    )
 
 
 def _taken(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:

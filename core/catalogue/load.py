@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core.catalogue import calibration_file
 from core.catalogue.gguf_header import Header, read_header, readable
-from core.catalogue.models import damage_prior, read_model
+from core.catalogue.models import degradation_prior, read_model
 from core.catalogue.toml_table import Table, parse, resource_tables
 from core.catalogue.typical_rates import with_rate_uncertainty
 from core.spec import (
@@ -22,11 +22,11 @@ from core.spec import (
     PRODUCTS,
     Board,
     Catalogue,
-    ChoiceCost,
     KvFormat,
     ModelShape,
     PowerMode,
     Prior,
+    ReselectionCost,
     Runtime,
     WeightFormat,
 )
@@ -197,7 +197,7 @@ def _runtime(key: str, table: Table) -> Runtime:
         static_graph=table.flag("static_graph", default=False),
         graph_tokens=table.number("graph_tokens", 0.0, 1e7, default=0.0),
         prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
-        choice=_choice_cost(table.table("choice"), sources) if "choice" in table.left else None,
+        reselection=_reselection_cost(table.table("reselection"), sources) if "reselection" in table.left else None,
         knobs=tuple(knobs),
         runs_on=table.texts("runs_on"),
         takes=table.texts("takes"),
@@ -207,17 +207,17 @@ def _runtime(key: str, table: Table) -> Runtime:
     return made
 
 
-def _choice_cost(table: Table, sources: dict[str, str]) -> ChoiceCost:
+def _reselection_cost(table: Table, sources: dict[str, str]) -> ReselectionCost:
     """Read what choosing anew costs; one source covers all of it."""
     layer_s, copy, read, score = (table.table(name) for name in ("layer_s", "copy", "read", "score"))
-    made = ChoiceCost(
+    made = ReselectionCost(
         layer_s={policy: layer_s.number(policy, 0.0, 1.0) for policy in POLICIES},
         copy={key: copy.number(key, 0.0, 1e4) for key in list(copy.left)},
         read={key: read.number(key, 0.0, 1e4) for key in list(read.left)},
         score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
         log_sd=table.number("log_sd", 0.0, 3.0),
     )
-    sources["choice"] = table.text("source")
+    sources["reselection"] = table.text("source")
     for one in (layer_s, copy, read, score, table):
         one.numbers.clear()
         one.close()
@@ -306,7 +306,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
     reference = _reference_format(header)
     name = header.metadata.get("general.name")
     total = float(sum(tensor.n_weights for tensor in header.tensors))
-    damage, of_damage = damage_prior(total)
+    degradation, of_degradation = degradation_prior(total)
     mix = Counter(tensor.type_name for tensor in header.tensors)
     return ModelShape(
         key=path.stem.lower(),
@@ -323,7 +323,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
         head_params=float(reads["head"]),
         total_params=total,
         max_context_tokens=get(f"{arch}.context_length"),
-        damage_scale=damage,
+        degradation_scale=degradation,
         n_attention_layers=n_caching,
         n_window_layers=n_layers - n_layers // _WHOLE_EVERY[arch] if window_tokens else 0,
         window_tokens=float(window_tokens),
@@ -331,7 +331,7 @@ def model_from_gguf(path: Path | str) -> ModelShape:
         reference_format=reference,
         sources={
             "weight_byte_by_format": f"{path.name}: " + ", ".join(f"{n} x {kind}" for kind, n in mix.most_common()),
-            **of_damage,
+            **of_degradation,
         },
     )
 

@@ -20,7 +20,7 @@ _SHAPE = (
 
 
 SMALL_PARAMS, LARGE_PARAMS = 2e9, 22e9
-DAMAGE_LOG_SD = 0.5  # a factor of 2.3 either way at 90 %
+DEGRADATION_LOG_SD = 0.5  # a factor of 2.3 either way at 90 %
 
 
 def read_model(key: str, table: Table) -> ModelShape:
@@ -44,7 +44,7 @@ def read_model(key: str, table: Table) -> ModelShape:
     caching = table.integer("n_attention_layers", 1, n["n_layers"]) if "n_attention_layers" in table.left else None
     windows = table.integer("n_window_layers", 1, caching or n["n_layers"]) if "n_window_layers" in table.left else 0
     window_tokens = float(table.integer("window_tokens", 1, 10_000_000)) if windows else 0.0
-    damage, of_damage = damage_prior(total)
+    degradation, of_degradation = degradation_prior(total)
     aliases = table.texts("aliases")
     table.numbers += ["aliases"] if aliases else []  # they need a source as numbers do
     made = ModelShape(
@@ -55,15 +55,15 @@ def read_model(key: str, table: Table) -> ModelShape:
         body_params=body,
         head_params=float(head),
         total_params=total,
-        damage_scale=table.number("damage_scale", 0.01, 100.0, default=damage),
-        damage_scale_log_sd=table.number("damage_scale_log_sd", 0.0, 3.0, default=DAMAGE_LOG_SD),
+        degradation_scale=table.number("degradation_scale", 0.01, 100.0, default=degradation),
+        degradation_scale_log_sd=table.number("degradation_scale_log_sd", 0.0, 3.0, default=DEGRADATION_LOG_SD),
         weight_byte_by_format=weight_byte,
         reference_format=reference,
         n_attention_layers=caching,
         n_window_layers=windows,
         window_tokens=window_tokens,
         aliases=aliases,
-        sources=(sources := of_damage),
+        sources=(sources := of_degradation),
     )
     sources |= table.close()
     for name in weight_byte:
@@ -72,15 +72,18 @@ def read_model(key: str, table: Table) -> ModelShape:
     return made
 
 
-def damage_prior(total_params: float) -> tuple[float, dict[str, str]]:
+def degradation_prior(total_params: float) -> tuple[float, dict[str, str]]:
     """Return how much a model of that size loses by quantisation relative to Llama-3-8B, and the sources of that."""
-    spread = {"damage_scale_log_sd": "[prior] a factor of 2.3 either way at 90 %"}
+    spread = {"degradation_scale_log_sd": "[prior] a factor of 2.3 either way at 90 %"}
     if total_params < SMALL_PARAMS:
-        return 1.5, {"damage_scale": "[prior] models under 2 billion parameters lose more", **spread}
+        return 1.5, {"degradation_scale": "[prior] models under 2 billion parameters lose more", **spread}
     if total_params < LARGE_PARAMS:
-        return 1.0, {"damage_scale": "[prior] taken as Llama-3-8B, to which the damage curve is fitted", **spread}
+        return 1.0, {
+            "degradation_scale": "[prior] taken as Llama-3-8B, to which the degradation curve is fitted",
+            **spread,
+        }
     why = "[prior] large models lose less: Llama-2-70B 0.43 and 0.19 of Llama-3-8B (measurements/precision_ppl.csv)"
-    return 0.5, {"damage_scale": why, **spread}
+    return 0.5, {"degradation_scale": why, **spread}
 
 
 def _dense_body_params(n: Mapping[str, int]) -> float:

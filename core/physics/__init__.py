@@ -26,8 +26,8 @@ dT/dln       how T follows its parameters                  latency.decode_gradie
 dlnT/dln     the same of its logarithm                     latency.decode_log_gradient        M10
 TTFT         time to the first token and its terms         latency.prefill_parts              M2
 w            what narrow matrices cost in a prompt         latency.width_cost                 M2
-T_choice     terms of choosing anew which tokens are read  latency.choice_parts               M4
-             bytes that one such choice goes through       traffic.choice_byte                M4
+T_reselect   terms of KV token re-selection                latency.reselection_parts          M4
+             bytes that one re-selection reads              traffic.reselection_byte           M4
 dTTFT/dln    how TTFT follows its parameters               latency.prefill_gradient_s         M10
 dlnTTFT/dln  the same of its logarithm                     latency.prefill_log_gradient       M10
              shares of a token's weights by stage          stages.weight_shares               M1
@@ -55,14 +55,14 @@ r_max        largest safe prune rate, by mass              pruning.r_max_mass   
              by entropy, for any distribution              pruning.r_max_entropy_bound        A05
              outside the effective support                 pruning.r_max_effective_support    A05
              by mass, of Zipf's law                        pruning.r_max_zipf                 M4
-dlnPPL(b)    damage of weights in b bits                   quality.weights_damage             M5
-             damage of a KV cache in b bits                quality.kv_damage                  M5
-dlnPPL(eps)  damage of pruning                             quality.pruning_damage             M4
+dlnPPL(b)    degradation of weights in b bits                   quality.weights_degradation             M5
+             degradation of a KV cache in b bits                quality.kv_degradation                  M5
+dlnPPL(eps)  degradation of pruning                             quality.pruning_degradation             M4
              its median alone                              quality.pruning_median             M4
-             independent damages together                  quality.added                      M5
+             independent degradations together                  quality.added                      M5
 PPL/PPL_0    perplexity over the reference's               quality.perplexity_ratio           M5
 KLD          mean Kullback-Leibler divergence              quality.mean_kl                    M5
-             its scatter about the damage                  quality.kl_log_sd                  M5
+             its scatter about the degradation                  quality.kl_log_sd                  M5
 top-1        agreement with the reference                  quality.top1_agreement             M5
              retrieval score after pruning                 quality.retrieval_score            M4
              dual loop, drift subtracted                   compensation.compensated           B10

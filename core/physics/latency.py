@@ -4,7 +4,7 @@
 
     T_weights = W / (eta BW)               T_kv   = kappa (1 - alpha_eff) n K / (eta BW)
     T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P)
-    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + (V / 49152) t_token + T_choice / m
+    T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + (V / 49152) t_token + T_reselect / m
 
 Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on computing and unpacking only. Everything
 here is a pure function that broadcasts over arrays; `DecodeCosts` says what a token moves, `LatencyParameters` what the
@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from core.spec import Array, ChoiceCost
+from core.spec import Array, ReselectionCost
 from core.units import check_range
 
 SMOOTH_ORDER = 8  # p of the smooth maximum: at a tie it is 2**(1/8) = 1.0905 times the maximum
@@ -90,7 +90,7 @@ class DecodeCosts:
     bandwidth_byte_s : peak bandwidth, > 0 [byte/s]
     compute_op_s : peak compute rate at beta = 1, > 0; infinite when unknown [op/s]
     beta : speed-up of computing and unpacking, > 0
-    choice_s : time of choosing anew which cached tokens are read, spread over the tokens between two choices [s]
+    reselection_s : time of KV token re-selection, spread over the tokens between two of them [s]
     n_vocabularies : entries of the vocabulary, in `USUAL_VOCABULARY`
     """
 
@@ -102,7 +102,7 @@ class DecodeCosts:
     bandwidth_byte_s: Array
     compute_op_s: Array = np.inf
     beta: Array = 1.0
-    choice_s: Array = 0.0
+    reselection_s: Array = 0.0
     n_vocabularies: Array = 1.0
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class DecodeParts:
     compute: Array
     layers: Array
     token: Array
-    choice: Array
+    reselection: Array
     memory: Array  # of the memory side: reading weights and KV cache, and unpacking
     total: Array
 
@@ -173,19 +173,19 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     layers = costs.n_layers * parameters.t_layer_s
     token = costs.n_vocabularies * parameters.t_token_s
     memory = weights + kv + unpack
-    total = overlap(memory, compute, how) + (layers + token + costs.choice_s)
-    return DecodeParts(weights, kv, unpack, compute, layers, token, costs.choice_s, memory, total)
+    total = overlap(memory, compute, how) + (layers + token + costs.reselection_s)
+    return DecodeParts(weights, kv, unpack, compute, layers, token, costs.reselection_s, memory, total)
 
 
 def own_pace_s(parts: DecodeParts, costs: DecodeCosts, own_byte_s: float) -> Array:
     """Return the time the token would take on the board's own memory and instruction set [s]."""
     slower = costs.bandwidth_byte_s / own_byte_s
     memory_s = (parts.weights + parts.kv + parts.unpack * costs.beta) * slower
-    return overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.choice
+    return overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.reselection
 
 
-def choice_parts(
-    cost: ChoiceCost,
+def reselection_parts(
+    cost: ReselectionCost,
     policy: str,
     kv: str,
     moved: tuple[Array, Array, Array],
@@ -204,7 +204,7 @@ def choice_parts(
         One that `cost` knows, and the format of the cache.
     moved : tuple of float or array
         C, K, Q: copied keys and values, all keys, and these for each query head, in 16 bits [byte], as
-        `core.physics.traffic.choice_byte` gives them.
+        `core.physics.traffic.reselection_byte` gives them.
     n_layers : int
     bandwidth_byte_s : float or array
         > 0 [byte/s].

@@ -1,7 +1,7 @@
 """What a smaller model or cache costs in accuracy: weights, KV cache and pruning, added in logarithms of perplexity.
 
-A damage is the rise of ln(perplexity) over the reference. Every curve has a log-normal band, because models differ more
-than formats do; nothing here replaces a measurement of the model at hand.
+A degradation is the rise of ln(perplexity) over the reference. Every curve has a log-normal band, because models
+differ more than formats do; nothing here replaces a measurement of the model at hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.spec import Array
 from core.units import Z90, check_range
 
 
-class Damage(NamedTuple):
+class Degradation(NamedTuple):
     """A rise of ln(perplexity) with the standard deviation of its natural logarithm. A median of 0 is exact."""
 
     median: Array
@@ -31,7 +31,7 @@ class Band(NamedTuple):
 
 
 class BitCurve(NamedTuple):
-    """Damage against bits per weight, ``amplitude * exp(-rate * bits)``."""
+    """Degradation against bits per weight, ``amplitude * exp(-rate * bits)``."""
 
     amplitude: float
     rate: float
@@ -50,20 +50,20 @@ KV = BitCurve(0.2, 0.76, 0.557)
 LOSSLESS_BIT = 16.0  # a format of 16 bits or more is the reference itself
 
 
-def _of_bits(bits: Array, lossless_bit: float, amplitude: float, rate: float, log_sd: float) -> Damage:
+def _of_bits(bits: Array, lossless_bit: float, amplitude: float, rate: float, log_sd: float) -> Degradation:
     lossy: Any = bits < lossless_bit
-    return Damage(lossy * amplitude * np.exp(-rate * bits), lossy * log_sd)
+    return Degradation(lossy * amplitude * np.exp(-rate * bits), lossy * log_sd)
 
 
-def weights_damage(
+def weights_degradation(
     bits_per_weight: Array,
     *,
     importance_matrix: bool = False,
     scale: float = 1.0,
     scale_log_sd: float = 0.0,
     reference_bits: float = LOSSLESS_BIT,
-) -> Damage:
-    """Return the damage of storing weights in few bits, ``scale * A exp(-k bits)``.
+) -> Degradation:
+    """Return the degradation of storing weights in few bits, ``scale * A exp(-k bits)``.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def weights_damage(
     return _of_bits(bits_per_weight, min(reference_bits, LOSSLESS_BIT), scale * curve.amplitude, curve.rate, log_sd)
 
 
-def kv_damage(bits_per_value: Array) -> Damage:
-    """Return the damage of storing keys and values in few bits, 1 to 32, ``A exp(-k bits)``; none from 16 bits on.
+def kv_degradation(bits_per_value: Array) -> Degradation:
+    """Return the degradation of storing keys and values in few bits, 1 to 32, ``A exp(-k bits)``; none from 16 bits on.
 
     References
     ----------
@@ -103,7 +103,7 @@ def kv_damage(bits_per_value: Array) -> Damage:
 
 
 class MassCurve(NamedTuple):
-    """Damage against dropped attention mass eps, ``scale * (c1 eps + c2 eps**2)``."""
+    """Degradation against dropped attention mass eps, ``scale * (c1 eps + c2 eps**2)``."""
 
     scale: float
     log_sd: float
@@ -127,8 +127,8 @@ keep other tokens, of which the nearest matter most to the next word. Of `page_b
 published: their medians follow a run of SmolLM2 (docs/kernels.md), their bands are wide."""
 
 
-def pruning_damage(dropped_mass: Array, policy: str) -> Damage:
-    """Return the damage of pruning in language modelling, ``c1 eps + c2 eps**2``.
+def pruning_degradation(dropped_mass: Array, policy: str) -> Degradation:
+    """Return the degradation of pruning in language modelling, ``c1 eps + c2 eps**2``.
 
     Parameters
     ----------
@@ -142,65 +142,65 @@ def pruning_damage(dropped_mass: Array, policy: str) -> Damage:
     Trilemma models, M4 [prior].
     """
     log_sd = _of_policy(LANGUAGE_MODELLING, policy).log_sd
-    return Damage(pruning_median(dropped_mass, policy), np.where(np.asarray(dropped_mass) > 0.0, log_sd, 0.0))
+    return Degradation(pruning_median(dropped_mass, policy), np.where(np.asarray(dropped_mass) > 0.0, log_sd, 0.0))
 
 
 def pruning_median(dropped_mass: Array, policy: str) -> Array:
-    """Return the median of `pruning_damage` alone."""
+    """Return the median of `pruning_degradation` alone."""
     check_range("dropped_mass", dropped_mass, 0.0, 1.0)
     eps, scale = np.asarray(dropped_mass), float(_of_policy(LANGUAGE_MODELLING, policy).scale)
     median: Array = eps * (scale * (C1 + C2 * eps))
     return median
 
 
-def added(*damages: Damage) -> Damage:
-    """Return the sum of independent damages: medians add, the log-sd follows by the delta method.
+def added(*degradations: Degradation) -> Degradation:
+    """Return the sum of independent degradations: medians add, the log-sd follows by the delta method.
 
     ``sd = sqrt(sum (m_i s_i)**2) / sum m_i``; a sum of 0 is exact.
 
     References
     ----------
-    Trilemma models, M5: independent damages add in ln PPL.
+    Trilemma models, M5: independent degradations add in ln PPL.
     """
     total: Any = 0.0
     squares: Any = 0.0
-    for damage in damages:
-        total = total + damage.median
-        squares = squares + np.square(np.multiply(damage.median, damage.log_sd))
+    for degradation in degradations:
+        total = total + degradation.median
+        squares = squares + np.square(np.multiply(degradation.median, degradation.log_sd))
     safe = np.where(np.asarray(total) > 0.0, total, 1.0)
-    return Damage(total, np.sqrt(squares) / safe)
+    return Degradation(total, np.sqrt(squares) / safe)
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------------
 
 
-def perplexity_ratio(damage: Damage) -> Band:
-    """Return perplexity over that of the reference, ``exp(damage)``, at least 1."""
-    check_range("damage", damage.median, 0.0)
-    factor = np.exp(Z90 * np.asarray(damage.log_sd))
-    median = np.asarray(damage.median)
+def perplexity_ratio(degradation: Degradation) -> Band:
+    """Return perplexity over that of the reference, ``exp(degradation)``, at least 1."""
+    check_range("degradation", degradation.median, 0.0)
+    factor = np.exp(Z90 * np.asarray(degradation.log_sd))
+    median = np.asarray(degradation.median)
     return Band(np.exp(median), np.exp(median / factor), np.exp(median * factor))
 
 
-KL_PER_DAMAGE = 1.01
-"""Mean divergence over damage in precision_ppl.csv, interquartile 1.00 to 1.02 above a damage of 0.01."""
+KL_PER_DEGRADATION = 1.01
+"""Mean divergence over degradation in precision_ppl.csv, interquartile 1.00 to 1.02 above a degradation of 0.01."""
 
 
-def mean_kl(damage: Damage) -> Damage:
-    """Return the mean Kullback-Leibler divergence from the reference [nat], ``1.01 * damage``, with its log-sd.
+def mean_kl(degradation: Degradation) -> Degradation:
+    """Return the mean Kullback-Leibler divergence from the reference [nat], ``1.01 * degradation``, with its log-sd.
 
-    Fitted to the rows of precision_ppl.csv with a damage over 0.01 (ratio 1.01, interquartile 1.00 to 1.02); below, the
-    ratio scatters from 0.5 to 3, which ``sd = 0.05 + 0.003 / (damage + 0.004)`` follows.
+    Fitted to the rows of precision_ppl.csv with a degradation over 0.01 (ratio 1.01, interquartile 1.00 to 1.02);
+    below, the ratio scatters from 0.5 to 3, which ``sd = 0.05 + 0.003 / (degradation + 0.004)`` follows.
     """
-    check_range("damage", damage.median, 0.0)
-    median = np.asarray(damage.median)
+    check_range("degradation", degradation.median, 0.0)
+    median = np.asarray(degradation.median)
     scatter = np.where(median > 0.0, kl_log_sd(median), 0.0)
-    return Damage(KL_PER_DAMAGE * median, np.hypot(damage.log_sd, scatter))
+    return Degradation(KL_PER_DEGRADATION * median, np.hypot(degradation.log_sd, scatter))
 
 
-def kl_log_sd(damage: Array) -> Array:
-    """Return how far divergence over damage scatters about its mean, as a log-sd, where there is a damage > 0."""
-    return 0.05 + 0.003 / (damage + 0.004)
+def kl_log_sd(degradation: Array) -> Array:
+    """Return the log-sd of divergence over degradation about its mean, where degradation > 0."""
+    return 0.05 + 0.003 / (degradation + 0.004)
 
 
 TOP1_SCALE, TOP1_POWER, TOP1_LOG_SD = 0.447, 0.477, 0.133
@@ -208,12 +208,12 @@ TOP1_SCALE, TOP1_POWER, TOP1_LOG_SD = 0.447, 0.477, 0.133
 kv_quant_accuracy.csv (KV cache): residual log-sd 0.133."""
 
 
-def top1_agreement(kl: Damage) -> Band:
+def top1_agreement(kl: Degradation) -> Band:
     """Return the share of tokens whose most likely successor is the reference's, ``exp(-0.447 KL**0.477)``.
 
     Parameters
     ----------
-    kl : Damage
+    kl : Degradation
         Mean Kullback-Leibler divergence [nat] with its log-sd, as `mean_kl` gives it.
     """
     check_range("kl", kl.median, 0.0)

@@ -66,4 +66,4 @@ def stages_s(parts_s: Mapping[str, Array], shape: ModelShape, weights: WeightFor
     for name in LAYER_STAGES:
         kv = parts_s["kv"] if name == "attention" else 0.0
         found[name] = shares.get(name, 0.0) * read + kv + parts_s["layers"] / len(LAYER_STAGES)
-    return {**found, "head": shares["head"] * read, "rest": parts_s["token"] + parts_s["choice"] + 0.0 * read}
+    return {**found, "head": shares["head"] * read, "rest": parts_s["token"] + parts_s["reselection"] + 0.0 * read}

@@ -82,8 +82,8 @@ def cached_tokens(shape: ModelShape, context_tokens: Array) -> Array:
     return read
 
 
-def choice_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array, Array]:
-    """Return what one choice of the cached tokens that are read goes through, with 16 bits an element [byte].
+def reselection_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array, Array]:
+    """Return the bytes that one KV token re-selection reads, with 16 bits an element [byte].
 
     Returns
     -------

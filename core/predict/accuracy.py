@@ -1,13 +1,13 @@
-"""Accuracy of operating points: the damage by cause, and what measurements teach of it.
+"""Accuracy of operating points: the degradation by cause, and what measurements teach of it.
 
-The damage D is the rise of ln(perplexity) over the reference, and is close to the mean Kullback-Leibler divergence from
-it, which is measured far more precisely. Its causes add::
+The degradation D is the rise of ln(perplexity) over the reference, and is close to the mean Kullback-Leibler
+divergence from it, which is measured far more precisely. Its causes add::
 
     D = D_weights e^a + D_kv e^b + D_pruning e^c (eps / 0.1)^d        top-1 = exp(-0.447 (1.01 D)^0.477 e^t)
 
-with the curves of `core.physics.quality` as D_.. and a, b, c, d, t Gaussian about 0: "damage.<weight format>",
-"damage.kv.<format>", "damage.<policy>", "steepness.<policy>" and "top1" of a `Posterior`. eps is the attention mass
-that pruning drops.
+with the curves of `core.physics.quality` as D_.. and a, b, c, d, t Gaussian about 0: "degradation.<weight format>",
+"degradation.kv.<format>", "degradation.<policy>", "steepness.<policy>" and "top1" of a `Posterior`. eps is the
+attention mass that pruning drops.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from numpy.typing import NDArray
 
 from core.physics import pruning, quality
 from core.predict.parameters import extended, plain, quadratic
-from core.spec import Absent, Array, Estimate, OperatingPoint, Posterior, Provenance, Setting
+from core.spec import Absent, Array, Estimate, OperatingPoint, Posterior, Provenance, ResolvedPoint
 from core.units import Z90
 
-WEIGHTS_ROUNDING = quality.Damage(1e-3, 1.2)
+WEIGHTS_ROUNDING = quality.Degradation(1e-3, 1.2)
 """[prior] What arithmetic in a format costs that holds all that the model's file has, against fp32: 0.0001 to 0.007."""
-KV_ROUNDING = quality.Damage(5e-5, 1.2)
+KV_ROUNDING = quality.Degradation(5e-5, 1.2)
 """[prior] The same of a 16-bit KV cache."""
 STEEPNESS_SD = 0.5  # [prior] of the exponent that bends the pruning curve
 TOP1_LOG_SD = 0.10  # [prior] of one model and text about the curve of `quality.top1_agreement`, in ln(-ln agreement)
-SURE_SD = 1e-3  # of what does no damage at all: a covariance needs something
-REFERENCE_MASS = 0.1  # the dropped mass at which "damage.<policy>" is the factor
+SURE_SD = 1e-3  # of what does no degradation at all: a covariance needs something
+REFERENCE_MASS = 0.1  # the dropped mass at which "degradation.<policy>" is the factor
 
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """The damage of a point by cause, before measurements (arrays allowed in what depends on pruning)."""
+    """The degradation of a point by cause, before measurements (arrays allowed in what depends on pruning)."""
 
-    weights: quality.Damage
-    kv: quality.Damage
+    weights: quality.Degradation
+    kv: quality.Degradation
     pruning: Array  # its median
     log_mass: Array  # ln(eps / 0.1); 0 where nothing is dropped
 
@@ -48,25 +48,25 @@ class Causes:
         return self.weights.median, self.kv.median, self.pruning
 
 
-def causes(point: OperatingPoint, at: Setting) -> Causes:
-    """Return the damage that the weight format, the KV format and pruning do at a point."""
+def causes(point: OperatingPoint, at: ResolvedPoint) -> Causes:
+    """Return the degradation that the weight format, the KV format and pruning do at a point."""
     n_tokens = np.rint(point.context_tokens)  # a sweep may pass between two whole numbers
     dropped = 1.0 - pruning.zipf_retained_mass(n_tokens, pruning.keep_count(n_tokens, point.alpha))
     safe = np.where(dropped > 0.0, dropped, REFERENCE_MASS)
     pruned = quality.pruning_median(dropped, point.policy)
-    return Causes(*format_damages(at), pruned, np.log(safe / REFERENCE_MASS))
+    return Causes(*format_degradations(at), pruned, np.log(safe / REFERENCE_MASS))
 
 
-def format_damages(at: Setting) -> tuple[quality.Damage, quality.Damage]:
-    """Return the damage that the weight format and the KV format do (scalars)."""
-    weights = quality.weights_damage(
+def format_degradations(at: ResolvedPoint) -> tuple[quality.Degradation, quality.Degradation]:
+    """Return the degradation that the weight format and the KV format do (scalars)."""
+    weights = quality.weights_degradation(
         at.weights.bits_per_weight,
         importance_matrix=at.weights.importance_matrix,
-        scale=at.model.damage_scale,
-        scale_log_sd=at.model.damage_scale_log_sd,
+        scale=at.model.degradation_scale,
+        scale_log_sd=at.model.degradation_scale_log_sd,
         reference_bits=at.reference.bits_per_weight if at.reference else quality.LOSSLESS_BIT,
     )
-    kv = quality.kv_damage(at.kv.bits_per_value)
+    kv = quality.kv_degradation(at.kv.bits_per_value)
     if at.reference is None:
         return weights, kv
     # The reference is the file in fp32: arithmetic in fewer bits shows.
@@ -76,33 +76,33 @@ def format_damages(at: Setting) -> tuple[quality.Damage, quality.Damage]:
     )
 
 
-def _at_least(damage: quality.Damage, rounding: quality.Damage, bits: float) -> quality.Damage:
-    return rounding if damage.median < rounding.median and bits < 32.0 else damage
+def _at_least(degradation: quality.Degradation, rounding: quality.Degradation, bits: float) -> quality.Degradation:
+    return rounding if degradation.median < rounding.median and bits < 32.0 else degradation
 
 
 def names(point: OperatingPoint) -> tuple[str, ...]:
     """Return the names of the parameters of a point's accuracy, in the order of every gradient here."""
     kinds = (point.weights, f"kv.{point.kv}", point.policy)
-    return (*(f"damage.{kind}" for kind in kinds), f"steepness.{point.policy}", "top1")
+    return (*(f"degradation.{kind}" for kind in kinds), f"steepness.{point.policy}", "top1")
 
 
-def ratios(point: OperatingPoint, at: Setting) -> dict[str, float]:
+def ratios(point: OperatingPoint, at: ResolvedPoint) -> dict[str, float]:
     """Return the parameters of a point's accuracy with their prior standard deviations."""
-    weights, kv = format_damages(at)
-    pruned = float(np.max(quality.pruning_damage(1.0, point.policy).log_sd))
+    weights, kv = format_degradations(at)
+    pruned = float(np.max(quality.pruning_degradation(1.0, point.policy).log_sd))
     log_sd = (float(weights.log_sd), float(kv.log_sd), pruned, STEEPNESS_SD, TOP1_LOG_SD)
     return {name: max(sd, SURE_SD) for name, sd in zip(names(point), log_sd, strict=True)}
 
 
-def log_damage(
+def log_degradation(
     medians: tuple[Any, Any, Any], log_mass: Array, theta: Any
 ) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], ...]]:
-    """Return ln D, -inf where there is no damage, and its gradient with respect to the first four parameters.
+    """Return ln D, -inf where there is no degradation, and its gradient with respect to the first four parameters.
 
     Parameters
     ----------
     medians : three floats or arrays
-        Damages of weights, KV format and pruning before measurements, >= 0.
+        Degradations of weights, KV format and pruning before measurements, >= 0.
     log_mass : float or array
         ``ln(eps / 0.1)``.
     theta : sequence of five floats or arrays
@@ -110,17 +110,17 @@ def log_damage(
 
     References
     ----------
-    Trilemma models, M4 and M5: independent damages add.
+    Trilemma models, M4 and M5: independent degradations add.
     """
-    gradient = _damage_gradient(medians, log_mass, theta)
+    gradient = _degradation_gradient(medians, log_mass, theta)
     total = np.asarray(sum(gradient[:3]))
     safe = np.where(total > 0.0, total, 1.0)
     with np.errstate(divide="ignore"):
         return np.log(total), tuple(slope / safe for slope in gradient)
 
 
-def _damage_gradient(medians: tuple[Any, Any, Any], log_mass: Array, theta: Any) -> tuple[Any, Any, Any, Any]:
-    """Return d D / d parameter for the first four; the first three are the damages themselves, whose sum is D."""
+def _degradation_gradient(medians: tuple[Any, Any, Any], log_mass: Array, theta: Any) -> tuple[Any, Any, Any, Any]:
+    """Return d D / d parameter for the first four; the first three are the degradations themselves, whose sum is D."""
     pruned = medians[2] * np.exp(theta[2] + theta[3] * log_mass)
     return medians[0] * np.exp(theta[0]), medians[1] * np.exp(theta[1]), pruned, pruned * log_mass
 
@@ -131,17 +131,17 @@ def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tup
     `posterior` has the parameters of the point, see `ratios`.
     """
     theta, cov = _known(point, posterior)
-    gradient = _damage_gradient(found.medians, found.log_mass, theta)
-    damage, variance = _damage(gradient, cov, posterior)
-    safe = np.where(damage > 0.0, damage, 1.0)
-    log_sd = np.sqrt(variance + np.square(quality.kl_log_sd(damage)))
-    ratio = quality.perplexity_ratio(quality.Damage(damage, log_sd))
+    gradient = _degradation_gradient(found.medians, found.log_mass, theta)
+    degradation, variance = _degradation(gradient, cov, posterior)
+    safe = np.where(degradation > 0.0, degradation, 1.0)
+    log_sd = np.sqrt(variance + np.square(quality.kl_log_sd(degradation)))
+    ratio = quality.perplexity_ratio(quality.Degradation(degradation, log_sd))
     with_top1 = sum(c * slope for c, slope in zip(cov[4, :4], gradient, strict=True) if c) / safe
     power = quality.TOP1_POWER
     top1_variance = power * (power * variance + 2.0 * with_top1) + cov[4, 4] + posterior.top1_log_sd**2
     factor = np.exp(Z90 * np.sqrt(top1_variance))
     with np.errstate(divide="ignore"):
-        disagreement = np.exp(log_disagreement(np.log(damage)) + theta[4])
+        disagreement = np.exp(log_disagreement(np.log(degradation)) + theta[4])
     origin = Provenance.CALIBRATED if posterior.n_quality else Provenance.PREDICTED
     median, low, high = (plain(np.exp(-disagreement * f)) for f in (1.0, factor, 1.0 / factor))
     return (
@@ -156,23 +156,23 @@ def _known(point: OperatingPoint, posterior: Posterior) -> tuple[NDArray[np.floa
     return posterior.log_mean[index], posterior.log_cov[np.ix_(index, index)]
 
 
-def _damage(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior: Posterior) -> tuple[Any, Any]:
-    """Return the damage and the variance of the logarithm of a measured divergence."""
-    damage = np.asarray(sum(gradient[:3]))
-    safe = np.where(damage > 0.0, damage, 1.0)
-    return damage, quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.damage_log_sd**2
+def _degradation(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior: Posterior) -> tuple[Any, Any]:
+    """Return the degradation and the variance of the logarithm of a measured divergence."""
+    degradation = np.asarray(sum(gradient[:3]))
+    safe = np.where(degradation > 0.0, degradation, 1.0)
+    return degradation, quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.degradation_log_sd**2
 
 
-def mean_kl(point: OperatingPoint, at: Setting, posterior: Posterior) -> Estimate:
+def mean_kl(point: OperatingPoint, at: ResolvedPoint, posterior: Posterior) -> Estimate:
     """Return the mean divergence from the reference [nat], ``1.01 D``, of a point or an array of points.
 
-    Until accuracy was measured the damage comes from perplexities, about which divergences scatter.
+    Until accuracy was measured the degradation comes from perplexities, about which divergences scatter.
     """
     theta, cov = _known(point, extended(posterior, ratios(point, at)))
     found = causes(point, at)
-    damage, variance = _damage(_damage_gradient(found.medians, found.log_mass, theta), cov, posterior)
-    log_sd = np.sqrt(variance if posterior.n_quality else variance + np.square(quality.kl_log_sd(damage)))
-    median, factor = quality.KL_PER_DAMAGE * damage, np.exp(Z90 * log_sd)
+    degradation, variance = _degradation(_degradation_gradient(found.medians, found.log_mass, theta), cov, posterior)
+    log_sd = np.sqrt(variance if posterior.n_quality else variance + np.square(quality.kl_log_sd(degradation)))
+    median, factor = quality.KL_PER_DEGRADATION * degradation, np.exp(Z90 * log_sd)
     origin = Provenance.CALIBRATED if posterior.n_quality else Provenance.PREDICTED
     return Estimate(plain(median), plain(median / factor), plain(median * factor), origin)
 
@@ -191,5 +191,5 @@ def retrieval(point: OperatingPoint) -> Estimate | Absent:
 
 
 def log_disagreement(log_d: Any) -> Any:
-    """Return ln(-ln(top-1 agreement)) of a damage given by its logarithm."""
-    return np.log(quality.TOP1_SCALE) + quality.TOP1_POWER * (np.log(quality.KL_PER_DAMAGE) + log_d)
+    """Return ln(-ln(top-1 agreement)) of a degradation given by its logarithm."""
+    return np.log(quality.TOP1_SCALE) + quality.TOP1_POWER * (np.log(quality.KL_PER_DEGRADATION) + log_d)

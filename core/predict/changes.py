@@ -72,7 +72,7 @@ def steps(point: OperatingPoint, catalogue: Catalogue, bandwidth_byte_s: float, 
     alpha_max : float or None
         The largest prune rate that the quality budget holds, in [0, 1); None where none is known.
     """
-    runtime = catalogue.setting(point).runtime
+    runtime = catalogue.resolve(point).runtime
     settings = list[tuple[str, OperatingPoint]]()
     if "alpha" in runtime.knobs and alpha_max is not None:
         settings += _more_pruning(point, alpha_max)

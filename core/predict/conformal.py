@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.spec import OWN_RUNTIME
-from core.spec.interval_scale import Guard, HeldOut
+from core.spec.interval_scale import HeldOut, IntervalScale
 from core.units import Z90
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ def inside_others(published: Floats, own: Floats) -> NDArray[np.bool_]:
     return np.array([score <= Z90 * factor(published, np.delete(own, i)) for i, score in enumerate(own)], dtype=bool)
 
 
-def sentence(guard: Guard, own: Sequence[float], what: str = "points") -> str:
+def sentence(interval_scale: IntervalScale, own: Sequence[float], what: str = "points") -> str:
     """Return in a sentence what the guard of a calibration does and what tells so; "" where it does nothing.
 
     Parameters
@@ -112,7 +112,7 @@ def sentence(guard: Guard, own: Sequence[float], what: str = "points") -> str:
     what : str
         What the points are called.
     """
-    times = guard.decode
+    times = interval_scale.decode
     if len(own) < FEWEST_TELLING or 1.0 / TELLING < times < TELLING:
         return ""
     inside = sum(score <= Z90 for score in own)

@@ -18,7 +18,7 @@ from core.physics.battery import Cell
 from core.physics.dvfs import relative_dynamic_power
 from core.predict.cosim import Device, Levels, Run, scaled_levels, simulate
 from core.predict.scenario import IDLE_FRAC, decode_costs, predict
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, Setting
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, ResolvedPoint
 from core.units import Z90, check_range
 
 EXPONENT = 2.6  # [prior] n of P ~ f^n where no voltages are known: 2 to 3
@@ -67,7 +67,7 @@ def predicted_speeds(
     ValueError
         The board's power is not known, or the idle power is not below it.
     """
-    at, prediction = catalogue.setting(point), predict(point, catalogue, posterior)
+    at, prediction = catalogue.resolve(point), predict(point, catalogue, posterior)
     decode, watts = prediction.decode_s, prediction.power_w
     notes = []
     if power_w is None:
@@ -109,7 +109,7 @@ def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent:
     return Speeds(levels, idle_w, 0.0, 0.0, (note,))
 
 
-def _idle_w(at: Setting, given: float | None, top_w: float, notes: list[str]) -> float:
+def _idle_w(at: ResolvedPoint, given: float | None, top_w: float, notes: list[str]) -> float:
     idle = at.board.idle_power_w if given is None else given
     if idle is None:
         notes.append(f"[prior] idle power is {100 * IDLE_FRAC:.0f} % of the decoding power")
@@ -120,7 +120,7 @@ def _idle_w(at: Setting, given: float | None, top_w: float, notes: list[str]) ->
 
 
 def _clocks(
-    at: Setting, table: DvfsTable | None, rule: ThrottleRule | None, notes: list[str]
+    at: ResolvedPoint, table: DvfsTable | None, rule: ThrottleRule | None, notes: list[str]
 ) -> tuple[ArrayLike, ArrayLike]:
     if table is not None and table.voltage_v.size:
         notes.append(f"clocks and voltages of {table.name}")

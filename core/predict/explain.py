@@ -18,7 +18,7 @@ PART_NAMES = {
     "compute": "arithmetic",
     "layers": "starting the layers' operators",
     "token": "the constant cost of a token",
-    "choice": "choosing anew which tokens are read",
+    "reselection": "KV token re-selection",
 }
 
 
@@ -75,7 +75,7 @@ def roofline_s(
     here = predict(point, catalogue, posterior)
     if isinstance(here.decode_s, Absent):
         return here.decode_s
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}")
     endless = predict(replace(point, bandwidth_byte_s=BANDWIDTH_RANGE_BYTE_S[1]), catalogue, posterior)

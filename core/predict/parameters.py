@@ -17,7 +17,7 @@ from core.catalogue.typical_rates import USUAL_OP_PER_BYTE
 from core.physics import traffic
 from core.physics.latency import PARAMETERS
 from core.predict.shape_uncertainty import shape_log_sd
-from core.spec import Array, Board, ModelShape, OperatingPoint, Posterior, Prior, Setting, WeightFormat
+from core.spec import Array, Board, ModelShape, OperatingPoint, Posterior, Prior, ResolvedPoint, WeightFormat
 
 KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
 KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
@@ -55,7 +55,7 @@ _SIZE_ROOT = np.linalg.cholesky(_correlation(_SIZE_KNOTS, _SIZE_KNOTS) + 1e-6 * 
 _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
-def prompt_op_s(at: Setting) -> float:
+def prompt_op_s(at: ResolvedPoint) -> float:
     """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place.
 
     Units that multiply floats of fewer bits m times as fast are the harder to feed, as in `data_sheet_shift`.
@@ -69,14 +69,14 @@ def product_speedup(board: Board, weights: WeightFormat) -> float:
     return {"fp8": board.fp8_speedup, "fp4": board.fp4_speedup}.get(weights.products, 1.0)
 
 
-def guessed_log_sd(at: Setting) -> dict[str, float]:
+def guessed_log_sd(at: ResolvedPoint) -> dict[str, float]:
     """Return what guesses about a board add to the log-sd of parameters."""
     compute = UNKNOWN_OP_LOG_SD if at.mode.compute_op_s is None else 0.0
     bandwidth = float(np.hypot(at.board.bandwidth_log_sd, at.mode.bandwidth_log_sd))
     return {"eta": bandwidth, "rho": at.mode.vector_log_sd, "eta_compute": compute}
 
 
-def data_sheet_shift(at: Setting) -> dict[str, float]:
+def data_sheet_shift(at: ResolvedPoint) -> dict[str, float]:
     """Return how far a board's data sheet moves the logarithms of parameters from those of a board of usual balance.
 
     Unpacking is work of the vector lanes: its time per weight goes with the inverse of their rate, so rho, which is in
@@ -95,7 +95,7 @@ def data_sheet_shift(at: Setting) -> dict[str, float]:
     return shift
 
 
-def prior(at: Setting) -> Posterior:
+def prior(at: ResolvedPoint) -> Posterior:
     """Return what is known of a board, runtime and power mode before any measurement."""
     names = PARAMETERS
     given = [getattr(at.runtime, name) for name in names]
@@ -118,7 +118,7 @@ def prior(at: Setting) -> Posterior:
     )
 
 
-def ratio_names(at: Setting) -> dict[str, float | Prior]:
+def ratio_names(at: ResolvedPoint) -> dict[str, float | Prior]:
     """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     model = same_model(at.model.key)
@@ -174,7 +174,7 @@ def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Poste
     return replace(posterior, names=(*posterior.names, *new), log_mean=mean, log_cov=cov)
 
 
-def loadings(names: tuple[str, ...], point: OperatingPoint, at: Setting) -> NDArray[np.float64]:
+def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -> NDArray[np.float64]:
     """Return how the log of each latency parameter of a point, and of its model's factors, adds up from `names`.
 
     The KV cache streams at the runtime's own efficiency whatever the weight format, so the format's ratio to it enters
@@ -261,7 +261,8 @@ def physical_parameters(
     if with_accuracy:
         policies = sorted({point.policy for point in points if point.alpha > 0.0})
         found += [
-            Physical(f"damage.{p}", (f"damage.{p}",), f"damage by pruning, {p}, over its prior") for p in policies
+            Physical(f"degradation.{p}", (f"degradation.{p}",), f"degradation by pruning, {p}, over its prior")
+            for p in policies
         ]
     if len(models) > 1:
         found += [Physical(f"model.{m}", (f"model.{m}",), f"factor of {m} on the decode time") for m in models]

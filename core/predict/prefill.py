@@ -6,13 +6,13 @@ import numpy as np
 
 from core.physics import latency, traffic
 from core.predict.parameters import prompt_op_s
-from core.spec import Array, OperatingPoint, Setting
+from core.spec import Array, OperatingPoint, ResolvedPoint
 
 LAYER_HEADS = 48.0
 """Heads of queries, keys and values of the layer (Llama-3-8B's) that graphs of single heads count their cost in."""
 
 
-def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.PrefillCosts:
+def prefill_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.PrefillCosts:
     """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth.
 
     A runtime that takes a prompt in chunks reads the weights, and starts the operators of every layer, once a chunk;
@@ -40,7 +40,7 @@ def prefill_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -
     )
 
 
-def _graph_work(point: OperatingPoint, at: Setting, n_chunks: Array) -> tuple[Array, Array]:
+def _graph_work(point: OperatingPoint, at: ResolvedPoint, n_chunks: Array) -> tuple[Array, Array]:
     """Return the operations of a prompt in compiled graphs, which compute all of every chunk, and their layers.
 
     Attention is split into single heads, each with operators of its own.

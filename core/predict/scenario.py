@@ -31,9 +31,9 @@ from core.spec import (
     Posterior,
     Prediction,
     Provenance,
-    Setting,
+    ResolvedPoint,
 )
-from core.spec.interval_scale import Guard
+from core.spec.interval_scale import IntervalScale
 from core.units import Z90, check_range
 
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
@@ -44,7 +44,7 @@ BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is m
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
 
-def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> latency.DecodeCosts:
+def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
     """Return what decoding one token at the point moves and computes, on a memory of the given peak bandwidth."""
     saved = _saved(point, at)
     read = traffic.cached_tokens(at.model, point.context_tokens)
@@ -58,29 +58,29 @@ def decode_costs(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) ->
         bandwidth_byte_s=bandwidth_byte_s,
         compute_op_s=at.mode.compute_op_s or np.inf,
         beta=point.beta,
-        choice_s=_choice_s(point, at, bandwidth_byte_s),
+        reselection_s=_reselection_s(point, at, bandwidth_byte_s),
         n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
     )
 
 
-def _choice_s(point: OperatingPoint, at: Setting, bandwidth_byte_s: Array) -> Array:
+def _reselection_s(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> Array:
     """Return what choosing anew which tokens are read adds to each token [s]; 0 where that is done once."""
-    cost, every = at.runtime.choice, np.asarray(point.reselect_tokens, dtype=float)
+    cost, every = at.runtime.reselection, np.asarray(point.reselect_tokens, dtype=float)
     if cost is None or not every.any():
         return 0.0
-    moved = traffic.choice_byte(at.model, point.context_tokens, point.alpha, point.layout)
+    moved = traffic.reselection_byte(at.model, point.context_tokens, point.alpha, point.layout)
     n_layers = at.model.n_caching_layers
-    one_s = sum(latency.choice_parts(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s))
+    one_s = sum(latency.reselection_parts(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s))
     return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
 
 
-def _saved(point: OperatingPoint, at: Setting) -> Array:
+def _saved(point: OperatingPoint, at: ResolvedPoint) -> Array:
     """Return the share of KV bytes that pruning saves. A runtime that takes the layout as a knob prunes whole pages."""
     whole_pages = point.policy in CONTIGUOUS_POLICIES or "layout" in at.runtime.knobs
     return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
 
 
-def knowledge(at: Setting, catalogue: Catalogue) -> Posterior:
+def knowledge(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
     """Return what is known of a board, runtime and power mode before any measurement of the user's.
 
     What published measurements teach, of this power mode or else of another one and moved to this; the runtime's prior
@@ -94,16 +94,16 @@ def knowledge(at: Setting, catalogue: Catalogue) -> Posterior:
         if other is not None:
             moved = transferred(other, mode, at.mode)
             return replace(moved, basis=f"{other.basis} in mode {mode.key}, moved to {at.mode.key}")
-    return guarded_prior(at, catalogue)
+    return scaled_prior(at, catalogue)
 
 
-def guarded_prior(at: Setting, catalogue: Catalogue) -> Posterior:
+def scaled_prior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
     """Return the runtime's prior, its intervals guarded by boards that it predicted without their rows."""
     decode, ttft = (
         conformal.factor(conformal.population(catalogue.held_out, at.runtime.key, quantity, "0"), np.zeros(0))
         for quantity in ("decode_s", "ttft_s")
     )
-    return replace(prior(at), guard=Guard(decode, ttft, decode, ttft))
+    return replace(prior(at), interval_scale=IntervalScale(decode, ttft, decode, ttft))
 
 
 def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
@@ -128,7 +128,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
     ----------
     Trilemma models, M1 to M6 and M10.
     """
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     _check(point, at)
     if posterior is None or (posterior.board, posterior.runtime, posterior.power_mode) != (
         at.board.key,
@@ -136,8 +136,8 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.mode.key,
     ):
         posterior = knowledge(at, catalogue)
-    if posterior.choice is not None:
-        at = replace(at, runtime=replace(at.runtime, choice=posterior.choice))
+    if posterior.reselection is not None:
+        at = replace(at, runtime=replace(at.runtime, reselection=posterior.reselection))
     known = _Known.of(posterior, point, at)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
@@ -156,7 +156,7 @@ def _numbers(point: OperatingPoint) -> dict[str, Any]:
     return {name: np.asarray(value, dtype=float) for name, value in given.items() if np.ndim(value)}
 
 
-def _check(point: OperatingPoint, at: Setting) -> None:
+def _check(point: OperatingPoint, at: ResolvedPoint) -> None:
     check_range("alpha", point.alpha, 0.0, 1.0, open_high=True)
     check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
     check_range("beta", point.beta, *BETA_RANGE)
@@ -180,9 +180,13 @@ class _Known:
     ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
 
     @classmethod
-    def of(cls, posterior: Posterior, point: OperatingPoint, at: Setting) -> _Known:
-        seen, guard = f"model.{same_model(at.model.key)}" in posterior.names, posterior.guard
-        decode, ttft = (guard.decode, guard.ttft) if seen else (guard.decode_other, guard.ttft_other)
+    def of(cls, posterior: Posterior, point: OperatingPoint, at: ResolvedPoint) -> _Known:
+        seen, interval_scale = f"model.{same_model(at.model.key)}" in posterior.names, posterior.interval_scale
+        decode, ttft = (
+            (interval_scale.decode, interval_scale.ttft)
+            if seen
+            else (interval_scale.decode_other, interval_scale.ttft_other)
+        )
         posterior = extended(posterior, ratio_names(at) | accuracy.ratios(point, at))
         rows = loadings(posterior.names, point, at)
         *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
@@ -208,7 +212,7 @@ def _origin(n_points: int) -> Provenance:
     return Provenance.CALIBRATED if n_points else Provenance.PREDICTED
 
 
-def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
+def _predict(point: OperatingPoint, at: ResolvedPoint, known: _Known) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
@@ -223,8 +227,8 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
         return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
     parts = latency.decode_parts(costs, known.parameters)
     variance = _log_variance(latency.decode_gradient_s(parts), parts.total, known.decode_log_cov)
-    if at.runtime.choice is not None:
-        variance = variance + (at.runtime.choice.log_sd * parts.choice / parts.total) ** 2
+    if at.runtime.reselection is not None:
+        variance = variance + (at.runtime.reselection.log_sd * parts.reselection / parts.total) ** 2
     variance = variance + known.decode_log_var
     decode_s = _estimate(parts.total * known.model_factor, np.sqrt(variance), _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, variance)
@@ -244,7 +248,7 @@ def _predict(point: OperatingPoint, at: Setting, known: _Known) -> Prediction:
 
 def _energy(
     point: OperatingPoint,
-    at: Setting,
+    at: ResolvedPoint,
     of: _Known,
     costs: latency.DecodeCosts,
     parts: latency.DecodeParts,
@@ -285,7 +289,7 @@ def _energy(
 
 
 def _measured_energy(
-    at: Setting, known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
+    at: ResolvedPoint, known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
 ) -> tuple[Output, Output]:
     """Return energy and mean power of a token from what measured energies taught: bytes cost, and time does."""
     i, j = known.names.index("energy_j_byte"), known.names.index("static_power_w")
@@ -307,7 +311,7 @@ def _measured_energy(
     )
 
 
-def _idle_power_w(at: Setting, known: Posterior) -> float | None:
+def _idle_power_w(at: ResolvedPoint, known: Posterior) -> float | None:
     """Return the idle power on the rail of the energies, measured beside them or else stated [W]."""
     if known.idle_power_w is not None:
         return known.idle_power_w
@@ -315,7 +319,7 @@ def _idle_power_w(at: Setting, known: Posterior) -> float | None:
     return at.board.idle_power_w if same_rail else None
 
 
-def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
+def _idle(at: ResolvedPoint, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
     """Return the idle power within a decoding power, and its log-sd: measured beside it, stated, or a prior share."""
     stated = _idle_power_w(at, known)
     if stated is None:
@@ -323,7 +327,7 @@ def _idle(at: Setting, known: Posterior, decoding_w: Array) -> tuple[Array, floa
     return np.minimum(stated, decoding_w), 0.0
 
 
-def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -> Output:
+def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _Known, bandwidth: Array) -> Output:
     if at.mode.compute_op_s is None and not known.posterior.n_ttft:
         return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
@@ -334,8 +338,8 @@ def _ttft(point: OperatingPoint, at: Setting, known: _Known, bandwidth: Array) -
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
     excess = np.maximum(parts.compute - parts.memory, 0.0)
-    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token, parts.choice)
-    names = ("weights", "kv", "unpack", "compute", "layers", "token", "choice")
+    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token, parts.reselection)
+    names = ("weights", "kv", "unpack", "compute", "layers", "token", "reselection")
     return {name: plain(share * factor) for name, share in zip(names, shares, strict=True)}
 
 

@@ -40,7 +40,7 @@ def elasticities(
     """
     if output in STEPWISE:
         raise ValueError(f"output = {output!r} follows whole tokens and has no slope, expected another than {STEPWISE}")
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     bandwidth = point.bandwidth_byte_s or (posterior or knowledge(at, catalogue)).bandwidth_byte_s
     here = {
         "bandwidth_byte_s": float(bandwidth),

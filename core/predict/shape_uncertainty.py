@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.physics import latency, traffic
-from core.spec import Array, Setting
+from core.spec import Array, ResolvedPoint
 
 CONTEXT_TOKENS = 512.0  # [prior] at which the parts of a time are weighed
 USUAL = latency.LatencyParameters(
@@ -14,7 +14,7 @@ USUAL = latency.LatencyParameters(
 """[prior] costs that they are weighed by, whatever the runtime: what is learned of it must not depend on themselves."""
 
 
-def shape_log_sd(at: Setting) -> tuple[float, float]:
+def shape_log_sd(at: ResolvedPoint) -> tuple[float, float]:
     """Return what guesses about a model's shape add to the log-sd of its decode times and of its times to first token.
 
     What each part of a time takes of it, at usual costs, times how far that part may be off: layers by the depth,

@@ -242,7 +242,7 @@ def largest_context(
         At most what the model was trained on; absent where not even one token keeps the limits, or where what a limit
         is on is not predicted.
     """
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     most = int(at.model.max_context_tokens)
     first = predict(replace(point, context_tokens=1.0), catalogue, posterior).decode_s
     if latency_s is not None and isinstance(first, Absent):

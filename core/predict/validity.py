@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from core.physics import traffic
-from core.spec import NUMERIC, OperatingPoint, Setting
+from core.spec import NUMERIC, OperatingPoint, ResolvedPoint
 
 
-def outside(point: OperatingPoint, at: Setting) -> tuple[str, ...]:
+def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     """Return what speaks against the prediction of a point (or of any of an array of points), as sentences.
 
     Memory must hold the cache before pruning, which chooses among what the whole prompt has left there. By how much it
@@ -32,7 +32,7 @@ def _pruned(point: OperatingPoint) -> bool:
     return bool(np.any(np.asarray(point.alpha) > 0.0))
 
 
-def _not_held(point: OperatingPoint, at: Setting) -> list[str]:
+def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
     """Say that memory, that of the largest version where versions differ, does not hold weights and cache."""
     there = at.board.memory_byte or at.board.most_memory_byte
     held_byte = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
@@ -47,7 +47,7 @@ def _not_held(point: OperatingPoint, at: Setting) -> list[str]:
     return [f"{text}: it takes {more}{before}"]
 
 
-def _not_run(at: Setting) -> list[str]:
+def _not_run(at: ResolvedPoint) -> list[str]:
     """Say that a board does not run a runtime, or a runtime a weight format.
 
     Of a machine that neither is in the catalogue nor has its data sheet, what it runs is not known.

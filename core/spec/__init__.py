@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.spec.interval_scale import UNGUARDED, Guard, HeldOut
+from core.spec.interval_scale import UNSCALED, HeldOut, IntervalScale
 from core.spec.suggestions import instead
 
 Array = float | NDArray[np.float64]
@@ -115,8 +115,8 @@ class ModelShape:
     head_params: float  # output head
     total_params: float  # all that must fit in memory
     max_context_tokens: int
-    damage_scale: float = 1.0  # s_model of models.md M5: sensitivity to quantisation relative to Llama-3-8B
-    damage_scale_log_sd: float = 0.5
+    degradation_scale: float = 1.0  # s_model of models.md M5: sensitivity to quantisation relative to Llama-3-8B
+    degradation_scale_log_sd: float = 0.5
     weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
     reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
     n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
@@ -173,7 +173,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceCost:
+class ReselectionCost:
     """What choosing anew which cached tokens are read costs in a runtime; its parts add up.
 
     `copy`, `read` and `score` are in units of reading elements of 16 bits at the peak bandwidth: the keys and values
@@ -219,7 +219,7 @@ class Runtime:
     static_graph: bool = False  # compiled: computes the head for all tokens, all experts, and heads one by one
     graph_tokens: float = 0.0  # context that such graphs are compiled for; 0: they attend to what is cached
     prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
-    choice: ChoiceCost | None = None  # None where it cannot choose anew
+    reselection: ReselectionCost | None = None  # None where it cannot re-select
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     runs_on: tuple[str, ...] = ()  # patterns of the keys of boards that it runs on; empty: of any with its unit
     takes: tuple[str, ...] = ()  # patterns of the weight formats that it takes; empty: any
@@ -289,7 +289,7 @@ class Prediction:
     top1_agreement: Output  # share of tokens whose most likely next token is the reference's, 0..1
     memory_byte: Output  # weights plus kept KV
     parts_s: Mapping[str, Array]
-    """Decode time by cost: weights, kv, unpack, compute (its excess), layers, token, choice; empty where absent."""
+    """Decode time by term: weights, kv, unpack, compute (its excess), layers, token, reselection; {} where absent."""
     binding: NDArray[np.str_] | str  # "memory" or "compute"; "" where the decode time is absent
     outside: tuple[str, ...] = ()  # sentences: which input is outside the range the model is valid for
 
@@ -309,7 +309,7 @@ class Catalogue:
     benched: Mapping[tuple[str, str], Runtime] = field(default_factory=dict)
     """A runtime as the bench of a board's kernels found it there, by board and runtime: it holds for no other board."""
 
-    def setting(self, point: OperatingPoint) -> Setting:
+    def resolve(self, point: OperatingPoint) -> ResolvedPoint:
         """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
         board = _named("board", point.board, self.boards)
         mode = point.power_mode or next(iter(board.power_modes))
@@ -319,7 +319,7 @@ class Catalogue:
         runtime = self.benched.get((board.key, runtime.key), runtime)
         if runtime.on_cpu and board.unit != "cpu":
             board, described = replace(board, unit="cpu"), _of_cores(described)
-        return Setting(
+        return ResolvedPoint(
             board,
             described,
             runtime,
@@ -332,7 +332,7 @@ class Catalogue:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ResolvedPoint:
     """What the keys of an operating point name."""
 
     board: Board
@@ -383,16 +383,16 @@ class Posterior:
     bandwidth_byte_s: float  # the bandwidth that eta is a share of; predictions that name none use it
     decode_log_sd: float  # a new measurement of decode_s about its prediction, beyond the parameters
     ttft_log_sd: float
-    damage_log_sd: float = 0.1  # of a measured divergence from the reference
+    degradation_log_sd: float = 0.1  # of a measured divergence from the reference
     top1_log_sd: float = 0.1  # of ln(top-1 agreement)
     energy_log_sd: float = 0.15  # of the energy of a token: between models on one board and rail
     power_covers: str = ""  # what the measured power covers; "" while the board's own `power_rail` is meant
     idle_power_w: float | None = None  # of the idle board, measured on the same rail
-    choice: ChoiceCost | None = None  # of choosing cached tokens anew, where that was measured
+    reselection: ReselectionCost | None = None  # of KV token re-selection, where that was measured
     n_decode: int = 0  # measurements that taught it, by output: 0 leaves that output "predicted"
     n_ttft: int = 0
     n_quality: int = 0
     n_energy: int = 0
-    guard: Guard = UNGUARDED
-    guard_basis: str = ""  # why intervals are wider or narrower than the model's own, as a sentence
+    interval_scale: IntervalScale = UNSCALED
+    interval_scale_basis: str = ""  # why intervals are wider or narrower than the model's own, as a sentence
     basis: str = ""  # what it was learned from, as a phrase, where that was not this machine's measurements

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class IntervalScale:
     """How many times as wide intervals are as the parameters' covariance and the scatter alone make them, > 0."""
 
     decode: float = 1.0  # of decode times of models that were measured on the board
@@ -16,7 +16,7 @@ class Guard:
     ttft_other: float = 1.0
 
 
-UNGUARDED = Guard()
+UNSCALED = IntervalScale()
 """Intervals as the model has them."""
 
 

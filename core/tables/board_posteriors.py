@@ -13,7 +13,7 @@ from core.catalogue.calibration_file import without
 from core.predict import conformal
 from core.predict.parameters import same_model
 from core.spec import Catalogue, Posterior
-from core.spec.interval_scale import Guard
+from core.spec.interval_scale import IntervalScale
 from core.tables.as_points import ComparedRow, Comparison
 from core.tables.hierarchical_priors import thinned
 from core.tables.scores import Judged, Score
@@ -87,7 +87,7 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
     posterior = calibrate(points, extended, check=False).posterior
     left_out = _left_out(rows, extended)
     score = Score.of(left_out["decode_s"], [same_model(row.decode.model) for row in rows])
-    posterior = replace(posterior, guard=_guard(posterior, n_models, left_out, extended))
+    posterior = replace(posterior, interval_scale=_interval_scale(posterior, n_models, left_out, extended))
     error = f"; a model left out is predicted to {100 * score.median_error_frac:.1f} % (median)" if score else ""
     sources = tuple(sorted({row.row.extra.get("source_repo", "") for row in rows} - {""}))
     where = f" ({', '.join(sources)})" if sources else ""
@@ -103,7 +103,9 @@ def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> dict[str, Ju
     return {q: Judged.joined(found.parts.get((q, "leave_one_model_out"), [])) for q in ("decode_s", "ttft_s")}
 
 
-def _guard(posterior: Posterior, n_models: int, left_out: Mapping[str, Judged], catalogue: Catalogue) -> Guard:
+def _interval_scale(
+    posterior: Posterior, n_models: int, left_out: Mapping[str, Judged], catalogue: Catalogue
+) -> IntervalScale:
     """Return the guard of models of the fit, which other boards give, and that of others, with its own rows' say."""
     of_seen, of_other = dict[str, float](), dict[str, float]()
     for quantity, judged in left_out.items():
@@ -113,7 +115,7 @@ def _guard(posterior: Posterior, n_models: int, left_out: Mapping[str, Judged], 
         )
         of_seen[quantity] = conformal.factor(seen, np.zeros(0))
         of_other[quantity] = conformal.factor(other, np.abs(judged.log_error) / judged.log_sd)
-    return Guard(of_seen["decode_s"], of_seen["ttft_s"], of_other["decode_s"], of_other["ttft_s"])
+    return IntervalScale(of_seen["decode_s"], of_seen["ttft_s"], of_other["decode_s"], of_other["ttft_s"])
 
 
 def _in_catalogue(name: str, catalogue: Catalogue) -> bool:

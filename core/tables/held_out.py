@@ -54,7 +54,7 @@ def _quantiles(judged: Judged, compared: Comparison) -> tuple[float, ...]:
     return conformal.quantiles(score, np.array([1.0 / (size[one] * of_board[one[0]]) for one in unit]))
 
 
-def guarded(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Judged]]:
+def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Judged]]:
     """Return the predictions with the intervals that the guard makes of them.
 
     Parameters

@@ -7,12 +7,10 @@ costs per layer and per token::
 
 rho and the share of the compute rate are relative to what the board's data sheet makes of them
 (`core.predict.parameters.data_sheet_shift`). S, diagonal and common to all, is how much boards differ; what is guessed
-of one
-(`core.predict.parameters.guessed_log_sd`) comes on top. Means and S follow by expectation maximisation: every group is
-fitted under the current priors (`core.calibrate.observations`), then runtimes and classes are averaged with shrinkage.
-A runtime or
-a class with few boards or none keeps close to what stands above it, so a board nobody has measured is predicted by
-what its kind of runtime does elsewhere.
+of one (`core.predict.parameters.guessed_log_sd`) comes on top. Means and S follow by expectation maximisation: every
+group is fitted under the current priors (`core.calibrate.observations`), then runtimes and classes are averaged with
+shrinkage. A runtime or a class with few boards or none keeps close to what stands above it, so a board nobody has
+measured is predicted by what its kind of runtime does elsewhere.
 
 References
 ----------
@@ -271,11 +269,11 @@ class Learner:
 
 
 def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
-    at = catalogue.setting(rows[0].decode)
+    at = catalogue.resolve(rows[0].decode)
     points = measured(thinned(rows))
     before = prior(at)
     for point in points:
-        before = extended(before, ratio_names(catalogue.setting(point.point)))
+        before = extended(before, ratio_names(catalogue.resolve(point.point)))
     shift, guessed = (
         np.array([said.get(name, 0.0) for name in LEARNED]) for said in (data_sheet_shift(at), guessed_log_sd(at))
     )

@@ -1,8 +1,9 @@
-"""How well the curve of damage against bits predicts published perplexities of models that it was not fitted to.
+"""How well the curve of degradation against bits predicts published perplexities of models that it was not fitted to.
 
-A row's damage is ``ln(ppl / ppl of the 16-bit weights)``. Each model is left out in turn; on the rows of all others a
-line ``ln damage = c_kind - k_kind bits + u_model`` is fitted for formats with and without an importance matrix, and the
-90 % band of the left-out model is that line with the scatter between models and that of rows about their model's line.
+A row's degradation is ``ln(ppl / ppl of the 16-bit weights)``. Each model is left out in turn; on the rows of all
+others a line ``ln degradation = c_kind - k_kind bits + u_model`` is fitted for formats with and without an importance
+matrix, and the 90 % band of the left-out model is that line with the scatter between models and that of rows about
+their model's line.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Precision:
     format: str
     bits: float
     importance_matrix: bool
-    damage: float  # ln of the perplexity over that of 16-bit weights; below 0 by chance only
-    error: float  # standard deviation of the damage by itself
+    degradation: float  # ln of the perplexity over that of 16-bit weights; below 0 by chance only
+    error: float  # standard deviation of the degradation by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Bands:
     n_rows: int
     n_models: int
     coverage_frac: float
-    median_factor: float  # of measured damage over the band's middle or the reverse, rows of damage above 0
+    median_factor: float  # of measured degradation over the band's middle or the reverse, rows of degradation above 0
     by_model: Mapping[str, tuple[int, int]]  # rows inside, rows
     outside: tuple[Precision, ...]
     left_out: tuple[tuple[int, str], ...]  # line and reason
@@ -128,17 +129,17 @@ def _row(
     percent, difference = _above(line, "delta_ppl_pct", -100.0), _number(line, "delta_ppl")
     of_base = base.get(_series(line))
     if ppl is not None and difference is not None and ppl > difference:
-        damage = float(np.log(ppl / (ppl - difference)))
+        degradation = float(np.log(ppl / (ppl - difference)))
     elif ppl is not None and of_base is not None:
-        damage = float(np.log(ppl / of_base))
+        degradation = float(np.log(ppl / of_base))
     elif percent is not None:
-        damage = float(np.log1p(percent / 100.0))
+        degradation = float(np.log1p(percent / 100.0))
     else:
         return "no perplexity of the 16-bit weights"
     stated = _number(line, "delta_ppl_err")
     error = stated / ppl if stated is not None and ppl else PRINTED_ERROR
     matrix = (line.get("imatrix") or "none").lower() not in ("", "none", "no", "false")
-    return Precision(number, _model(line["model"]), line["quant"], bits, matrix, damage, error)
+    return Precision(number, _model(line["model"]), line["quant"], bits, matrix, degradation, error)
 
 
 def _model(name: str) -> str:
@@ -162,9 +163,9 @@ def bands(rows: Sequence[Precision], left_out: Sequence[tuple[int, str]] = ()) -
         for row in (row for row in rows if row.model == model):
             middle, log_sd = predict(row)
             low, high = np.exp(middle - Z90 * log_sd), np.exp(middle + Z90 * log_sd)
-            inside[row.line] = bool(low - Z90 * row.error <= row.damage <= high + Z90 * row.error)
-            if row.damage > 0.0:
-                factor.append(abs(float(np.log(row.damage)) - middle))
+            inside[row.line] = bool(low - Z90 * row.error <= row.degradation <= high + Z90 * row.error)
+            if row.degradation > 0.0:
+                factor.append(abs(float(np.log(row.degradation)) - middle))
     by_model = {
         model: (sum(inside[row.line] for row in rows if row.model == model), sum(row.model == model for row in rows))
         for model in models
@@ -175,18 +176,18 @@ def bands(rows: Sequence[Precision], left_out: Sequence[tuple[int, str]] = ()) -
 
 
 def _fitted(rows: Sequence[Precision]) -> Callable[[Precision], tuple[float, float]]:
-    """Return what predicts the logarithm of the damage of a row of another model, and its log-sd.
+    """Return what predicts the logarithm of the degradation of a row of another model, and its log-sd.
 
     A mixed model: intercepts of models are random, their variance and that of the residuals found by expectation
     maximisation.
     """
-    rows = [row for row in rows if row.damage > 2.0 * row.error]
+    rows = [row for row in rows if row.degradation > 2.0 * row.error]
     models = sorted({row.model for row in rows})
     fixed = np.array([_design(row) for row in rows])
     own = np.array([[float(row.model == model) for model in models] for row in rows])
     both = np.hstack([fixed, own])
-    y = np.log([row.damage for row in rows])
-    noise = np.square([row.error / row.damage for row in rows])
+    y = np.log([row.degradation for row in rows])
+    noise = np.square([row.error / row.degradation for row in rows])
     between, within = MODEL_LOG_SD**2, 0.1
     for _ in range(N_ROUNDS):
         precision = 1.0 / (within + noise)

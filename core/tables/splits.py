@@ -57,7 +57,7 @@ class Times:
 
     def __init__(self, rows: Sequence[ComparedRow], number: Sequence[int], catalogue: Catalogue) -> None:
         self.rows, self.catalogue = rows, catalogue
-        self.at = catalogue.setting(rows[0].decode)
+        self.at = catalogue.resolve(rows[0].decode)
         owners = [(i, row) for i, row in enumerate(rows) for _ in measured([row])]
         points = measured(rows)
         self.points = points
@@ -154,9 +154,13 @@ class Times:
         fitted = shipped.n_decode + shipped.n_ttft > 0
         if fitted:
             seen = np.array([f"model.{model}" in shipped.names for model in self.model])
-            guard = shipped.guard
+            interval_scale = shipped.interval_scale
             decode, ttft = (
-                np.where(seen, a, b) for a, b in ((guard.decode, guard.decode_other), (guard.ttft, guard.ttft_other))
+                np.where(seen, a, b)
+                for a, b in (
+                    (interval_scale.decode, interval_scale.decode_other),
+                    (interval_scale.ttft, interval_scale.ttft_other),
+                )
             )
             log_sd = log_sd * np.where(self.kind == DECODE, decode, ttft)
         self._add(found, "shipped", self._told(shipped.n_ttft), log_s, log_sd, of="" if fitted else conformal.bucket(0))
@@ -225,7 +229,7 @@ class Times:
 
 def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
     for point in points:
-        posterior = extended(posterior, ratio_names(catalogue.setting(point.point)))
+        posterior = extended(posterior, ratio_names(catalogue.resolve(point.point)))
     return posterior
 
 
@@ -234,7 +238,7 @@ def _forgetting_models(before: Posterior, points: Sequence[MeasuredPoint], catal
     bare = {key: replace(runtime, model_factor={}, prompt_factor={}) for key, runtime in catalogue.runtimes.items()}
     mean, cov = before.log_mean.copy(), before.log_cov.copy()
     for point in points:
-        for name, log_sd in ratio_names(replace(catalogue, runtimes=bare).setting(point.point)).items():
+        for name, log_sd in ratio_names(replace(catalogue, runtimes=bare).resolve(point.point)).items():
             if name.startswith(FACTORS) and not isinstance(log_sd, Prior):
                 i = before.names.index(name)
                 mean[i], cov[i, i] = 0.0, log_sd**2

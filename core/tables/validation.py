@@ -76,7 +76,7 @@ class Report:
 
     groups: tuple[GroupReport, ...]
     judged: Mapping[tuple[str, str], Judged]
-    unguarded: held_out.Parts  # the same predictions with the model's own intervals, one record a fit
+    unscaled: held_out.Parts  # the same predictions with the model's own intervals, one record a fit
 
     def summary(
         self, quantity: str, method: str, fewest_models: int = 1, *, by_shipped: bool = False
@@ -119,8 +119,8 @@ def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | No
         for other, theirs in by_group.items():
             if other[:3] == key[:3] and other[3] != key[3]:
                 times.judge_other_mode(Times(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found)
-    guarded = held_out.guarded(found.parts, compared, leave_board_out=catalogue_of is not None)
-    judged = {key: Judged.joined(parts) for key, parts in guarded.items()}
+    scaled = held_out.scaled(found.parts, compared, leave_board_out=catalogue_of is not None)
+    judged = {key: Judged.joined(parts) for key, parts in scaled.items()}
     return Report(_reports(compared, judged), judged, found.parts)
 
 
@@ -195,8 +195,8 @@ class _Energies:
 
     def judge(self, found: Collected, catalogue: Catalogue) -> None:
         """Predict the energies by the methods that apply."""
-        at = catalogue.setting(self.points[0].point)
-        costs = [decode_costs(p.point, catalogue.setting(p.point), 1.0) for p in self.points]
+        at = catalogue.resolve(self.points[0].point)
+        costs = [decode_costs(p.point, catalogue.resolve(p.point), 1.0) for p in self.points]
         self.byte = np.array([float(c.weight_byte + c.kv_byte) for c in costs])
         self.before = energy_prior(self.rail, at.mode.bandwidth_byte_s, ENERGY_J_BYTE, ENERGY_LOG_SD)
         known = knowledge(at, catalogue)

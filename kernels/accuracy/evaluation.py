@@ -31,7 +31,7 @@ Values = tuple[dict[str, Any], dict[str, Any], list[str]]
 """Records by quantity, conditions, notes."""
 
 
-class Judge:
+class AccuracyEvaluator:
     """Measures accuracy relative to the file in fp32 without pruning.
 
     Parameters

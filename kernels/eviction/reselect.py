@@ -204,7 +204,7 @@ class ReselectingCache:
         return self._read.tokens_read(self._n_read(n_keys))
 
 
-def choice_cost(
+def reselection_cost(
     prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 3
 ) -> Reselection:
     """Time how long choosing tokens anew takes at a prompt's length; parameters as of `ReselectingCache`."""

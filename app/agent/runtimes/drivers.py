@@ -126,7 +126,7 @@ class Drivers:
         if entry.argv and server is None and not _answers(entry, run):
             run.progress(0.0, f"starting {entry.argv[0]}")
             values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
-            server = self._keep(entry.url, Command(entry.command(values), guarded=True))
+            server = self._keep(entry.url, Command(entry.command(values), scaled=True))
         end_s = now_s() + entry.timeout_s
         while server is not None and server.status is None and not _answers(entry, run):
             run.check()

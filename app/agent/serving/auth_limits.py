@@ -7,8 +7,8 @@ import time
 from collections import OrderedDict
 from typing import Dict, Tuple
 
-MAX_STRANGERS = 16  # at once
-MAX_STRANGERS_EACH = 8  # of one address, so that it cannot keep the others out
+MAX_UNAUTHENTICATED = 16  # at once
+MAX_UNAUTHENTICATED_EACH = 8  # of one address, so that it cannot keep the others out
 MAX_FAILURES, LOCK_S = 5, 30.0
 MAX_ADDRESSES = 1024
 
@@ -42,8 +42,8 @@ class Locks:
             self._failures.pop(address, None)
 
 
-class Strangers:
-    """Connections that have not proved the token yet: `MAX_STRANGERS` at once, `MAX_STRANGERS_EACH` of an address."""
+class AuthLimits:
+    """Unauthenticated connections: at most `MAX_UNAUTHENTICATED`, and `MAX_UNAUTHENTICATED_EACH` of one address."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Strangers:
         """Count one more; False where there are too many."""
         with self._lock:
             count = self._counts.get(address, 0)
-            if count >= MAX_STRANGERS_EACH or sum(self._counts.values()) >= MAX_STRANGERS:
+            if count >= MAX_UNAUTHENTICATED_EACH or sum(self._counts.values()) >= MAX_UNAUTHENTICATED:
                 return False
             self._counts[address] = count + 1
             return True

@@ -20,7 +20,7 @@ import time
 from typing import Any, Dict, Optional, Tuple
 
 from app.agent.main import Agent
-from app.agent.serving.auth_limits import Locks, Strangers
+from app.agent.serving.auth_limits import AuthLimits, Locks
 from app.agent.serving.listen import (
     is_loopback,
     listen,
@@ -83,7 +83,7 @@ class Server:
         self._controller = threading.Lock()
         self._in_control: Optional[socket.socket] = None  # the client that had it last
         self._collecting = threading.Lock()
-        self._strangers = Strangers()
+        self._auth_limits = AuthLimits()
         self._clients = threading.Semaphore(MAX_CLIENTS)
 
     def run(self) -> None:
@@ -97,7 +97,7 @@ class Server:
                 time.sleep(BUSY_S)  # a client that left while it waited, or no descriptor free
                 continue
             address = peer[0] if isinstance(peer, tuple) else ""
-            if not self._strangers.enter(address):
+            if not self._auth_limits.enter(address):
                 client.close()
                 continue
             threading.Thread(target=self._serve, args=(client, address), name="client", daemon=True).start()
@@ -113,7 +113,7 @@ class Server:
                     client = open_.enter_context(self._context.wrap_socket(client, server_side=True))
                 control = self._greet(client, address)
             finally:
-                self._strangers.leave(address)
+                self._auth_limits.leave(address)
             if control is not None:
                 try:
                     self._attend(client, control)

@@ -78,7 +78,7 @@ def measure_alpha(
             f"a context of {context_tokens:g} tokens took {full_s:.3g} s a token and one of {SHORT_TOKENS:g} took "
             f"{short_s:.3g} s: expected the longer one to take longer; the machine is too busy for this"
         )
-    at = load_catalogue().setting(plain)
+    at = load_catalogue().resolve(plain)
 
     def kv_byte(point: OperatingPoint) -> float:
         return float(decode_costs(point, at, 1.0).kv_byte)

@@ -86,7 +86,7 @@ def _recorded_runs(recording: Recording, catalogue: Catalogue) -> Table:
         try:
             check_body(message["body"], "a run")
             point = convert(message["request"]["point"], PointRecord, "a run").point()
-            catalogue.setting(point)
+            catalogue.resolve(point)
         except (FileError, ValueError) as error:
             notes.append(f"{message['time_utc']}: left out: {error}.")
             continue
@@ -107,7 +107,7 @@ def _measured(catalogue: Catalogue) -> Table:
 
 def _exists(measurement: Measurement, catalogue: Catalogue) -> bool:
     try:
-        catalogue.setting(measurement.point)
+        catalogue.resolve(measurement.point)
     except ValueError:
         return False
     return True

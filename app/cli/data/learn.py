@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     population = learner.learn()
     every = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
     runtimes = {key: every[key] for key in catalogue.runtimes}
-    held_out = scores(validate(compared, without_board(compared, learner)).unguarded, compared)
+    held_out = scores(validate(compared, without_board(compared, learner)).unscaled, compared)
     known = replace(compared.catalogue, runtimes=every, held_out=held_out)
     fits = fit_all(replace(compared, catalogue=known), catalogue)
     if args.into is not None:

@@ -46,6 +46,6 @@ def _print(found: Bands) -> None:
         print_table(
             [
                 ("LINE", "MODEL", "FORMAT", "BITS", "LN PPL RATIO"),
-                *((str(r.line), r.model, r.format, f"{r.bits:.3g}", f"{r.damage:.4f}") for r in found.outside),
+                *((str(r.line), r.model, r.format, f"{r.bits:.3g}", f"{r.degradation:.4f}") for r in found.outside),
             ]
         )

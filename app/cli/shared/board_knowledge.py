@@ -145,7 +145,7 @@ def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
     for measurement in found:
         if exists(measurement.point, catalogue) and isinstance(measurement.output("decode_s"), Estimate):
-            at = catalogue.setting(measurement.point)
+            at = catalogue.resolve(measurement.point)
             groups.setdefault((at.board.key, at.runtime.key, at.mode.key), []).append(measurement)
     return [_described(catalogue.boards[key[0]].name, key, groups[key]) for key in sorted(groups)]
 
@@ -174,5 +174,5 @@ def _own(point: OperatingPoint, boards: dict[str, KnownBoard], machine: str) -> 
 
 
 def _same(one: OperatingPoint, other: OperatingPoint, catalogue: Catalogue) -> bool:
-    a, b = catalogue.setting(one), catalogue.setting(other)
+    a, b = catalogue.resolve(one), catalogue.resolve(other)
     return (a.board, a.runtime, a.mode) == (b.board, b.runtime, b.mode)

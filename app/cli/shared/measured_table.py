@@ -32,7 +32,7 @@ def write_table(measured: Sequence[Measurement], catalogue: Catalogue, to: TextI
 
 def table_row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
     """Return a measurement as a row, a cell for each column; `provenance` is that of its outputs."""
-    point, at = measurement.point, catalogue.setting(measurement.point)
+    point, at = measurement.point, catalogue.resolve(measurement.point)
     conditions: Mapping[str, Any] = measurement.body.get("conditions", {})
     row: dict[str, Any] = {
         "board_key": point.board,

@@ -135,7 +135,7 @@ class CalibrationPanel(QWidget):
         set_text(
             self._coverage,
             f"The 90 % interval covers {_percent(check.coverage_frac)} of {counted(check.n, 'point')}. "
-            f"{calibration.posterior.guard_basis} R²\u00a0{number_text(check.r2, 4)}".replace("  ", " "),
+            f"{calibration.posterior.interval_scale_basis} R²\u00a0{number_text(check.r2, 4)}".replace("  ", " "),
         )
         self._coverage.setVisible(True)
         if published is not None:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
-from app.library.endurance import Around, Holding, coolings, hold, workloads
+from app.library.endurance import Around, Endurance, coolings, hold, workloads
 from app.model.background import Background
 from app.model.commands import SetValue
 from app.model.store import Store
@@ -177,7 +177,7 @@ class Energy(Page):
         around = Around(**{f.name: store.get(f"energy.{f.name}") for f in fields(Around)})
         self._work.run(partial(_answer, store.point, store.catalogue, store.posterior, around), self.show_found)
 
-    def show_found(self, answer: tuple[Holding, dict[str, Chart]] | ValueError) -> None:
+    def show_found(self, answer: tuple[Endurance, dict[str, Chart]] | ValueError) -> None:
         """Show what was found out, or why nothing was; a chart a turn, so that no frame waits for all of them."""
         if isinstance(answer, ValueError):
             set_text(self.sentence, f"There is no answer: {answer}.")
@@ -193,7 +193,7 @@ class Energy(Page):
         for path, chart in charts.items():
             QTimer.singleShot(0, self, partial(self.cards[path].show_chart, chart))
 
-    def _show_words(self, found: Holding) -> None:
+    def _show_words(self, found: Endurance) -> None:
         set_text(self.sentence, energy_data.sentence(found.run, found.results, found.device))
         set_text(self._limit, energy_data.limit_sentence(found))
         self._show_terms(found)
@@ -206,7 +206,7 @@ class Energy(Page):
             set_text(part, f"{words[0].upper()}{words[1:]}: {energy_data.knee_text(found.knees[key])}")
         set_text(self._notes, "\n".join(f"· {energy_data.note_text(note)}" for note in found.speeds.notes))
 
-    def _show_terms(self, found: Holding) -> None:
+    def _show_terms(self, found: Endurance) -> None:
         total = sum(found.run.terms_w.values())
         measured = self._store.measured("power_w")
         bars = [
@@ -245,7 +245,7 @@ class Energy(Page):
 
 def _answer(
     point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, around: Around
-) -> tuple[Holding, dict[str, Chart]]:
+) -> tuple[Endurance, dict[str, Chart]]:
     """Work everything out that needs no Qt."""
     found = hold(point, catalogue, posterior, around)
     return found, {path: make(found) for path, (_, make) in _CHARTS.items()}

@@ -21,7 +21,7 @@ import pytest
 
 from app import LAUNCHER
 from app.agent.serving import auth_limits, serve
-from app.agent.serving.auth_limits import Locks, Strangers
+from app.agent.serving.auth_limits import AuthLimits, Locks
 from app.agent.serving.listen import is_loopback, split_address
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.pairing import load_pairing, make_certificate
@@ -318,11 +318,11 @@ def test_an_http_verb_closes_the_socket(kind, verb, request):
 
 
 @contextlib.contextmanager
-def stranger(server):
+def peer(server):
     """Be connected to a server without having proved anything."""
     near, far = socket.socketpair()
     far.settimeout(PATIENCE_S)
-    assert server._strangers.enter("")
+    assert server._auth_limits.enter("")
     thread = threading.Thread(target=server._serve, args=(near, ""))
     thread.start()
     with near, far:
@@ -343,7 +343,7 @@ def stranger(server):
 )
 def test_a_stranger_that_says_anything_but_the_answer_is_put_out_at_once(monkeypatch, said):
     monkeypatch.setattr(serve, "GREET_S", 100 * PATIENCE_S)  # not because its time is over
-    with stranger(serve.Server(None, "")) as far, contextlib.suppress(ConnectionResetError):
+    with peer(serve.Server(None, "")) as far, contextlib.suppress(ConnectionResetError):
         far.sendall(said)
         assert far.recv(65536) == b""
 
@@ -558,12 +558,12 @@ def test_junk_closes_the_link_and_costs_no_memory(unix, kind, greeted):
 
 def test_a_stranger_that_says_nothing_is_put_out(monkeypatch):
     monkeypatch.setattr(serve, "GREET_S", 0.2)
-    with stranger(serve.Server(None, "")) as far:
+    with peer(serve.Server(None, "")) as far:
         assert far.recv(1) == b""
 
 
 def test_many_strangers_do_not_keep_a_client_out_for_long(unix):
-    held = [unix.connect() for _ in range(auth_limits.MAX_STRANGERS_EACH + 3)]
+    held = [unix.connect() for _ in range(auth_limits.MAX_UNAUTHENTICATED_EACH + 3)]
     turned_away = [connection.recv(1) for connection in held[-3:]]
     assert turned_away == [b""] * 3
     for connection in held:
@@ -605,10 +605,10 @@ def test_one_client_too_many_is_told_so_and_leaves_nothing_open(unix):
 
 
 def test_one_address_cannot_keep_the_others_out():
-    waiting = Strangers()
-    assert [waiting.enter("attacker") for _ in range(100)].count(True) == auth_limits.MAX_STRANGERS_EACH
+    waiting = AuthLimits()
+    assert [waiting.enter("attacker") for _ in range(100)].count(True) == auth_limits.MAX_UNAUTHENTICATED_EACH
     assert waiting.enter("friend")
-    assert [waiting.enter(f"attacker {i}") for i in range(100)].count(True) < auth_limits.MAX_STRANGERS
+    assert [waiting.enter(f"attacker {i}") for i in range(100)].count(True) < auth_limits.MAX_UNAUTHENTICATED
     assert not waiting.enter("friend")
     waiting.leave("attacker")
     assert waiting.enter("friend")

@@ -49,7 +49,7 @@ class Board(AbstractContextManager):
             slower[0] /= left**0.6
             conditions["read_byte_s"] = record(float(40e9 * left))
         if point["reselect_tokens"]:
-            choice_s = there.parts_s["choice"] * point["reselect_tokens"] * slower[0]
+            choice_s = there.parts_s["reselection"] * point["reselect_tokens"] * slower[0]
             conditions["choice_s"] = record(float(choice_s))
         return {
             "conditions": conditions,
@@ -104,8 +104,8 @@ def test_grid_shows_the_published_formula_beside(capsys):
     assert found["leave_one_out_all_modes"]["n"] == 64
     assert found["leave_one_out_all_modes"]["median_error_frac"] < 0.03
     assert found["leave_one_out_all_modes"]["p90_error_frac"] < 0.08
-    assert found["leave_one_out_choice"]["n"] == 12  # of those of one mode that choose anew
-    assert found["leave_one_out_choice"]["median_error_frac"] < 0.1
+    assert found["leave_one_out_reselection"]["n"] == 12  # of those of one mode that choose anew
+    assert found["leave_one_out_reselection"]["median_error_frac"] < 0.1
     assert found["published_formula_fitted"]["n"] == 32
     assert found["published_formula_fitted"]["median_error_frac"] > 0.3
 

@@ -98,23 +98,23 @@ def test_an_unknown_key_is_one_sentence(capsys: pytest.CaptureFixture[str], word
 
 
 def test_published_lists_every_item_with_its_verdict(capsys: pytest.CaptureFixture[str]):
-    items = documents(capsys, "published")
+    items = documents(capsys, "lab", "published")
     assert [one["key"] for one in items] == [f"A{i:02}" for i in range(1, 18)] + [f"B{i:02}" for i in range(1, 17)]
     assert all(one["verdict"] and one["title"] for one in items)
-    assert main(["published"]) == 0
+    assert main(["lab", "published"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 34
 
 
 def test_published_shows_the_values_of_one_item(capsys: pytest.CaptureFixture[str]):
-    (one,) = documents(capsys, "published", "a04")
+    (one,) = documents(capsys, "lab", "published", "a04")
     assert one["as_written"]["arithmetic"] == pytest.approx(661.44)
     assert one["physical"]["harmonic_serial"] == pytest.approx(478.3691959)
-    assert main(["published", "A02"]) == 0
+    assert main(["lab", "published", "A02"]) == 0
     printed = capsys.readouterr().out
     assert "RuntimeError" in printed
     assert re.search(r"keep\(S=2048,alpha=0\.623\) +773\n", printed)
-    assert main(["published", "C1"]) == 2
-    assert capsys.readouterr().err.startswith("trilemma published: item: got 'C1', expected one of A01, ")
+    assert main(["lab", "published", "C1"]) == 2
+    assert capsys.readouterr().err.startswith("trilemma lab published: item: got 'C1', expected one of A01, ")
 
 
 def test_a_board_says_how_it_is_recognised(capsys):

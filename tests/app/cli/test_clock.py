@@ -11,13 +11,13 @@ EXAMPLES = RESOURCES / "examples"
 
 
 def said(capsys, *words):
-    assert main(["clock", *words, "--json"]) == 0
+    assert main(["lab", "clock", *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_an_offset_of_nothing_is_zero_in_spite_of_binary_fractions(capsys):
     assert said(capsys, "offset", "0.1", "0.2", "0.3", "0.4")["offset_s"] == 0.0
-    assert main(["clock", "offset", "0.1", "0.2", "0.3", "0.4"]) == 0
+    assert main(["lab", "clock", "offset", "0.1", "0.2", "0.3", "0.4"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["offset", "0", "s"]
 
 
@@ -65,7 +65,7 @@ def test_consensus(capsys, n, faults, votes):
 
 
 def test_text_names_values_without_their_unit_suffix(capsys):
-    assert main(["clock", "offset", "0.1", "0.16", "0.165", "0.125"]) == 0
+    assert main(["lab", "clock", "offset", "0.1", "0.16", "0.165", "0.125"]) == 0
     out = capsys.readouterr().out
     assert "offset " in out
     assert "50.0000 ms" in out
@@ -86,7 +86,7 @@ def test_text_names_values_without_their_unit_suffix(capsys):
     ],
 )
 def test_what_is_wrong_is_one_sentence(capsys, words, says):
-    assert main(["clock", *words]) == 2
+    assert main(["lab", "clock", *words]) == 2
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
@@ -96,14 +96,14 @@ def test_what_is_wrong_is_one_sentence(capsys, words, says):
 def test_broken_tables_are_refused(capsys, tmp_path, text):
     path = tmp_path / "broken.csv"
     path.write_text(text)
-    assert main(["clock", "drift", str(path)]) == 2
+    assert main(["lab", "clock", "drift", str(path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_network_that_does_not_connect_is_refused(capsys, tmp_path):
     path = tmp_path / "apart.csv"
     path.write_text("clock,other_clock,offset_s\n0,1,0.1\n2,3,0.1\n")
-    assert main(["clock", "network", str(path)]) == 2
+    assert main(["lab", "clock", "network", str(path)]) == 2
     assert "connect" in capsys.readouterr().err
 
 
@@ -113,5 +113,5 @@ def test_a_network_that_does_not_connect_is_refused(capsys, tmp_path):
 def test_a_network_without_rows_or_of_too_many_clocks_is_refused(capsys, tmp_path, rows, says):
     path = tmp_path / "clocks.csv"
     path.write_text("clock,other_clock,offset_s\n" + rows)
-    assert main(["clock", "network", str(path)]) == 2
+    assert main(["lab", "clock", "network", str(path)]) == 2
     assert says in capsys.readouterr().err

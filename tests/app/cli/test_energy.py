@@ -127,7 +127,7 @@ def test_simulate_refuses_in_one_sentence(capsys, words, says):
 
 
 def test_knee_of_the_published_table(capsys):
-    made = document(capsys, "knee", "--table", "mlu370", "--price", "2")
+    made = document(capsys, "lab", "knee", "--table", "mlu370", "--price", "2")
     clocks = {name: knee["clock_hz"] for name, knee in made["knees"].items()}
     assert clocks == {"performance_per_watt": 8e8, "energy_delay": 1.2e9, "envelope_bend": 1.2e9, "price": 1.2e9}
     assert made["knees"]["performance_per_watt"]["edge"] is True
@@ -136,13 +136,13 @@ def test_knee_of_the_published_table(capsys):
 
 def test_knee_of_a_board_with_its_modes(capsys):
     words = ["--board", "jetson_orin_nano_8gb_super", "--model", "llama-3.2-3b", "--runtime", "llamacpp_gpu"]
-    made = document(capsys, "knee", *words, "--weights", "q4_k_m", "--kv", "fp16")
+    made = document(capsys, "lab", "knee", *words, "--weights", "q4_k_m", "--kv", "fp16")
     assert [row["power_mode"] for row in made["power_modes"]][:2] == ["MAXN", "25W"]
     assert any(row["on_front"] for row in made["power_modes"])
     assert made["knees"]["price"] == {"absent": "no price per watt was given"}
     knee = made["knees"]["energy_delay"]
     assert knee["q05_hz"] <= knee["clock_hz"] <= knee["q95_hz"]
-    assert main(["knee", *words, "--weights", "q4_k_m", "--kv", "fp16"]) == 0
+    assert main(["lab", "knee", *words, "--weights", "q4_k_m", "--kv", "fp16"]) == 0
     assert "most work per watt" in capsys.readouterr().out
 
 
@@ -151,27 +151,27 @@ def test_knee_reads_a_file_and_refuses_what_has_no_power(capsys, tmp_path):
     file.write_text(
         'name="m"\nclock_hz=[1e9,2e9,3e9]\npower_w=[1,2,9]\nthroughput=[1,1.9,2.4]\n[sources]\ndefault="me"\n'
     )
-    assert document(capsys, "knee", "--table", str(file))["knees"]["envelope_bend"]["clock_hz"] == 2e9
-    assert "voltages but no power" in refused(capsys, "knee", "--table", "rk3588_npu")
-    assert "expected one of" in refused(capsys, "knee", "--table", "none")
-    assert "spread: got" in refused(capsys, "knee", "--table", "mlu370", "--spread", "200%")
+    assert document(capsys, "lab", "knee", "--table", str(file))["knees"]["envelope_bend"]["clock_hz"] == 2e9
+    assert "voltages but no power" in refused(capsys, "lab", "knee", "--table", "rk3588_npu")
+    assert "expected one of" in refused(capsys, "lab", "knee", "--table", "none")
+    assert "spread: got" in refused(capsys, "lab", "knee", "--table", "mlu370", "--spread", "200%")
 
 
 # --- schedule, realtime -----------------------------------------------------------------------------------------------
 
 
 def test_schedule_of_the_example_graph(capsys):
-    made = document(capsys, "schedule", str(RESOURCES / "examples" / "schedule.toml"))
+    made = document(capsys, "lab", "schedule", str(RESOURCES / "examples" / "schedule.toml"))
     assert made["meets_deadline"] is True
     assert made["makespan_without_sharing_s"] <= made["graham_bound_s"]
     assert made["makespan_s"] >= made["lower_bound_s"]
     assert made["critical_path"][0] == "norm"
-    one = document(capsys, "schedule", str(RESOURCES / "examples" / "schedule.toml"), "--workers", "1")
+    one = document(capsys, "lab", "schedule", str(RESOURCES / "examples" / "schedule.toml"), "--workers", "1")
     assert one["makespan_s"] > made["makespan_s"]
 
 
 def test_schedule_of_the_published_chain(capsys):
-    made = document(capsys, "schedule", str(RESOURCES / "examples" / "pipeline.toml"))
+    made = document(capsys, "lab", "schedule", str(RESOURCES / "examples" / "pipeline.toml"))
     assert made["strict"] == {"starts": [0, 8, 20], "ends": [8, 20, 23], "makespan": 131}
     assert made["as_printed"] == {"starts": [0, 6, 18], "ends": [8, 18, 21], "makespan": 129}
     assert made["check"]
@@ -180,45 +180,45 @@ def test_schedule_of_the_published_chain(capsys):
 def test_a_chain_takes_no_workers_and_one_worker_is_not_many(capsys, tmp_path):
     file = tmp_path / "s.toml"
     file.write_text('[[stage]]\nname = "a"\nlength = 1', encoding="utf-8")
-    assert "workers: got a number for a chain" in refused(capsys, "schedule", str(file), "--workers", "2")
+    assert "workers: got a number for a chain" in refused(capsys, "lab", "schedule", str(file), "--workers", "2")
     file.write_text('[[operation]]\nname = "a"\nlength_s = 1', encoding="utf-8")
-    assert main(["schedule", str(file)]) == 0
+    assert main(["lab", "schedule", str(file)]) == 0
     assert capsys.readouterr().out.startswith("s: 1.00 s on 1 worker\n")
 
 
 def test_schedule_misses_a_deadline_with_status_1(capsys, tmp_path):
     file = tmp_path / "s.toml"
     file.write_text('deadline_s = 1\n[[operation]]\nname="a"\nlength_s=2\n')
-    assert document(capsys, "schedule", str(file), status=1)["operations"][0]["slack_s"] == -1
-    assert "workers: got 0" in refused(capsys, "schedule", str(file), "--workers", "0")
+    assert document(capsys, "lab", "schedule", str(file), status=1)["operations"][0]["slack_s"] == -1
+    assert "workers: got 0" in refused(capsys, "lab", "schedule", str(file), "--workers", "0")
     file.write_text('[[operation]]\nname="a"\nlength_s=2\nafter=["a"]\n')
-    assert "cycle" in refused(capsys, "schedule", str(file))
+    assert "cycle" in refused(capsys, "lab", "schedule", str(file))
 
 
 def test_realtime_of_the_example(capsys):
     file = str(RESOURCES / "examples" / "realtime.toml")
-    made = document(capsys, "realtime", file, "--kernel", "41.6ms", "--busy", "80%")
+    made = document(capsys, "lab", "realtime", file, "--kernel", "41.6ms", "--busy", "80%")
     assert made["all_meet"] is True
     assert all(row["worst_s"] == row["simulated_worst_s"] for row in made["tasks"])
     assert made["p99_kernel_wait_s"] == pytest.approx(41.6e-3 * (1 - 0.01 / 0.8))
-    assert main(["realtime", file]) == 0
+    assert main(["lab", "realtime", file]) == 0
     assert "Every deadline is met" in capsys.readouterr().out
 
 
 def test_realtime_says_what_is_late(capsys, tmp_path):
     file = tmp_path / "t.toml"
     file.write_text("[[task]]\nname='a'\ncost_s=5\nperiod_s=6\n[[task]]\nname='b'\ncost_s=5\nperiod_s=6\n")
-    made = document(capsys, "realtime", str(file), status=1)
+    made = document(capsys, "lab", "realtime", str(file), status=1)
     assert made["tasks"][1]["worst_s"] == {"absent": "the processor is overloaded at this priority"}
-    assert main(["realtime", str(file)]) == 1
+    assert main(["lab", "realtime", str(file)]) == 1
     assert "missed by b" in capsys.readouterr().out
-    assert "kernel: got" in refused(capsys, "realtime", str(file), "--kernel", "long")
+    assert "kernel: got" in refused(capsys, "lab", "realtime", str(file), "--kernel", "long")
 
 
 def test_realtime_bounds_what_it_cannot_simulate(capsys, tmp_path):
     file = tmp_path / "t.toml"
     file.write_text("[[task]]\nname='a'\ncost_s=1e-9\nperiod_s=2e-9\n[[task]]\nname='b'\ncost_s=1\nperiod_s=3\n")
-    made = document(capsys, "realtime", str(file))
+    made = document(capsys, "lab", "realtime", str(file))
     assert made["tasks"][1]["worst_s"] == pytest.approx(2.0)
     assert "too many to simulate" in made["tasks"][1]["simulated_worst_s"]["absent"]
 
@@ -227,31 +227,31 @@ def test_realtime_bounds_what_it_cannot_simulate(capsys, tmp_path):
 
 
 def test_scenarios_are_listed_with_what_they_imply(capsys):
-    made = document(capsys, "scenario")
+    made = document(capsys, "lab", "scenario")
     assert [row["key"] for row in made] == ["industrial", "v2x", "wearable"]
     assert made[0]["power_at_limits_w"] == pytest.approx(0.7083333333)
 
 
 def test_scenario_judges_figures(capsys):
     figures = ["--accuracy", "0.95", "--latency", "100ms", "--energy", "60mJ"]
-    made = document(capsys, "scenario", "industrial", *figures)
+    made = document(capsys, "lab", "scenario", "industrial", *figures)
     assert made["score"] == pytest.approx(0.2556774209)
     assert made["feasible"] is True
-    late = document(capsys, "scenario", "v2x", *figures, status=1)
+    late = document(capsys, "lab", "scenario", "v2x", *figures, status=1)
     assert "latency by 186 %" in late["sentence"]
 
 
 def test_scenario_judges_a_point_and_a_table(capsys, tmp_path):
-    made = document(capsys, "scenario", str(RESOURCES / "examples" / "scenario.toml"))
+    made = document(capsys, "lab", "scenario", str(RESOURCES / "examples" / "scenario.toml"))
     assert made["feasible"] is True
     file = tmp_path / "f.csv"
     file.write_text("accuracy_frac,latency_s,energy_j\n0.95,0.1,0.06\n0.93,0.11,0.08\n0.9,0.05,0.01\n")
-    front = document(capsys, "scenario", "industrial", "--front", str(file))
+    front = document(capsys, "lab", "scenario", "industrial", "--front", str(file))
     assert [row["feasible"] for row in front["rows"]] == [True, True, False]
     assert [row["on_front"] for row in front["rows"]] == [True, False, True]
     assert front["best_row"] == 1
     assert 0 < front["hypervolume_frac"] < 1
-    assert main(["scenario", "industrial", "--front", str(file)]) == 0
+    assert main(["lab", "scenario", "industrial", "--front", str(file)]) == 0
     assert "2 of 3 rows meet" in capsys.readouterr().out
 
 
@@ -271,4 +271,4 @@ def test_scenario_judges_a_point_and_a_table(capsys, tmp_path):
     ],
 )
 def test_scenario_refuses_in_one_sentence(capsys, words, says):
-    assert says in refused(capsys, "scenario", *words)
+    assert says in refused(capsys, "lab", "scenario", *words)

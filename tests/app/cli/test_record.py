@@ -125,10 +125,10 @@ def test_what_cannot_be_recorded_or_replayed_is_one_sentence(tmp_path, capsys):
         (["replay", str(there)], "holds no recording"),
         (["replay", str(tmp_path / "none")], "no such file"),
         (["replay", str(there), "--speed", "fast"], "speed: got 'fast', expected a number"),
-        (["export", str(there), str(tmp_path / "x.csv")], "holds no recording"),
-        (["export", "measurements", str(tmp_path / "x.xlsx")], "expected a name that ends in .csv or .parquet"),
-        (["import", str(there)], "expected llama-bench's JSON, or CSV"),
-        (["import", str(tmp_path / "none")], "no such file"),
+        (["data", "export", str(there), str(tmp_path / "x.csv")], "holds no recording"),
+        (["data", "export", "measurements", str(tmp_path / "x.xlsx")], "expected a name that ends in .csv or .parquet"),
+        (["data", "import", str(there)], "expected llama-bench's JSON, or CSV"),
+        (["data", "import", str(tmp_path / "none")], "no such file"),
     ):
         status, out, err = run(capsys, *words)
         assert status == 2, words
@@ -143,7 +143,7 @@ def test_what_cannot_be_recorded_or_replayed_is_one_sentence(tmp_path, capsys):
 
 def test_samples_are_exported_with_units_provenance_and_dates(recorded, tmp_path, capsys):
     path = tmp_path / "x.csv"
-    status, out, _ = run(capsys, "export", str(recorded), str(path), "--json")
+    status, out, _ = run(capsys, "data", "export", str(recorded), str(path), "--json")
     assert status == 0
     with path.open() as file:
         rows = list(csv.DictReader(file))
@@ -152,9 +152,9 @@ def test_samples_are_exported_with_units_provenance_and_dates(recorded, tmp_path
     assert float(rows[0]["board.power_w [W, simulated]"]) > 1
     assert rows[0]["time_utc"].endswith("+00:00")
     assert all(float(row["after_gap"]) == 0 for row in rows)
-    status, out, _ = run(capsys, "export", str(recorded), "-", "--channel", "package.temp_c")
+    status, out, _ = run(capsys, "data", "export", str(recorded), "-", "--channel", "package.temp_c")
     assert out.splitlines()[0] == 'time_s [s],time_utc,after_gap,"package.temp_c [degC, simulated]"'
-    status, _, err = run(capsys, "export", str(recorded), "-", "--channel", "gpu.temp_c")
+    status, _, err = run(capsys, "data", "export", str(recorded), "-", "--channel", "gpu.temp_c")
     assert status == 2
     assert "channel: got 'gpu.temp_c', expected one of board.power_w" in err
 
@@ -164,11 +164,11 @@ def test_parquet_says_what_it_needs_or_carries_units_as_metadata(recorded, tmp_p
     try:
         import pyarrow.parquet as pq
     except ImportError:
-        status, _, err = run(capsys, "export", str(recorded), str(path))
+        status, _, err = run(capsys, "data", "export", str(recorded), str(path))
         assert status == 2
         assert tables.NO_PARQUET in err
         return
-    assert run(capsys, "export", str(recorded), str(path))[0] == 0
+    assert run(capsys, "data", "export", str(recorded), str(path))[0] == 0
     made = pq.read_table(path)
     field = made.schema.field("board.power_w")
     assert (field.metadata[b"unit"], field.metadata[b"provenance"]) == (b"W", b"simulated")
@@ -180,13 +180,13 @@ def test_measured_points_are_exported_in_the_columns_that_validate_reads(tmp_pat
     for machine in ("one", "two"):
         append_measurement(measurements_file(), Measurement(point, BODY, "2026-01-01T00:00:00+00:00", machine))
     path = tmp_path / "points.csv"
-    assert run(capsys, "export", "measurements", str(path))[0] == 0
+    assert run(capsys, "data", "export", "measurements", str(path))[0] == 0
     table = read_table(path)
     assert not table.problems
     assert [row.decode_s for row in table.rows] == [pytest.approx(0.02)] * 2
     assert [row.text["board"] for row in table.rows] == ["one", "two"]
     assert table.rows[0].extra["provenance"] == "measured"
-    assert main(["validate", str(path), "--json"]) == 0
+    assert main(["data", "validate", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_compared"] == 2
 
 
@@ -203,7 +203,9 @@ def test_llama_bench_becomes_rows_that_validate_reads_with_its_unknown_keys_and_
     prompt = {"n_prompt": 512, "n_gen": 0, "n_depth": 0, "samples_ns": [10**10]}
     both = {"n_prompt": 512, "n_gen": 32}
     path, into = bench(tmp_path, {}, prompt, both), tmp_path / "table.csv"
-    status, out, _ = run(capsys, "import", str(path), "--into", str(into), "--board", "raspberry_pi_5", "--json")
+    status, out, _ = run(
+        capsys, "data", "import", str(path), "--into", str(into), "--board", "raspberry_pi_5", "--json"
+    )
     report = json.loads(out)
     assert status == 0
     assert (report["n_read"], report["n_new"]) == (2, 2)
@@ -224,12 +226,12 @@ def test_llama_bench_becomes_rows_that_validate_reads_with_its_unknown_keys_and_
     assert decode.extra["provenance"] == "measured"
     assert decode.extra["source"] == "llama-bench, build 7000 (abc), bench.json"
     assert json.loads(decode.extra["more"])["some_new_key"] == [1, {"deep": True}]
-    assert main(["validate", str(into), "--json"]) == 0
+    assert main(["data", "validate", str(into), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_compared"] == 2
     assert (
-        json.loads(run(capsys, "import", str(path), "--into", str(into), "--board", "raspberry_pi_5", "--json")[1])[
-            "n_new"
-        ]
+        json.loads(
+            run(capsys, "data", "import", str(path), "--into", str(into), "--board", "raspberry_pi_5", "--json")[1]
+        )["n_new"]
         == 0
     )
 
@@ -237,23 +239,23 @@ def test_llama_bench_becomes_rows_that_validate_reads_with_its_unknown_keys_and_
 def test_a_gpu_build_is_of_the_gpu_and_layers_on_the_cpu_are_not(tmp_path, capsys):
     gpu = {"backends": "CUDA", "gpu_info": "Orin"}
     path = bench(tmp_path, gpu, {**gpu, "n_gpu_layers": 0})
-    rows = json.loads(run(capsys, "import", str(path), "--json")[1])["rows"]
+    rows = json.loads(run(capsys, "data", "import", str(path), "--json")[1])["rows"]
     assert [(row["compute"], row["board_key"]) for row in rows] == [("gpu", "Orin"), ("cpu", "Cortex-A76")]
 
 
 def test_the_board_of_llama_bench_may_be_named_as_people_call_it(tmp_path, capsys):
     path, words = bench(tmp_path, {}), ("--into", str(tmp_path / "table.csv"), "--json")
     for name, key in (("Raspberry Pi 5", "raspberry_pi_5"), ("RK-3588", "rk3588"), ("my own board", "my own board")):
-        (row,) = json.loads(run(capsys, "import", str(path), "--board", name, *words)[1])["rows"]
+        (row,) = json.loads(run(capsys, "data", "import", str(path), "--board", name, *words)[1])["rows"]
         assert row["board_key"] == key
-    status, _, error = run(capsys, "import", str(path), "--board", "Orin Nano", *words)
+    status, _, error = run(capsys, "data", "import", str(path), "--board", "Orin Nano", *words)
     assert status == 2
     assert "which may be jetson_orin_nano_4gb, jetson_orin_nano_8gb or jetson_orin_nano_8gb_super: expected" in error
 
 
 def test_a_test_of_llama_bench_with_impossible_numbers_is_left_out(tmp_path, capsys):
     path = bench(tmp_path, {}, {"n_gen": -5}, {"n_depth": 10**12}, {"model_filename": None})
-    report = json.loads(run(capsys, "import", str(path), "--board", "raspberry_pi_5", "--json")[1])
+    report = json.loads(run(capsys, "data", "import", str(path), "--board", "raspberry_pi_5", "--json")[1])
     assert [row["model"] for row in report["rows"]] == ["TinyLlama-1.1B-Chat", "llama 1B Q4_K - Medium"]
     assert [note.partition(": got")[0] for note in report["notes"][:2]] == [
         "bench.json: test 2: decode_ms_per_tok",
@@ -264,12 +266,12 @@ def test_a_test_of_llama_bench_with_impossible_numbers_is_left_out(tmp_path, cap
 def test_jsonl_and_output_that_was_cut_are_read_as_far_as_they_go(tmp_path, capsys):
     lines = tmp_path / "bench.jsonl"
     lines.write_text("\n".join(json.dumps({**TEST, "n_depth": depth}) for depth in (0, 64)))
-    assert json.loads(run(capsys, "import", str(lines), "--json")[1])["n_read"] == 2
+    assert json.loads(run(capsys, "data", "import", str(lines), "--json")[1])["n_read"] == 2
     whole = bench(tmp_path, {"n_depth": 1}, {"n_depth": 2}, name="whole.json").read_text()
     for cut in range(1, len(whole), 37):
         (tmp_path / "cut.json").write_text(whole[:cut])
         status, out, err = run(
-            capsys, "import", str(tmp_path / "cut.json"), "--json", "--into", str(tmp_path / "t.csv")
+            capsys, "data", "import", str(tmp_path / "cut.json"), "--json", "--into", str(tmp_path / "t.csv")
         )
         assert status in (0, 2)
         if status == 0:
@@ -289,7 +291,7 @@ def test_a_csv_keeps_its_other_columns_and_says_what_is_wrong(tmp_path, capsys):
         "\n"
         "rk3588,npu,rkllm,Qwen2-1.5B,w8a8,16,\n"
     )
-    status, out, _ = run(capsys, "import", str(path), "--into", str(into), "--json")
+    status, out, _ = run(capsys, "data", "import", str(path), "--into", str(into), "--json")
     report = json.loads(out)
     assert status == 0
     assert report["n_new"] == 2
@@ -299,7 +301,7 @@ def test_a_csv_keeps_its_other_columns_and_says_what_is_wrong(tmp_path, capsys):
     assert "line 3: decode_tok_s: got '-3'" in report["notes"][0]
     assert len(read_table(into).rows) == 2
     renamed = path.rename(tmp_path / "renamed.csv")  # the same measurements
-    assert json.loads(run(capsys, "import", str(renamed), "--into", str(into), "--json")[1])["n_new"] == 0
+    assert json.loads(run(capsys, "data", "import", str(renamed), "--into", str(into), "--json")[1])["n_new"] == 0
 
 
 def test_a_table_of_another_spelling_is_taken_as_one_of_ours(tmp_path, capsys):
@@ -310,9 +312,9 @@ def test_a_table_of_another_spelling_is_taken_as_one_of_ours(tmp_path, capsys):
     theirs.write_text(
         "\nBoard Key;Compute;Runtime;Model;Quant;Decode tok s;TTFT ms\nrk3588;NPU;rkllm;Qwen2-0.5B;w8a8;41,50;n/a\n"
     )
-    status, out, err = run(capsys, "import", str(theirs), "--into", str(into))
+    status, out, err = run(capsys, "data", "import", str(theirs), "--into", str(into))
     assert (status, "41.5 tokens/s" in out, err) == (0, True, "")
-    assert json.loads(run(capsys, "import", str(ours), "--into", str(into), "--json")[1])["n_new"] == 0
+    assert json.loads(run(capsys, "data", "import", str(ours), "--into", str(into), "--json")[1])["n_new"] == 0
     (row,) = read_table(into).rows
     assert (row.number, row.ttft_s) == ({"decode_tok_s": 41.5}, None)
 

@@ -26,7 +26,7 @@ def written(tmp_path, rows, columns=None, name="table.csv"):
 
 
 def validated(capsys, *words):
-    assert main(["validate", "--json", *words]) == 0
+    assert main(["data", "validate", "--json", *words]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -81,7 +81,7 @@ def test_board_nobody_described_is_predicted_from_its_bandwidth(tmp_path, rows, 
 
 def test_text_names_what_was_left_out(tmp_path, rows, capsys):
     mine = [dict(r) for r in rows if r["board_key"] == "raspberry_pi_5"]
-    assert main(["validate", written(tmp_path, mine), "--groups"]) == 0
+    assert main(["data", "validate", written(tmp_path, mine), "--groups"]) == 0
     out = capsys.readouterr().out
     assert "trust X: inconsistent or not comparable" in out
     assert "leave_one_model_out" in out
@@ -100,13 +100,13 @@ def test_what_is_no_table_is_said_in_a_sentence(tmp_path, capsys, text, message)
     path = tmp_path / "t.csv"
     if text is not None:
         path.write_text(text)
-    assert main(["validate", str(path)]) == 2
+    assert main(["data", "validate", str(path)]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_help_lists_the_columns(capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["validate", "--help"])
+        main(["data", "validate", "--help"])
     assert stopped.value.code == 0
     out = capsys.readouterr().out
     assert "* board_key" in out
@@ -116,30 +116,30 @@ def test_help_lists_the_columns(capsys):
 def test_learn_writes_what_the_catalogue_reads(tmp_path, rows, capsys):
     mine = [r for r in rows if r["board_key"] == "rk3588"]
     into = tmp_path / "learned"
-    assert main(["learn", written(tmp_path, mine), "--into", str(into), "--json"]) == 0
+    assert main(["data", "learn", written(tmp_path, mine), "--into", str(into), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["n_groups"] >= 2
     assert {(c["board"], c["runtime"]) for c in found["calibrations"]} == {("rk3588", "rkllm_npu")}
     assert (into / "calibrations" / "rk3588.rkllm_npu.default.json").exists()
     assert "table.csv" in (into / "runtimes" / "rkllm_npu.toml").read_text("utf-8")
     assert not (into / "runtimes" / "builtin.toml").exists()
-    assert main(["learn", written(tmp_path, mine)]) == 0
+    assert main(["data", "learn", written(tmp_path, mine)]) == 0
     assert "A MODEL LEFT OUT" in capsys.readouterr().out
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert main(["learn", written(tmp_path, mine), "--into", str(blocked)]) == 2
+    assert main(["data", "learn", written(tmp_path, mine), "--into", str(blocked)]) == 2
     assert "into:" in capsys.readouterr().err
 
 
 def test_perplexities_are_counted_in_their_bands(capsys):
     table = str(files("resources").joinpath("measurements", "precision_ppl.csv"))
-    assert main(["validate", table, "--perplexity", "--json"]) == 0
+    assert main(["data", "validate", table, "--perplexity", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["coverage_frac"] >= 0.85
     assert len(found["outside"]) == round((1 - found["coverage_frac"]) * found["n_rows"])
-    assert main(["validate", table, "--perplexity"]) == 0
+    assert main(["data", "validate", table, "--perplexity"]) == 0
     assert "lie in the 90 % band" in capsys.readouterr().out
-    assert main(["validate", "absent.csv", "--perplexity"]) != 0
+    assert main(["data", "validate", "absent.csv", "--perplexity"]) != 0
     assert "absent.csv: no such file" in capsys.readouterr().err
 
 
@@ -152,9 +152,9 @@ def test_table_that_nothing_can_be_said_of_is_told_so(tmp_path, capsys):
         "quant": "w8a8",
         "decode_tok_s": "9",
     }
-    assert main(["validate", written(tmp_path, [row])]) == 0
+    assert main(["data", "validate", written(tmp_path, [row])]) == 0
     assert "two models" in capsys.readouterr().out
     fast = {**row, "board_key": "rk3588", "ttft_ms": "1", "prompt_tokens": "512"}
-    assert main(["validate", written(tmp_path, [fast])]) == 0
+    assert main(["data", "validate", written(tmp_path, [fast])]) == 0
     assert "line 2: the prompt took less time" in capsys.readouterr().out
     assert validated(capsys, written(tmp_path, [fast]))["without_ttft"][0]["line"] == 2

@@ -19,7 +19,7 @@ def _data_dir(monkeypatch, tmp_path):
 
 
 def decoder(catalogue, board="this"):
-    return catalogue.setting(OperatingPoint(board=board, runtime="builtin")).runtime
+    return catalogue.resolve(OperatingPoint(board=board, runtime="builtin")).runtime
 
 
 def test_what_was_benched_is_what_the_decoder_starts_from_on_this_machine_and_on_no_other_board():

@@ -80,7 +80,7 @@ def test_an_agent_on_a_rk3588_is_described_by_its_data_sheet(here):
         point = OperatingPoint(board="pi@rock", runtime=runtime, model="qwen2.5-1.5b", weights="w8a8", kv="fp16")
         ours, sheet = (predict(replace(point, board=key), catalogue).decode_s for key in ("pi@rock", "rk3588"))
         assert ours == sheet
-    assert knowledge(catalogue.setting(replace(point, runtime="rkllm_npu")), catalogue).n_decode > 0
+    assert knowledge(catalogue.resolve(replace(point, runtime="rkllm_npu")), catalogue).n_decode > 0
 
 
 @pytest.mark.parametrize(("key", "runtime"), [("dgx_spark", "llamacpp_gpu"), ("spacemit_k3", "llamacpp_cpu")])
@@ -131,11 +131,11 @@ def test_the_cores_of_a_gpu_board_have_their_own_rates_and_measured_bandwidth():
     catalogue = described(CATALOGUE, THIS, sheet_of())
     board = learned(catalogue.boards[THIS], {"median": 30e9, "q05": 29e9, "q95": 31e9})
     catalogue = replace(catalogue, boards={**catalogue.boards, THIS: board})
-    cores = catalogue.setting(OperatingPoint())
-    gpu = catalogue.setting(OperatingPoint(runtime="llamacpp_gpu"))
+    cores = catalogue.resolve(OperatingPoint())
+    gpu = catalogue.resolve(OperatingPoint(runtime="llamacpp_gpu"))
     assert (cores.board.unit, gpu.board.unit) == ("cpu", "gpu")
     assert (cores.mode.bandwidth_byte_s, gpu.mode.bandwidth_byte_s) == (30e9, NANO.power_modes["15W"].bandwidth_byte_s)
-    fast = catalogue.setting(OperatingPoint(power_mode="MAXN"))
+    fast = catalogue.resolve(OperatingPoint(power_mode="MAXN"))
     assert fast.mode.bandwidth_byte_s == pytest.approx(30e9 * 102.4 / 68.3)
     assert fast.mode.compute_op_s == fast.mode.vector_op_s == NANO.power_modes["MAXN"].cpu_vector_op_s
     assert gpu.mode.compute_op_s == NANO.power_modes["15W"].compute_op_s

@@ -130,9 +130,9 @@ def test_a_recording_gives_its_runs_to_the_board_that_it_is_of(here, capsys):
     made.close()
     fitted = told(capsys, "calibrate", "--fit-only", "--attach", str(here / "night.trilemma"))
     assert len(fitted["points"]) == len(json.loads(done.stdout)["points"])
-    found = told(capsys, "import", str(here / "night.trilemma"), "--board", "lab")
+    found = told(capsys, "data", "import", str(here / "night.trilemma"), "--board", "lab")
     assert (found["board"], found["n_read"], found["n_new"]) == ("lab", len(saved), len(saved))
-    assert told(capsys, "import", str(here / "night.trilemma"))["n_new"] == 0
+    assert told(capsys, "data", "import", str(here / "night.trilemma"))["n_new"] == 0
     assert {m.machine for m in load_measurements(measurements_file(), None)[0]} == {machine_key(HELLO)}
     assert told(capsys, "predict", "--board", "lab")["decode_s"]["provenance"] == "calibrated"
     assert [one["board"] for one in told(capsys, "calibrate", "--list")] == ["lab"]
@@ -234,7 +234,7 @@ def test_imported_prompts_teach_a_board_whose_compute_rate_nobody_states(here, c
         for model, s in (("llama-3.2-1b", 20.0), ("llama-3.2-3b", 56.0))
     ]
     (here / "speed.json").write_text(json.dumps(tests))
-    assert told(capsys, "import", str(here / "speed.json"), "--board", board.key)["n_new"] == 2
+    assert told(capsys, "data", "import", str(here / "speed.json"), "--board", board.key)["n_new"] == 2
     for model, seconds in (("llama-3.2-1b", 20.0), ("llama-3.2-3b", 56.0), ("qwen2.5-1.5b", 26.0)):
         ttft = told(capsys, "predict", *where, "--model", model)["ttft_s"]
         assert ttft["provenance"] == "calibrated"
@@ -262,7 +262,7 @@ def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, caps
         json.dumps([*tests, *({**test, "model_filename": "Hal-9.gguf", "model_n_params": 7e9} for test in tests)])
     )
     before = told(capsys, "predict", "--board", "raspberry_pi_5", *POINT, "--context", "512")
-    found = told(capsys, "import", str(here / "speed.json"), "--board", "raspberry_pi_5")
+    found = told(capsys, "data", "import", str(here / "speed.json"), "--board", "raspberry_pi_5")
     assert found["n_new"] == 4
     (note,) = found["notes"]
     assert note.startswith("In the table only: rows 3, 4: model: got 'Hal-9', expected one of")

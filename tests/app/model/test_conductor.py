@@ -211,12 +211,12 @@ def test_a_saved_bench_of_the_kernels_is_what_predictions_start_from(board, path
     save_bench(path.with_name("bench.json"), machine_key(HELLO), [row])
     again = Board(path)
     again.attach()
-    runtime = again.store.catalogue.setting(OperatingPoint()).runtime
+    runtime = again.store.catalogue.resolve(OperatingPoint()).runtime
     assert runtime.eta.median == pytest.approx(0.35)
     assert runtime.sources["eta"].startswith("measured")
     assert again.store.prediction_of(OperatingPoint(weights="int8")).decode_s.median > before.median
     again.hear(Connected({**HELLO, "board": {**HELLO["board"], "cpu": "another"}}))
-    assert again.store.catalogue.setting(OperatingPoint()).runtime == CATALOGUE.runtimes["builtin"]
+    assert again.store.catalogue.resolve(OperatingPoint()).runtime == CATALOGUE.runtimes["builtin"]
 
 
 def test_a_bench_that_cannot_be_read_is_said_and_changes_nothing(board, path):

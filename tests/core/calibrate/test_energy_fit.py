@@ -23,7 +23,7 @@ def points(per_byte, static_w, seconds=(4e-3, 14e-3, 45e-3, 90e-3)):
 
 
 def moved(point):
-    costs = decode_costs(point, CATALOGUE.setting(point), 1.0)
+    costs = decode_costs(point, CATALOGUE.resolve(point), 1.0)
     return float(costs.weight_byte + costs.kv_byte)
 
 
@@ -79,6 +79,6 @@ def test_slopes_are_the_shares_of_the_parts():
 def test_a_point_without_a_time_takes_the_usual_one():
     timed, *_ = points(4e-10, 30.0)
     bare = MeasuredPoint(timed.point, None, energy_j=timed.energy_j)
-    usual_s = moved(timed.point) / (power.USUAL_READ_SHARE * CATALOGUE.setting(timed.point).mode.bandwidth_byte_s)
+    usual_s = moved(timed.point) / (power.USUAL_READ_SHARE * CATALOGUE.resolve(timed.point).mode.bandwidth_byte_s)
     same = MeasuredPoint(timed.point, usual_s, energy_j=timed.energy_j)
     np.testing.assert_allclose(fit([bare]).mean, fit([same]).mean)

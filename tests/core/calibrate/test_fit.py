@@ -27,9 +27,9 @@ GRID = [
 @functools.cache
 def prior_of(points):
     """What is known of a board before any measurement, for all these points."""
-    found = prior(CATALOGUE.setting(points[0]))
+    found = prior(CATALOGUE.resolve(points[0]))
     for point in points:
-        found = extended(found, ratio_names(CATALOGUE.setting(point)))
+        found = extended(found, ratio_names(CATALOGUE.resolve(point)))
     return found
 
 

@@ -14,7 +14,7 @@ BASE = OperatingPoint(weights="int8")
 
 def only_eta(sd):
     """A posterior in which nothing but eta is uncertain, of a point whose time is all weights."""
-    known = prior(CATALOGUE.setting(BASE))
+    known = prior(CATALOGUE.resolve(BASE))
     cov = np.diag([sd**2 if name == "eta" else 1e-18 for name in known.names])
     mean = np.array(
         [m if name in ("eta", "eta_compute") else -40.0 for name, m in zip(known.names, known.log_mean, strict=True)]
@@ -36,7 +36,7 @@ def test_one_unknown_narrows_as_the_conjugate_case(n, expected):
 
 def test_choices_are_different_and_worth_less_and_less():
     points = [replace(BASE, context_tokens=n, alpha=a) for n in (64.0, 512.0, 4096.0) for a in (0.0, 0.5, 0.9)]
-    chosen = choose(prior(CATALOGUE.setting(BASE)), points, CATALOGUE, n=5)
+    chosen = choose(prior(CATALOGUE.resolve(BASE)), points, CATALOGUE, n=5)
     assert len({c.point for c in chosen}) == 5
     assert all(0 <= c.narrowing_frac < 1 for c in chosen)
     assert chosen[0].narrowing_frac == max(c.narrowing_frac for c in chosen)
@@ -45,9 +45,9 @@ def test_choices_are_different_and_worth_less_and_less():
 def test_what_matters_decides():
     short = [replace(BASE, context_tokens=16.0), replace(BASE, context_tokens=16.0, weights="fp32")]
     for target in short:
-        chosen = choose(prior(CATALOGUE.setting(BASE)), short, CATALOGUE, n=1, matters=[target])
+        chosen = choose(prior(CATALOGUE.resolve(BASE)), short, CATALOGUE, n=1, matters=[target])
         assert chosen[0].point == target
 
 
 def test_no_candidates_no_choice():
-    assert choose(prior(CATALOGUE.setting(BASE)), [], CATALOGUE, n=3) == []
+    assert choose(prior(CATALOGUE.resolve(BASE)), [], CATALOGUE, n=3) == []

@@ -7,17 +7,17 @@ import pytest
 
 from core.calibrate.fit import calibrate
 from core.calibrate.observations import MeasuredPoint
-from core.calibrate.reselection import MeasuredChoice, check, learned, measured_choices
+from core.calibrate.reselection import MeasuredReselection, check, learned, measured_reselections
 from core.catalogue.load import load_catalogue
-from core.physics.traffic import choice_byte
+from core.physics.traffic import reselection_byte
 from core.predict.scenario import predict
-from core.spec import POLICIES, ChoiceCost, OperatingPoint
+from core.spec import POLICIES, OperatingPoint, ReselectionCost
 
 CATALOGUE = load_catalogue()
-SETTING = CATALOGUE.setting(OperatingPoint())
-KNOWN = SETTING.runtime.choice
-BANDWIDTH_BYTE_S = SETTING.mode.bandwidth_byte_s
-TRUE = ChoiceCost(
+RESOLVED = CATALOGUE.resolve(OperatingPoint())
+KNOWN = RESOLVED.runtime.reselection
+BANDWIDTH_BYTE_S = RESOLVED.mode.bandwidth_byte_s
+TRUE = ReselectionCost(
     {policy: 1.7 * layer_s for policy, layer_s in KNOWN.layer_s.items()},
     {kv: 0.4 * cost * (1.6 if kv == "int4" else 1.0) for kv, cost in KNOWN.copy.items()},
     {kv: 0.7 * cost for kv, cost in KNOWN.read.items()},
@@ -33,8 +33,8 @@ POINTS = [
 
 
 def timed(point, noise=0.0, g=None):
-    moved = tuple(map(float, choice_byte(SETTING.model, point.context_tokens, point.alpha, point.layout)))
-    made = MeasuredChoice(point.policy, point.kv, moved, SETTING.model.n_caching_layers, BANDWIDTH_BYTE_S, 1.0)
+    moved = tuple(map(float, reselection_byte(RESOLVED.model, point.context_tokens, point.alpha, point.layout)))
+    made = MeasuredReselection(point.policy, point.kv, moved, RESOLVED.model.n_caching_layers, BANDWIDTH_BYTE_S, 1.0)
     log_noise = noise * g.normal() if noise else 0.0
     return replace(made, duration_s=sum(made.parts_s(TRUE)) * float(np.exp(log_noise)))
 
@@ -71,10 +71,10 @@ def test_each_choice_is_predicted_from_the_others_within_its_interval():
 
 
 def test_a_calibration_predicts_points_that_choose_anew_as_they_were_measured():
-    points = [MeasuredPoint(p, 0.008, 0.01, choice_s=timed(p).duration_s) for p in POINTS]
-    assert len(measured_choices(points, CATALOGUE, BANDWIDTH_BYTE_S)) == len(POINTS)
+    points = [MeasuredPoint(p, 0.008, 0.01, reselection_s=timed(p).duration_s) for p in POINTS]
+    assert len(measured_reselections(points, CATALOGUE, BANDWIDTH_BYTE_S)) == len(POINTS)
     calibration = calibrate(points, CATALOGUE)
-    assert calibration.choice_check.median_error_frac < 0.05
+    assert calibration.reselection_check.median_error_frac < 0.05
     often = OperatingPoint(alpha=0.6, context_tokens=2048.0, policy="attention_mass", reselect_tokens=16.0)
     once = replace(often, reselect_tokens=0.0)
     added_s = [
@@ -88,5 +88,5 @@ def test_a_calibration_predicts_points_that_choose_anew_as_they_were_measured():
 
 def test_a_board_whose_choices_were_not_measured_keeps_the_prior():
     calibration = calibrate([MeasuredPoint(OperatingPoint(), 0.008)], CATALOGUE)
-    assert calibration.choice_check is None
-    assert calibration.posterior.choice is None
+    assert calibration.reselection_check is None
+    assert calibration.posterior.reselection is None

@@ -49,7 +49,7 @@ def test_every_number_has_a_source():
         for name in ("integer_speedup", "fp8_speedup", "fp4_speedup"):
             assert getattr(board, name) == 1.0 or board.sources[name], (board.key, name)
     for model in catalogue.models.values():
-        for name in ("n_layers", "n_kv_heads", "vocab_size", "max_context_tokens", "damage_scale"):
+        for name in ("n_layers", "n_kv_heads", "vocab_size", "max_context_tokens", "degradation_scale"):
             assert model.sources[name], (model.key, name)
     for runtime in catalogue.runtimes.values():
         assert all(runtime.sources[name] for name in ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute"))

@@ -16,7 +16,7 @@ def catalogue():
 
 def predicted(catalogue, **changes):
     point = replace(OperatingPoint(), **changes)
-    at = catalogue.setting(point)
+    at = catalogue.resolve(point)
     prediction = predict(point, catalogue)
     return prediction, stages_s(prediction.parts_s, at.model, at.weights)
 

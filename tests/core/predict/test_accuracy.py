@@ -16,7 +16,7 @@ BASE = OperatingPoint(weights="int8", context_tokens=1024.0)
 
 
 def posterior(point, **theta):
-    at = CATALOGUE.setting(point)
+    at = CATALOGUE.resolve(point)
     known = extended(prior(at), accuracy.ratios(point, at))
     for name, value in theta.items():
         known.log_mean[known.names.index(name)] = value
@@ -26,7 +26,7 @@ def posterior(point, **theta):
 def test_reference_itself_is_exact():
     point = replace(BASE, weights="fp32", kv="fp32")
     for output, value in zip(
-        accuracy.estimates(point, accuracy.causes(point, CATALOGUE.setting(point)), posterior(point)),
+        accuracy.estimates(point, accuracy.causes(point, CATALOGUE.resolve(point)), posterior(point)),
         (1, 1),
         strict=True,
     ):
@@ -36,31 +36,31 @@ def test_reference_itself_is_exact():
 def test_formats_that_hold_the_file_only_round():
     for weights in ("bf16", "int8", "int4"):
         point = replace(BASE, weights=weights)
-        weights_damage, _ = accuracy.format_damages(CATALOGUE.setting(point))
-        assert weights_damage == accuracy.WEIGHTS_ROUNDING
+        weights_degradation, _ = accuracy.format_degradations(CATALOGUE.resolve(point))
+        assert weights_degradation == accuracy.WEIGHTS_ROUNDING
     fewer = replace(BASE, weights="q4_0")
-    assert accuracy.format_damages(CATALOGUE.setting(fewer))[0].median > accuracy.WEIGHTS_ROUNDING.median
+    assert accuracy.format_degradations(CATALOGUE.resolve(fewer))[0].median > accuracy.WEIGHTS_ROUNDING.median
     trained_so = replace(BASE, model="gpt-oss-20b", weights="mxfp4")
-    assert accuracy.format_damages(CATALOGUE.setting(trained_so))[0] == accuracy.WEIGHTS_ROUNDING
+    assert accuracy.format_degradations(CATALOGUE.resolve(trained_so))[0] == accuracy.WEIGHTS_ROUNDING
     published = replace(BASE, model="llama-3-8b", weights="fp16", kv="fp16")
-    assert [d.median for d in accuracy.format_damages(CATALOGUE.setting(published))] == [0.0, 0.0]
+    assert [d.median for d in accuracy.format_degradations(CATALOGUE.resolve(published))] == [0.0, 0.0]
 
 
 def test_gradient_equals_differences():
     medians, log_mass, theta = (1e-3, 5e-4, 2e-2), -1.3, np.array([0.3, -0.2, 0.5, 0.4, 0.0])
-    _, gradient = accuracy.log_damage(medians, log_mass, theta)
+    _, gradient = accuracy.log_degradation(medians, log_mass, theta)
     for i in range(4):
         step = np.zeros(5)
         step[i] = 1e-6
-        up, down = (accuracy.log_damage(medians, log_mass, theta + s)[0] for s in (step, -step))
+        up, down = (accuracy.log_degradation(medians, log_mass, theta + s)[0] for s in (step, -step))
         assert gradient[i] == pytest.approx((up - down) / 2e-6, rel=1e-6)
 
 
-def test_damages_add():
+def test_degradations_add():
     theta = np.zeros(5)
-    both, _ = accuracy.log_damage((1e-3, 0.0, 2e-2), 0.0, theta)
+    both, _ = accuracy.log_degradation((1e-3, 0.0, 2e-2), 0.0, theta)
     assert np.exp(both) == pytest.approx(2.1e-2)
-    none, gradient = accuracy.log_damage((0.0, 0.0, 0.0), 0.0, theta)
+    none, gradient = accuracy.log_degradation((0.0, 0.0, 0.0), 0.0, theta)
     assert none == -np.inf
     assert gradient == (0.0, 0.0, 0.0, 0.0)
 
@@ -68,9 +68,9 @@ def test_damages_add():
 def simulated(point, seed, scatter, **truth):
     """A measured accuracy as the model gives it, with scatter."""
     rng = np.random.default_rng(seed)
-    causes = accuracy.causes(point, CATALOGUE.setting(point))
+    causes = accuracy.causes(point, CATALOGUE.resolve(point))
     theta = np.array([truth.get(name, 0.0) for name in accuracy.names(point)])
-    log_d, _ = accuracy.log_damage(causes.medians, causes.log_mass, theta)
+    log_d, _ = accuracy.log_degradation(causes.medians, causes.log_mass, theta)
     top1 = np.exp(-np.exp(accuracy.log_disagreement(log_d) + theta[4]))
     n = 4096
     agreeing = rng.binomial(n, top1) / n
@@ -80,7 +80,7 @@ def simulated(point, seed, scatter, **truth):
     )  # fmt: skip
 
 
-TRUTH = {"damage.attention_mass": 1.2, "steepness.attention_mass": 0.4, "damage.int8": 0.8, "top1": 0.2}
+TRUTH = {"degradation.attention_mass": 1.2, "steepness.attention_mass": 0.4, "degradation.int8": 0.8, "top1": 0.2}
 GRID = [replace(BASE, alpha=a, context_tokens=n) for a in (0.0, 0.3, 0.6, 0.9) for n in (512.0, 2048.0)]
 
 
@@ -99,7 +99,7 @@ def test_calibrated_accuracy_goes_through_the_measured_points():
     found = dict(zip(calibration.posterior.names, calibration.posterior.log_mean, strict=True))
     for name, value in TRUTH.items():
         assert found[name] == pytest.approx(value, abs=0.35)
-    assert any(p.key == "damage.attention_mass" and p.identified for p in calibration.parameters)
+    assert any(p.key == "degradation.attention_mass" and p.identified for p in calibration.parameters)
 
 
 def test_accuracy_intervals_cover_what_they_should():
@@ -107,8 +107,8 @@ def test_accuracy_intervals_cover_what_they_should():
     for seed in range(120):
         rng = np.random.default_rng(1000 + seed)
         truth = {
-            "damage.attention_mass": rng.normal(0, 1.0), "steepness.attention_mass": rng.normal(0, 0.5),
-            "damage.int8": rng.normal(0, 1.2), "top1": rng.normal(0, 0.1),
+            "degradation.attention_mass": rng.normal(0, 1.0), "steepness.attention_mass": rng.normal(0, 0.5),
+            "degradation.int8": rng.normal(0, 1.2), "top1": rng.normal(0, 0.1),
         }  # fmt: skip
         points = [simulated(p, 50 * seed + i, 0.1, **truth) for i, p in enumerate(GRID[::3])]
         known = calibrate(points, CATALOGUE, check=False).posterior
@@ -118,22 +118,22 @@ def test_accuracy_intervals_cover_what_they_should():
     assert 0.85 <= np.mean(inside) <= 0.99
 
 
-def test_divergence_is_that_of_the_damage_and_narrows_where_it_was_measured():
+def test_divergence_is_that_of_the_degradation_and_narrows_where_it_was_measured():
     point = replace(BASE, alpha=np.linspace(0.0, 0.9, 4))
-    at = CATALOGUE.setting(point)
+    at = CATALOGUE.resolve(point)
     found, ratio = accuracy.mean_kl(point, at, prior(at)), predict(point, CATALOGUE).perplexity_ratio
     np.testing.assert_allclose(found.median, 1.01 * np.log(ratio.median), rtol=1e-12)
     assert found.median[2] == accuracy.mean_kl(replace(point, alpha=float(point.alpha[2])), at, prior(at)).median
     assert np.all((found.q05 < found.median) & (found.median < found.q95))
     known = calibrate([simulated(p, i, 0.05, **TRUTH) for i, p in enumerate(GRID)], CATALOGUE, check=False).posterior
     for measured in (simulated(p, i, 0.05, **TRUTH) for i, p in enumerate(GRID)):
-        said = accuracy.mean_kl(measured.point, CATALOGUE.setting(measured.point), known)
+        said = accuracy.mean_kl(measured.point, CATALOGUE.resolve(measured.point), known)
         assert said.provenance is Provenance.CALIBRATED
         assert said.q05 < measured.mean_kl < said.q95
-        before = accuracy.mean_kl(measured.point, CATALOGUE.setting(measured.point), prior(at))
+        before = accuracy.mean_kl(measured.point, CATALOGUE.resolve(measured.point), prior(at))
         assert said.q95 / said.q05 < before.q95 / before.q05
     exact = replace(BASE, weights="fp32", kv="fp32")
-    assert accuracy.mean_kl(exact, CATALOGUE.setting(exact), prior(at)).q95 == 0.0
+    assert accuracy.mean_kl(exact, CATALOGUE.resolve(exact), prior(at)).q95 == 0.0
 
 
 def test_retrieval_is_apart_and_absent_where_nothing_is_published():
@@ -176,5 +176,5 @@ def test_a_calibration_that_was_stopped_before_a_policy_was_judged_leaves_that_p
     timed = MeasuredPoint(replace(BASE, alpha=0.5, policy="snapkv"), 0.01, 0.002)
     calibration = calibrate([*judged, timed], CATALOGUE, check=False)
     keys = [parameter.key for parameter in calibration.parameters]
-    assert "damage.attention_mass" in keys
-    assert "damage.snapkv" not in keys
+    assert "degradation.attention_mass" in keys
+    assert "degradation.snapkv" not in keys

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from core.predict import conformal
-from core.spec.interval_scale import Guard, HeldOut
+from core.spec.interval_scale import HeldOut, IntervalScale
 from core.units import Z90
 
 NOMINAL = np.array(conformal.NOMINAL)
@@ -92,15 +92,15 @@ def test_buckets():
 
 
 def test_the_sentence_has_its_evidence():
-    busy = conformal.sentence(Guard(decode=2.1), [3.0, 2.5, 0.4, 0.3, 2.0])
+    busy = conformal.sentence(IntervalScale(decode=2.1), [3.0, 2.5, 0.4, 0.3, 2.0])
     assert "2.1 times as wide" in busy
     assert "2 of 5 points" in busy
     assert "busy" in busy
-    calm = conformal.sentence(Guard(decode=0.6), [0.2] * 12)
+    calm = conformal.sentence(IntervalScale(decode=0.6), [0.2] * 12)
     assert "0.60 times" in calm
     assert "busy" not in calm
-    few = conformal.sentence(Guard(decode=1.4), [0.4, 0.2, 1.0])
+    few = conformal.sentence(IntervalScale(decode=1.4), [0.4, 0.2, 1.0])
     assert "3 of 3 points" in few
     assert "only" not in few
-    assert conformal.sentence(Guard(decode=1.05), [1.0] * 9) == ""
-    assert conformal.sentence(Guard(decode=3.0), [9.0]) == ""
+    assert conformal.sentence(IntervalScale(decode=1.05), [1.0] * 9) == ""
+    assert conformal.sentence(IntervalScale(decode=3.0), [9.0]) == ""

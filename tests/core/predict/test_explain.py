@@ -36,7 +36,7 @@ def fitting(rate_op_s):
 def test_what_arithmetic_hides_does_not_limit_a_point():
     """Arithmetic takes a tenth longer than reading, which it overlaps: a faster memory saves nothing."""
     point = replace(BASE, model="llama-3-8b", weights="int4", context_tokens=64.0)
-    parts = decode_costs(point, CATALOGUE.setting(point), 1e10)
+    parts = decode_costs(point, CATALOGUE.resolve(point), 1e10)
     memory_s, _ = roofline_s(replace(point, bandwidth_byte_s=1e10), fitting(1e15))
     near = fitting(float(parts.flop) / (1.1 * memory_s))
     point = replace(point, bandwidth_byte_s=1e10)
@@ -55,7 +55,7 @@ def test_roofline_terms_are_the_two_sides_of_the_maximum():
         memory_s, compute_s = roofline_s(point, catalogue)
         found = predict(point, catalogue)
         assert (memory_s >= compute_s) == (found.binding == "memory")
-        rest = sum(float(found.parts_s[name]) for name in ("layers", "token", "choice"))
+        rest = sum(float(found.parts_s[name]) for name in ("layers", "token", "reselection"))
         assert max(memory_s, compute_s) + rest == pytest.approx(found.decode_s.median, rel=1e-9)
     assert roofline_s(point, fitting(None)).reason.startswith("no source states the compute rate")
 

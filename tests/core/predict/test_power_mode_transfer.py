@@ -17,7 +17,7 @@ POINT = OperatingPoint(
     weights="q4_k_m",
     power_mode="MAXN",
 )
-KNOWN = prior(CATALOGUE.setting(POINT))
+KNOWN = prior(CATALOGUE.resolve(POINT))
 FAST = PowerMode("fast", 100e9, 10e12, clock_hz=1e9)
 
 
@@ -55,7 +55,7 @@ def test_unknown_clock_widens():
 
 def test_mode_without_rows_is_predicted_from_the_mode_that_has_them():
     slow = replace(POINT, power_mode="7W")
-    known = knowledge(CATALOGUE.setting(slow), CATALOGUE)
+    known = knowledge(CATALOGUE.resolve(slow), CATALOGUE)
     assert known.power_mode == "7W"
     assert "moved to 7W" in known.basis
     assert known.n_decode > 0

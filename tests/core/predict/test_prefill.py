@@ -11,7 +11,7 @@ from core.spec import OperatingPoint
 
 CATALOGUE = load_catalogue()
 LLAMA = OperatingPoint(runtime="llamacpp_gpu", board="jetson_agx_orin_64gb", model="llama-3-8b", weights="q4_k_m")
-AT = CATALOGUE.setting(LLAMA)
+AT = CATALOGUE.resolve(LLAMA)
 N = np.array([1.0, 127.0, 128.0, 129.0, 1024.0])
 
 

@@ -9,7 +9,7 @@ from core.predict import scenario
 from core.predict.parameters import extended, prior
 from core.predict.scenario import IDLE_FRAC, knowledge, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prior, Provenance
-from core.spec.interval_scale import Guard
+from core.spec.interval_scale import IntervalScale
 
 CATALOGUE = load_catalogue()
 OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
@@ -137,19 +137,19 @@ def test_power_does_not_fall_below_the_idle_board_however_slow_its_memory():
     bandwidth = np.geomspace(1e7, 100e9, 60)
     power = np.asarray(predict(replace(pi, bandwidth_byte_s=bandwidth), CATALOGUE).power_w.median)
     assert np.all(power >= idle_w * (1 - 1e-12))
-    known = knowledge(CATALOGUE.setting(pi), CATALOGUE)
+    known = knowledge(CATALOGUE.resolve(pi), CATALOGUE)
     static_w = float(np.exp(known.log_mean[known.names.index("static_power_w")]))
     assert power[0] == pytest.approx(static_w, rel=0.02)  # of cores that wait, which is more than that of an idle board
     assert static_w > idle_w
     assert np.all(np.diff(power) > 0)
-    here, own = predict(pi, CATALOGUE), CATALOGUE.setting(pi).mode.bandwidth_byte_s
+    here, own = predict(pi, CATALOGUE), CATALOGUE.resolve(pi).mode.bandwidth_byte_s
     assert float(predict(replace(pi, beta=1.0, bandwidth_byte_s=own), CATALOGUE).power_w.median) == pytest.approx(
         float(here.power_w.median), rel=1e-9
     )
 
 
 def test_an_idle_power_that_is_only_a_prior_widens_the_interval_away_from_the_own_pace():
-    own = CATALOGUE.setting(OperatingPoint()).mode.bandwidth_byte_s
+    own = CATALOGUE.resolve(OperatingPoint()).mode.bandwidth_byte_s
     said = predict(OperatingPoint(bandwidth_byte_s=np.array([own / 20, own])), CATALOGUE)
     width = np.log(np.asarray(said.energy_j_per_token.q95) / said.energy_j_per_token.q05)
     assert width[0] > width[1]
@@ -157,7 +157,7 @@ def test_an_idle_power_that_is_only_a_prior_widens_the_interval_away_from_the_ow
 
 
 def test_idle_power_measured_beside_the_energy_is_the_floor():
-    base = knowledge(CATALOGUE.setting(OperatingPoint()), CATALOGUE)
+    base = knowledge(CATALOGUE.resolve(OperatingPoint()), CATALOGUE)
     taught = replace(extended(base, {"energy_j_byte": 0.01}), n_energy=3, power_covers="the package", idle_power_w=1.5)
     mean = taught.log_mean.copy()
     mean[taught.names.index("energy_j_byte")] = np.log(300e-12)
@@ -192,7 +192,7 @@ def test_accuracy_is_relative_to_the_file_and_falls_with_pruning():
 
 def delta_oracle(point, n=200_000):
     """The 5 % and 95 % quantiles by sampling the prior, to check the delta method where it should be exact enough."""
-    at = CATALOGUE.setting(point)
+    at = CATALOGUE.resolve(point)
     runtime, mode = at.runtime, at.mode
     rng = np.random.default_rng(1)
 
@@ -221,7 +221,7 @@ def test_interval_agrees_with_sampling():
 
 
 def test_posterior_of_another_board_is_left_aside():
-    taught = replace(prior(CATALOGUE.setting(HERE)), n_decode=3, n_ttft=3)
+    taught = replace(prior(CATALOGUE.resolve(HERE)), n_decode=3, n_ttft=3)
     assert predict(HERE, CATALOGUE, taught).decode_s.provenance is Provenance.CALIBRATED
     elsewhere = predict(LLAMA, CATALOGUE, taught)
     assert elsewhere.decode_s.provenance is Provenance.PREDICTED
@@ -229,7 +229,7 @@ def test_posterior_of_another_board_is_left_aside():
 
 
 def test_without_measurements_the_prior_is_the_posterior():
-    assert predict(HERE, CATALOGUE, prior(CATALOGUE.setting(HERE))) == predict(HERE, CATALOGUE)
+    assert predict(HERE, CATALOGUE, prior(CATALOGUE.resolve(HERE))) == predict(HERE, CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -285,15 +285,15 @@ def test_every_board_and_model_can_be_predicted():
 
 
 def test_a_guard_widens_intervals_and_moves_no_median():
-    known = prior(CATALOGUE.setting(HERE))
-    wide = replace(known, guard=Guard(decode=1.0, ttft=1.0, decode_other=2.0, ttft_other=3.0))
-    plain, guarded = predict(HERE, CATALOGUE, known), predict(HERE, CATALOGUE, wide)
+    known = prior(CATALOGUE.resolve(HERE))
+    wide = replace(known, interval_scale=IntervalScale(decode=1.0, ttft=1.0, decode_other=2.0, ttft_other=3.0))
+    plain, scaled = predict(HERE, CATALOGUE, known), predict(HERE, CATALOGUE, wide)
     for name, times in (("decode_s", 2.0), ("ttft_s", 3.0)):
-        before, after = getattr(plain, name), getattr(guarded, name)
+        before, after = getattr(plain, name), getattr(scaled, name)
         assert after.median == before.median
         assert np.log(after.q95 / after.q05) == pytest.approx(times * np.log(before.q95 / before.q05))
     seen = extended(wide, {f"model.{HERE.model}": 0.1})
-    assert predict(HERE, CATALOGUE, seen).decode_s.q95 < guarded.decode_s.q95  # of a model that was measured
+    assert predict(HERE, CATALOGUE, seen).decode_s.q95 < scaled.decode_s.q95  # of a model that was measured
 
 
 # --- choosing tokens anew ---------------------------------------------------------------------------------------------
@@ -305,15 +305,15 @@ def test_choosing_anew_costs_one_choice_over_its_tokens():
     once, often, seldom = (predict(replace(PRUNED, reselect_tokens=m), CATALOGUE) for m in (0.0, 32.0, 128.0))
     added = [float(p.decode_s.median - once.decode_s.median) for p in (often, seldom)]
     assert added[0] == pytest.approx(4 * added[1], rel=1e-9)
-    assert added[1] == pytest.approx(seldom.parts_s["choice"], rel=1e-9)
-    assert once.parts_s["choice"] == 0.0
+    assert added[1] == pytest.approx(seldom.parts_s["reselection"], rel=1e-9)
+    assert once.parts_s["reselection"] == 0.0
     assert 0.25e-3 < added[1] < 4e-3  # 30 to 130 ms a choice where it was timed
     assert sum(seldom.parts_s.values()) == pytest.approx(seldom.decode_s.median)
 
 
 def test_scores_kept_from_insertion_and_pages_in_place_are_cheaper_to_choose_by():
     def choice(**changes):
-        return predict(replace(PRUNED, reselect_tokens=64.0, **changes), CATALOGUE).parts_s["choice"]
+        return predict(replace(PRUNED, reselect_tokens=64.0, **changes), CATALOGUE).parts_s["reselection"]
 
     assert choice(policy="key_norm") < 0.5 * choice(policy="attention_mass")
     assert choice(policy="key_norm", layout="paged") < 0.6 * choice(policy="key_norm")
@@ -323,14 +323,14 @@ def test_scores_kept_from_insertion_and_pages_in_place_are_cheaper_to_choose_by(
 
 def test_the_interval_contains_what_is_not_known_of_choosing():
     found = predict(replace(PRUNED, reselect_tokens=1.0), CATALOGUE)
-    share = found.parts_s["choice"] / found.decode_s.median
+    share = found.parts_s["reselection"] / found.decode_s.median
     assert share > 0.5
     assert np.log(found.decode_s.q95 / found.decode_s.median) > 1.64 * 0.4 * share
 
 
 def test_nothing_is_chosen_without_pruning_and_where_a_runtime_cannot():
-    assert predict(replace(HERE, reselect_tokens=1.0), CATALOGUE).parts_s["choice"] == 0.0
-    assert predict(replace(LLAMA, alpha=0.5, reselect_tokens=1.0), CATALOGUE).parts_s["choice"] == 0.0
+    assert predict(replace(HERE, reselect_tokens=1.0), CATALOGUE).parts_s["reselection"] == 0.0
+    assert predict(replace(LLAMA, alpha=0.5, reselect_tokens=1.0), CATALOGUE).parts_s["reselection"] == 0.0
     with pytest.raises(ValueError, match="reselect_tokens"):
         predict(replace(PRUNED, reselect_tokens=-1.0), CATALOGUE)
 

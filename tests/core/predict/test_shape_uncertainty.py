@@ -11,7 +11,7 @@ CATALOGUE = load_catalogue()
 POINT = OperatingPoint(
     board="jetson_orin_nano_8gb_super", runtime="llamacpp_gpu", model="qwen2.5-1.5b", weights="q4_k_m"
 )
-AT = CATALOGUE.setting(POINT)
+AT = CATALOGUE.resolve(POINT)
 
 
 def widened(**log_sd):
@@ -34,7 +34,7 @@ def test_parts_take_their_share():
 
 
 def test_small_models_depend_more_on_their_depth():
-    large = CATALOGUE.setting(replace(POINT, model="llama-3.1-8b"))
+    large = CATALOGUE.resolve(replace(POINT, model="llama-3.1-8b"))
     of_large = shape_log_sd(replace(large, model=replace(large.model, depth_log_sd=0.2)))[0]
     assert of_large < 0.7 * widened(depth_log_sd=0.2)[0]
 

@@ -14,7 +14,7 @@ CATALOGUE = load_catalogue()
 def said(board: str, runtime: str, weights: str, **fields: float) -> tuple[str, ...]:
     point = replace(OperatingPoint(model="qwen2.5-1.5b", weights=weights, kv="fp16"), board=board, runtime=runtime)
     point = replace(point, **fields)
-    return outside(point, CATALOGUE.setting(point))
+    return outside(point, CATALOGUE.resolve(point))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_of_what_runs_nothing_is_said(board, runtime, weights):
 
 def test_an_attached_board_is_judged_by_its_data_sheet():
     point = OperatingPoint(runtime="rkllm_npu", weights="w8a8")
-    at = CATALOGUE.setting(point)
+    at = CATALOGUE.resolve(point)
     assert outside(point, at) == ()
     told = replace(at, board=replace(at.board, data_sheet="raspberry_pi_5"))
     assert outside(point, told) == ("rkllm on a Rockchip NPU does not run on This machine",)
@@ -59,7 +59,7 @@ def test_an_attached_board_is_judged_by_its_data_sheet():
 
 def test_of_a_machine_that_nobody_listed_it_is_not_known_what_it_runs():
     point = OperatingPoint(board="jetson_orin_nx_16gb", runtime="rkllm_npu", weights="w8a8")
-    at = CATALOGUE.setting(point)
+    at = CATALOGUE.resolve(point)
     assert len(outside(point, at)) == 1
     assert outside(point, replace(at, board=replace(at.board, key="mine", listed=False))) == ()
 

@@ -336,7 +336,7 @@ def test_units_and_modes_of_an_unknown_board_are_apart():
         for n, (unit, mode, gb_s) in enumerate((("cpu", "", 5e10), ("gpu", "15W", 5e10), ("gpu", "MAXN", 1e11)), 2)
     ]
     compared = compare(rows, CATALOGUE)
-    boards = [compared.catalogue.setting(r.decode).board for r in compared.rows]
+    boards = [compared.catalogue.resolve(r.decode).board for r in compared.rows]
     assert [board.unit for board in boards] == ["cpu", "gpu", "gpu"]
     assert [r.decode.power_mode for r in compared.rows] == ["default", "15W", "MAXN"]
     assert {r.group[0] for r in compared.rows} == {"x"}

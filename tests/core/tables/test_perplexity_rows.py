@@ -21,8 +21,8 @@ def test_bands_of_the_shipped_table_hold_what_they_promise():
 
 def made(model, scale, rng, sd=0.2):
     bits = np.arange(2.5, 8.0, 0.5)
-    damage = scale * 27.5 * np.exp(-1.3 * bits + rng.normal(0.0, sd, bits.size))
-    return [Precision(hash((model, b)), model, "q", b, False, d, 1e-6) for b, d in zip(bits, damage, strict=True)]
+    degradation = scale * 27.5 * np.exp(-1.3 * bits + rng.normal(0.0, sd, bits.size))
+    return [Precision(hash((model, b)), model, "q", b, False, d, 1e-6) for b, d in zip(bits, degradation, strict=True)]
 
 
 def test_rows_of_the_curve_are_covered_and_rows_off_it_are_not():
@@ -48,7 +48,7 @@ def test_what_cannot_be_compared_says_why(tmp_path):
     )
     rows, left_out = read_precision(table, FORMATS)
     assert [(row.line, row.format) for row in rows] == [(3, "q4_k_m")]
-    assert rows[0].damage == pytest.approx(np.log(6.1 / 6))
+    assert rows[0].degradation == pytest.approx(np.log(6.1 / 6))
     reasons = dict(left_out)
     assert "reference" in reasons[2]
     assert "bits of zz" in reasons[4]

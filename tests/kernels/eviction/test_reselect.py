@@ -6,7 +6,7 @@ from kernels.cache.paged import PagedKvCache
 from kernels.decoder.transformer import Decoder, Prefilled
 from kernels.eviction.policies import POLICIES, n_kept
 from kernels.eviction.prune import prune
-from kernels.eviction.reselect import EvictingCache, ReselectingCache, Reselection, attend_with_mass, choice_cost
+from kernels.eviction.reselect import EvictingCache, ReselectingCache, Reselection, attend_with_mass, reselection_cost
 
 N = 200
 
@@ -164,7 +164,7 @@ def test_mass_of_any_cache(new):
 
 
 def test_a_choice_is_timed_as_often_as_asked(decoder, prompt):
-    found = choice_cost(prompt, 0.5, "snapkv", "compacted", lambda n: decoder.new_cache(n, "fp32"), 64, repeats=3)
+    found = reselection_cost(prompt, 0.5, "snapkv", "compacted", lambda n: decoder.new_cache(n, "fp32"), 64, repeats=3)
     assert len(found.durations_s) == 3
     assert 0 < found.per_token_s < found.durations_s[0]
 
