@@ -10,7 +10,7 @@ A pause that is too long ends in idle with the old set, as a rollback does.
 Two slots hold two sets; a commit writes the one that is not live. The file ``live`` names the live one and changes by
 one rename, only when it has been verified live: a crash at any step leaves the old set live. Standard library only.
 
-Source: SITS-Calib v1.2 (Trilemma quantities, B11), with the check before the commit, where it can protect the set that
+Source: SITS-Calib v1.2 (docs/articles.md, B11), with the check before the commit, where it can protect the set that
 runs, and fragments, because 256 channels fill a message.
 """
 

@@ -22,7 +22,7 @@ def bank_of(address: Whole, n_banks: int = N_BANKS, granule_byte: int = GRANULE_
 
     References
     ----------
-    Trilemma quantities, A11: 0x7fff is in bank 7, 0x8000 in bank 0.
+    docs/articles.md, A11: 0x7fff is in bank 7, 0x8000 in bank 0.
     """
     check_range("address", address, 0)
     return address // granule_byte % n_banks
@@ -47,7 +47,7 @@ def distinct_banks(stride_byte: Whole, n_banks: int = N_BANKS, granule_byte: int
 
     References
     ----------
-    Trilemma quantities, A11: 8, 4, 8, 2 and 1 for strides of 4, 8, 12, 16 and 32 KiB.
+    docs/articles.md, A11: 8, 4, 8, 2 and 1 for strides of 4, 8, 12, 16 and 32 KiB.
     """
     if np.any(np.less_equal(stride_byte, 0) | (np.mod(stride_byte, granule_byte) != 0)):
         raise ValueError(f"stride_byte = {stride_byte} is no positive multiple of {granule_byte}")
@@ -73,7 +73,7 @@ def balance(load_byte: ArrayLike) -> float:
 
     References
     ----------
-    Trilemma quantities, A11: 0.75 for 48 KiB in a row, 0.1875 for 32 KiB in one bank and 16 in another.
+    docs/articles.md, A11: 0.75 for 48 KiB in a row, 0.1875 for 32 KiB in one bank and 16 in another.
     """
     loads = np.asarray(load_byte, dtype=float)
     check_range("load_byte", loads, 0.0)
@@ -86,7 +86,7 @@ def aligned_fill(block_byte: Array, align_byte: int = GRANULE_BYTE) -> Array:
 
     References
     ----------
-    Trilemma quantities, A11: 3.125 % for 16 x 16 in 4 bit, 50 % for 64 x 64, all for 64 x 64 in 8 bit.
+    docs/articles.md, A11: 3.125 % for 16 x 16 in 4 bit, 50 % for 64 x 64, all for 64 x 64 in 8 bit.
     """
     check_range("block_byte", block_byte, 0.0, open_low=True)
     return block_byte / (np.ceil(np.asarray(block_byte) / align_byte) * align_byte)
@@ -107,7 +107,7 @@ def layer_capacity_tokens(region_byte: Array, token_byte: Array, tag_byte: int =
 
     References
     ----------
-    Trilemma quantities, A14: 63 tokens of Llama-3-8B in 256 KiB.
+    docs/articles.md, A14: 63 tokens of Llama-3-8B in 256 KiB.
     """
     check_range("region_byte", region_byte, tag_byte)
     check_range("token_byte", token_byte, 0.0, open_low=True)
@@ -128,7 +128,7 @@ def layer_stride_byte(
 
     References
     ----------
-    Trilemma quantities, A14: 8 454 144 byte, 129 pages, for Llama-3-8B and 2048 tokens.
+    docs/articles.md, A14: 8 454 144 byte, 129 pages, for Llama-3-8B and 2048 tokens.
     """
     check_range("n_tokens", n_tokens, 1)
     check_range("token_byte", token_byte, 0.0, open_low=True)
@@ -176,7 +176,7 @@ def column_conflict_ways(row_byte: int, n_rows: int = 16, n_banks: int = 32, ban
 
     References
     ----------
-    Trilemma quantities, A13: 16 for rows of 128 byte, 1 for a pitch of 132.
+    docs/articles.md, A13: 16 for rows of 128 byte, 1 for a pitch of 132.
     """
     if row_byte <= 0 or row_byte % bank_byte:
         raise ValueError(f"row_byte = {row_byte} is no positive multiple of {bank_byte}")

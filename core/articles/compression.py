@@ -22,7 +22,7 @@ def expected_open_gates(log_alpha: Array, beta: float = HARD_CONCRETE[0]) -> Arr
 
     References
     ----------
-    Trilemma quantities, B02: 0.8318 at log_alpha = 0.
+    docs/articles.md, B02: 0.8318 at log_alpha = 0.
     """
     check_range("beta", beta, 0.0, open_low=True)
     check_range("log_alpha", log_alpha, -np.inf)
@@ -36,7 +36,7 @@ def quantisation_mse(step: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, B02: within 0.15 % of a simulation at 3 to 8 bits.
+    docs/articles.md, B02: within 0.15 % of a simulation at 3 to 8 bits.
     """
     check_range("step", step, 0.0)
     return np.square(step) / 12.0
@@ -93,7 +93,7 @@ def joint_loss(
 
     References
     ----------
-    Trilemma quantities, B02: what stands in place of ``task + l1 |W M|_0 + l2 KL(Q(W) || W) + l3 H(W M, hardware)``.
+    docs/articles.md, B02: what stands in place of ``task + l1 |W M|_0 + l2 KL(Q(W) || W) + l3 H(W M, hardware)``.
     """
     check_range("bits", bits, 1.0, 32.0)
     check_range("span", span, 0.0)
@@ -128,7 +128,7 @@ def skip_speedup_bound(skipped_frac: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, B05: 1.176 for 15 %.
+    docs/articles.md, B05: 1.176 for 15 %.
     """
     check_range("skipped_frac", skipped_frac, 0.0, 1.0, open_high=True)
     return 1.0 / (1.0 - np.asarray(skipped_frac))
@@ -139,7 +139,7 @@ def bitmap_byte_ratio(keep_frac: Array, value_bit: float) -> Array:
 
     References
     ----------
-    Trilemma quantities, B05: 0.975 at keep 0.85 in INT8.
+    docs/articles.md, B05: 0.975 at keep 0.85 in INT8.
     """
     check_range("keep_frac", keep_frac, 0.0, 1.0)
     check_range("value_bit", value_bit, 1.0)
@@ -165,7 +165,7 @@ def adapter_params(in_size: Array, out_size: Array, rank: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, B12: 8192 for 1024 x 1024 at rank 4.
+    docs/articles.md, B12: 8192 for 1024 x 1024 at rank 4.
     """
     for name, value in (("in_size", in_size), ("out_size", out_size)):
         check_range(name, value, 1)

@@ -55,7 +55,7 @@ def fit_polynomial(x: ArrayLike, y: ArrayLike, degree: int = 4, ridge: float = 1
 
     References
     ----------
-    Trilemma quantities, A09.
+    docs/articles.md, A09.
     """
     xs, ys = _points(x, y)
     check_range("degree", degree, 1, 12)
@@ -123,7 +123,7 @@ def fit_decay(
 
     References
     ----------
-    Trilemma quantities, A09: a rate of 3 is recovered from 9 points. Golub and Pereyra, variable projection.
+    docs/articles.md, A09: a rate of 3 is recovered from 9 points. Golub and Pereyra, variable projection.
     """
     xs, ys = _points(x, y)
     check_range("degree", degree, 0, 8)
@@ -221,7 +221,7 @@ def fit_knee(x: ArrayLike, y: ArrayLike, n_bootstrap: int = 400, seed: int = 0) 
 
     References
     ----------
-    Trilemma quantities, A12: three points do not show a knee.
+    docs/articles.md, A12: three points do not show a knee.
     """
     xs, ys = _points(x, y)
     n_different = np.unique(xs).size

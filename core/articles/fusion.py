@@ -26,7 +26,7 @@ def gemm_byte(n: Array, k: Array, m: Array, in_bit: float, out_bit: float) -> Ar
 
     References
     ----------
-    Trilemma quantities, A06: 98304 byte for 128 x 512 x 128 with 4-bit inputs and 16-bit outputs.
+    docs/articles.md, A06: 98304 byte for 128 x 512 x 128 with 4-bit inputs and 16-bit outputs.
     """
     for name, value in (("n", n), ("k", k), ("m", m), ("in_bit", in_bit), ("out_bit", out_bit)):
         check_range(name, value, 0.0, open_low=True)
@@ -46,7 +46,7 @@ def softmax_cycles(n_elements: Array, byte_cycle: Array, lanes: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, A06: 1024 cycles for 128 x 128 at 64 byte and 128 lanes a cycle.
+    docs/articles.md, A06: 1024 cycles for 128 x 128 at 64 byte and 128 lanes a cycle.
     """
     check_range("n_elements", n_elements, 0.0)
     moved = 2 * SOFTMAX_BYTE * np.asarray(n_elements)
@@ -65,7 +65,7 @@ def reshape_cycles(n_elements: Array, byte_cycle: Array, *, is_view: bool) -> Ar
 
     References
     ----------
-    Trilemma quantities, A06: 1024 cycles for 128 x 128 at 64 byte a cycle, 0 for a view.
+    docs/articles.md, A06: 1024 cycles for 128 x 128 at 64 byte a cycle, 0 for a view.
     """
     check_range("n_elements", n_elements, 0.0)
     check_range("byte_cycle", byte_cycle, 0.0, open_low=True)
@@ -106,7 +106,7 @@ def fused_cycles(
 
     References
     ----------
-    Trilemma quantities, A07.
+    docs/articles.md, A07.
     """
     check_range("byte_cycle", byte_cycle, 0.0, open_low=True)
     check_range("n_registers", n_registers, 0)

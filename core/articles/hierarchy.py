@@ -26,7 +26,7 @@ def serial_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) 
 
     References
     ----------
-    Trilemma quantities, A04: 478.37 GB/s for 82 % at 768 and 18 % at 176 GB/s.
+    docs/articles.md, A04: 478.37 GB/s for 82 % at 768 and 18 % at 176 GB/s.
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
     return _rate(np.sum(share / bandwidth, axis=-1))
@@ -40,7 +40,7 @@ def filled_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) 
 
     References
     ----------
-    Trilemma quantities, A04: 430.14 GB/s.
+    docs/articles.md, A04: 430.14 GB/s.
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
     if np.any(bandwidth[..., 1:] > bandwidth[..., :-1]):
@@ -56,7 +56,7 @@ def overlapped_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLi
 
     References
     ----------
-    Trilemma quantities, A04: 936.59 GB/s.
+    docs/articles.md, A04: 936.59 GB/s.
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
     return _rate(np.max(share / bandwidth, axis=-1))
@@ -84,7 +84,7 @@ def bus_bandwidth_byte_s(transfers_s: Array, n_channels: int, channel_bit: int) 
 
     References
     ----------
-    Trilemma quantities, A03: 136.528 GB/s for 8 channels of 16 bit at 8533 MT/s.
+    docs/articles.md, A03: 136.528 GB/s for 8 channels of 16 bit at 8533 MT/s.
     """
     check_range("transfers_s", transfers_s, 0.0, open_low=True)
     check_range("n_channels", n_channels, 1)
@@ -102,7 +102,7 @@ def bytes_in_flight(bandwidth_byte_s: Array, latency_s: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, A03: 5120 byte, 80 lines of 64, for 128 GB/s and 40 ns.
+    docs/articles.md, A03: 5120 byte, 80 lines of 64, for 128 GB/s and 40 ns.
     """
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0)
     check_range("latency_s", latency_s, 0.0)
@@ -121,7 +121,7 @@ def core_bandwidth_byte_s(n_outstanding: Array, latency_s: Array, line_byte: int
 
     References
     ----------
-    Trilemma quantities, A03.
+    docs/articles.md, A03.
     """
     check_range("n_outstanding", n_outstanding, 0.0)
     check_range("latency_s", latency_s, 0.0, open_low=True)

@@ -124,7 +124,7 @@ def rotary_score_slope(query: ArrayLike, key: ArrayLike, distance: float, base: 
 
     References
     ----------
-    Trilemma quantities, A10: -0.81554 for its example at D = 5.
+    docs/articles.md, A10: -0.81554 for its example at D = 5.
     """
     q, k, theta = _pairs(query), _pairs(key), rotary_frequencies(np.size(query), base)
     turned = np.conj(q) * k * np.exp(1j * theta * distance)

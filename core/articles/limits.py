@@ -28,7 +28,7 @@ def max_context_by_latency(
 
     References
     ----------
-    Trilemma quantities, B01: 92 792 tokens of Llama-3-8B in 200 ms at 81.92 GB/s.
+    docs/articles.md, B01: 92 792 tokens of Llama-3-8B in 200 ms at 81.92 GB/s.
     """
     check_range("time_s", time_s, 0.0, open_low=True)
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
@@ -47,7 +47,7 @@ def max_context_by_memory(memory_byte: Array, weight_byte: Array, kv_byte_per_to
 
     References
     ----------
-    Trilemma quantities, B01: 26 573 tokens of Llama-3-8B in 8 GB.
+    docs/articles.md, B01: 26 573 tokens of Llama-3-8B in 8 GB.
     """
     check_range("memory_byte", memory_byte, 0.0, open_low=True)
     return _tokens(memory_byte, weight_byte, kv_byte_per_token, memory_byte)

@@ -69,7 +69,7 @@ def relaxed_mean(values: Any, logits: Any, temperature: float, noise: Any = 0.0)
 
     References
     ----------
-    Trilemma quantities, A08: 120 for the widths 32, 64, 128, 256 at equal logits.
+    docs/articles.md, A08: 120 for the widths 32, 64, 128, 256 at equal logits.
     """
     p = choice_probabilities(logits, temperature, noise)
     v = _like(values, p)
@@ -101,7 +101,7 @@ def access_time(line: Any, width: Any, burst: Any, per_beat: Any, per_burst: Any
 
     References
     ----------
-    Trilemma quantities, A08: 13 for a = 10, b = 1, line 64, width 128, burst 8.
+    docs/articles.md, A08: 13 for a = 10, b = 1, line 64, width 128, burst 8.
     """
     check_range("line", _value(line), 0.0, open_low=True)
     check_range("width", _value(width), 0.0, open_low=True)
@@ -121,7 +121,7 @@ def best_width(widths: ArrayLike, line: Array, burst: Array, per_beat: Array, pe
 
     References
     ----------
-    Trilemma quantities, A08: 28, 18, 13 and 10.5, so 256.
+    docs/articles.md, A08: 28, 18, 13 and 10.5, so 256.
     """
     width = np.asarray(widths, dtype=float)
     times = np.asarray(access_time(line, width, burst, per_beat, per_burst))

@@ -6,7 +6,7 @@ and does not pull the rest (`core.calibrate.robust`). Nothing here knows how the
 
 References
 ----------
-Trilemma models, M10.
+docs/physics.md, M10.
 """
 
 from __future__ import annotations

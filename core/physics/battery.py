@@ -10,7 +10,7 @@ voltage reaches the cut-off, not at a state of charge. `core.physics.discharge` 
 
 References
 ----------
-Trilemma models, M9. Default coefficients: Chen and Rincon-Mora, IEEE Trans. Energy Conversion 21(2), 2006, as listed
+docs/physics.md, M9. Default coefficients: Chen and Rincon-Mora, IEEE Trans. Energy Conversion 21(2), 2006, as listed
 in dhollenbeck1/CBMS simulate_chenRinconMoraModel.m.
 """
 

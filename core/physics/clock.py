@@ -5,7 +5,7 @@ shows is wrong by half the asymmetry of the two ways, which no exchange can see;
 
 References
 ----------
-Trilemma models, M11; quantities, B14 and B15. Hull: Moon, Skelly, Towsley, INFOCOM 1999. Mills, RFC 5905.
+docs/physics.md, M11; quantities, B14 and B15. Hull: Moon, Skelly, Towsley, INFOCOM 1999. Mills, RFC 5905.
 """
 
 from __future__ import annotations

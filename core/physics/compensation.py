@@ -34,7 +34,7 @@ def compensated(
 
     References
     ----------
-    Trilemma quantities, B10: [1.2, 2.2, 3.2] with mean 2 and a = 0.05 gives [1, 2, 3].
+    docs/articles.md, B10: [1.2, 2.2, 3.2] with mean 2 and a = 0.05 gives [1, 2, 3].
     """
     check_range("gain", gain, 0.0, 2.0, open_low=True, open_high=True)
     check_range("step", step, 0.0, open_low=True)
@@ -49,7 +49,7 @@ def drift_after(drift: Array, gain: Array, n_steps: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, B10: 0.2 falls to 0.0717 in 20 steps at a = 0.05.
+    docs/articles.md, B10: 0.2 falls to 0.0717 in 20 steps at a = 0.05.
     """
     check_range("gain", gain, 0.0, 2.0, open_low=True, open_high=True)
     check_range("n_steps", n_steps, 0.0)

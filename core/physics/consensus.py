@@ -2,7 +2,7 @@
 
 References
 ----------
-Trilemma models, M12 and M14; quantities, B16. Castro and Liskov, OSDI 1999.
+docs/physics.md, M12 and M14; quantities, B16. Castro and Liskov, OSDI 1999.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ and a price per watt each name their own, and one at the end of the table says s
 
 References
 ----------
-Trilemma models, M7. Alpha-power law: Sakurai and Newton, IEEE JSSC 25(2), 1990, eq. 6. Kneedle: Satopaa et al.,
+docs/physics.md, M7. Alpha-power law: Sakurai and Newton, IEEE JSSC 25(2), 1990, eq. 6. Kneedle: Satopaa et al.,
 ICDCSW 2011.
 """
 

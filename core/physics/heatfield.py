@@ -8,7 +8,7 @@ energy exactly as it is written. The explicit form is here for its limit and its
 
 References
 ----------
-Trilemma models, M8; quantities, B06.
+docs/physics.md, M8; quantities, B06.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ that of matrix-matrix products and says nothing about matrix-vector products.
 
 References
 ----------
-Trilemma models, M1 and M2: four parameters fitted to 413 published rows of 18 board x runtime x mode groups.
+docs/physics.md, M1 and M2: four parameters fitted to 413 published rows of 18 board x runtime x mode groups.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
 
     References
     ----------
-    Trilemma models, M1: 79.24032 ms for Llama-3-8B at 4.5 bit, 102.4 GB/s, eta .84, kappa 2.4, rho .5, 136 us/layer.
+    docs/physics.md, M1: 79.24032 ms for Llama-3-8B at 4.5 bit, 102.4 GB/s, eta .84, kappa 2.4, rho .5, 136 us/layer.
     """
     per_byte = 1.0 / (parameters.eta * costs.bandwidth_byte_s)
     weights = costs.weight_byte * per_byte
@@ -299,7 +299,7 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
 
     References
     ----------
-    Trilemma models, M2.
+    docs/physics.md, M2.
     """
     compute = costs.flop * (costs.width_cost / (costs.beta * costs.compute_op_s * parameters.eta_compute))
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)

@@ -4,7 +4,7 @@ Objectives here are minimised; turn accuracy into ``1 - accuracy`` or negate it.
 
 References
 ----------
-Trilemma models, M13; quantities, B13: three published scenarios give limits on accuracy, latency and energy and a
+docs/physics.md, M13; quantities, B13: three published scenarios give limits on accuracy, latency and energy and a
 weight on energy, but no formula; the score below is ours and says so.
 """
 

@@ -44,7 +44,7 @@ def first_token_s(stages: RequestStages) -> Array:
 
     References
     ----------
-    Trilemma quantities, B07: 55.55 ms for (5, 20, 30, 8, 0.2, 0.3, 0.05) ms.
+    docs/articles.md, B07: 55.55 ms for (5, 20, 30, 8, 0.2, 0.3, 0.05) ms.
     """
     return stages.prompt_load_s + stages.kv_build_s + stages.first_token_s + stages.delivery_s
 
@@ -54,7 +54,7 @@ def serial_request_s(stages: RequestStages, n_tokens: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, B07: 132.5 ms for 10 tokens.
+    docs/articles.md, B07: 132.5 ms for 10 tokens.
     """
     check_range("n_tokens", n_tokens, 1)
     return first_token_s(stages) + (n_tokens - 1) * (stages.decode_s + stages.delivery_s)
@@ -65,7 +65,7 @@ def pipelined_request_s(stages: RequestStages, n_tokens: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, B07: 127.55 ms for 10 tokens.
+    docs/articles.md, B07: 127.55 ms for 10 tokens.
     """
     check_range("n_tokens", n_tokens, 1)
     each = (stages.decode_s, stages.buffer_write_s, stages.protocol_s, stages.peripheral_s)
@@ -88,7 +88,7 @@ def chain_starts(length: ArrayLike, overlap: ArrayLike = 0.0) -> NDArray[np.floa
 
     References
     ----------
-    Trilemma quantities, A15: 0, 8, 20 for lengths 8, 12, 3.
+    docs/articles.md, A15: 0, 8, 20 for lengths 8, 12, 3.
     """
     durations = _lengths(length)
     head = np.broadcast_to(np.asarray(overlap, dtype=float), durations.size - 1)
@@ -103,7 +103,7 @@ def chain_makespan(length: ArrayLike, n_items: int = 1, overlap: ArrayLike = 0.0
 
     References
     ----------
-    Trilemma quantities, A15: 23, 35 and 131 for 1, 2 and 10 items.
+    docs/articles.md, A15: 23, 35 and 131 for 1, 2 and 10 items.
     """
     check_range("n_items", n_items, 1)
     durations = _lengths(length)

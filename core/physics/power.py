@@ -29,7 +29,7 @@ def decode_energy_j(moved_byte: Array, energy_j_byte: Array) -> Array:
 
     References
     ----------
-    Trilemma models, M6: 185 pJ/byte on the GPU rail of an AGX Orin, 1214 at the wall of a Raspberry Pi 5.
+    docs/physics.md, M6: 185 pJ/byte on the GPU rail of an AGX Orin, 1214 at the wall of a Raspberry Pi 5.
     """
     check_range("moved_byte", moved_byte, 0.0)
     check_range("energy_j_byte", energy_j_byte, 0.0, open_low=True)
@@ -71,7 +71,7 @@ def dram_energy_j(moved_byte: Array, energy_j_bit: Array = DRAM_ENERGY_J_BIT) ->
 
     References
     ----------
-    Trilemma models, M6: 41.68 mJ per token of Qwen2-1.5B at 4.5 bits and 6 pJ/bit.
+    docs/physics.md, M6: 41.68 mJ per token of Qwen2-1.5B at 4.5 bits and 6 pJ/bit.
     """
     check_range("moved_byte", moved_byte, 0.0)
     check_range("energy_j_bit", energy_j_bit, 0.0)
@@ -234,7 +234,7 @@ def steady_temp_c(
 
     References
     ----------
-    Trilemma models, M6 and quantities, B06: 48.17954492 C for R = 2 K/W, P = 10 W, P_l0 = 1 W, b = 0.02/K and
+    docs/physics.md, M6 and quantities, B06: 48.17954492 C for R = 2 K/W, P = 10 W, P_l0 = 1 W, b = 0.02/K and
     Ta = T0 = 25 C.
     """
     check_range("resistance_k_w", resistance_k_w, 0.0)

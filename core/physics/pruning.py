@@ -41,7 +41,7 @@ def keep_count(n_tokens: Array, alpha: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, A02: keep(2048, 0.623) = 773, keep(10, 0.9) = 1.
+    docs/articles.md, A02: keep(2048, 0.623) = 773, keep(10, 0.9) = 1.
     """
     check_range("n_tokens", n_tokens, 1.0)
     check_range("alpha", alpha, 0.0, 1.0, open_high=True)
@@ -53,7 +53,7 @@ def page_keep_frac(keep_frac: Array, page_tokens: int) -> Array:
 
     References
     ----------
-    Trilemma models, M4: 0.9997 of the pages at keep = 0.4 and 16 tokens a page.
+    docs/physics.md, M4: 0.9997 of the pages at keep = 0.4 and 16 tokens a page.
     """
     check_range("keep_frac", keep_frac, 0.0, 1.0)
     check_range("page_tokens", page_tokens, 1.0)
@@ -115,7 +115,7 @@ def zipf_retained_mass(n_tokens: Array, n_keep: Array, exponent: float = ZIPF_EX
 
     References
     ----------
-    Trilemma models, M4: 0.9514 for 819 of 2048 tokens at s = 1.2.
+    docs/physics.md, M4: 0.9514 for 819 of 2048 tokens at s = 1.2.
     """
     check_range("n_keep", n_keep, 1.0)
     check_range("n_keep / n_tokens", np.asarray(n_keep) / n_tokens, 0.0, 1.0)
@@ -156,7 +156,7 @@ def causal_column_mass(n_tokens: int) -> NDArray[np.float64]:
 
     References
     ----------
-    Trilemma quantities, A05: entropy 7.2025 nats at L = 2048, against ln L = 7.6246.
+    docs/articles.md, A05: entropy 7.2025 nats at L = 2048, against ln L = 7.6246.
     """
     check_range("n_tokens", n_tokens, 1.0)
     return np.cumsum(1.0 / np.arange(n_tokens, 0.0, -1.0))[::-1] / n_tokens
@@ -201,7 +201,7 @@ def output_error(mass: ArrayLike, values: ArrayLike, keep: ArrayLike) -> OutputE
 
     References
     ----------
-    Trilemma quantities, A02 and models, M4 (the structure of the L1 bound in Ada-KV, arXiv 2407.11550).
+    docs/articles.md, A02 and models, M4 (the structure of the L1 bound in Ada-KV, arXiv 2407.11550).
     """
     p, v = _distribution(mass), np.asarray(values, dtype=float)
     kept = np.asarray(keep, dtype=bool)
@@ -238,7 +238,7 @@ def pruned_latency_s(
 
     References
     ----------
-    Trilemma quantities, A12: from 60 to 65 % of Qwen2-1.5B in 4.5 bit at 2048 tokens the ratio is 0.9967.
+    docs/articles.md, A12: from 60 to 65 % of Qwen2-1.5B in 4.5 bit at 2048 tokens the ratio is 0.9967.
     """
     check_range("full_s", full_s, 0.0)
     check_range("kv_frac", kv_frac, 0.0, 1.0)
@@ -258,7 +258,7 @@ def r_max_mass(mass: ArrayLike, dropped_mass: float = 0.02) -> float:
 
     References
     ----------
-    Trilemma quantities, A05 (a).
+    docs/articles.md, A05 (a).
     """
     p = _distribution(mass)
     check_range("dropped_mass", dropped_mass, 0.0, 1.0, open_high=True)
@@ -275,7 +275,7 @@ def r_max_entropy_bound(entropy_nat: Array, n_tokens: Array, dropped_mass: Array
 
     References
     ----------
-    Trilemma quantities, A05 (b): 0.9733 for H = 2, L = 2048, eps = 0.5; 0 for eps = 0.1.
+    docs/articles.md, A05 (b): 0.9733 for H = 2, L = 2048, eps = 0.5; 0 for eps = 0.1.
     """
     check_range("entropy_nat", entropy_nat, 0.0)
     check_range("n_tokens", n_tokens, 1.0)
@@ -289,7 +289,7 @@ def r_max_effective_support(entropy_nat: Array, n_tokens: Array) -> Array:
 
     References
     ----------
-    Trilemma quantities, A05 (c): 0.9560 for H = 4.5, L = 2048.
+    docs/articles.md, A05 (c): 0.9560 for H = 4.5, L = 2048.
     """
     check_range("entropy_nat", entropy_nat, 0.0)
     check_range("n_tokens", n_tokens, 1.0)

@@ -79,7 +79,7 @@ def weights_degradation(
 
     References
     ----------
-    Trilemma models, M5: 0.0240 at 4.89 bits with an importance matrix. The exponential form is that of the precision
+    docs/physics.md, M5: 0.0240 at 4.89 bits with an importance matrix. The exponential form is that of the precision
     scaling law, arXiv 2411.04330.
     """
     check_range("bits_per_weight", bits_per_weight, 1.0, 32.0)
@@ -96,7 +96,7 @@ def kv_degradation(bits_per_value: Array) -> Degradation:
 
     References
     ----------
-    Trilemma models, M5 [prior].
+    docs/physics.md, M5 [prior].
     """
     check_range("bits_per_value", bits_per_value, 1.0, 32.0)
     return _of_bits(bits_per_value, LOSSLESS_BIT, KV.amplitude, KV.rate, KV.log_sd)
@@ -139,7 +139,7 @@ def pruning_degradation(dropped_mass: Array, policy: str) -> Degradation:
 
     References
     ----------
-    Trilemma models, M4 [prior].
+    docs/physics.md, M4 [prior].
     """
     log_sd = _of_policy(LANGUAGE_MODELLING, policy).log_sd
     return Degradation(pruning_median(dropped_mass, policy), np.where(np.asarray(dropped_mass) > 0.0, log_sd, 0.0))
@@ -160,7 +160,7 @@ def added(*degradations: Degradation) -> Degradation:
 
     References
     ----------
-    Trilemma models, M5: independent degradations add in ln PPL.
+    docs/physics.md, M5: independent degradations add in ln PPL.
     """
     total: Any = 0.0
     squares: Any = 0.0
@@ -264,7 +264,7 @@ def retrieval_score(alpha: Array, method: str) -> Band:
 
     References
     ----------
-    Trilemma models, M4: 0.619 at alpha = 0.5 with sinks and recent tokens.
+    docs/physics.md, M4: 0.619 at alpha = 0.5 with sinks and recent tokens.
     """
     check_range("alpha", alpha, 0.0, 1.0, open_high=True)
     curve = _of_policy(RETRIEVAL, method)

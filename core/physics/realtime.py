@@ -11,7 +11,7 @@ preempted began. All of it is in integer nanoseconds, so that no ceiling ever fa
 
 References
 ----------
-Trilemma models, M12; quantities, B09. Joseph and Pandya 1986; Audsley et al. 1993 (jitter); Lehoczky 1990 (responses
+docs/physics.md, M12; quantities, B09. Joseph and Pandya 1986; Audsley et al. 1993 (jitter); Lehoczky 1990 (responses
 longer than a period); Liu and Layland 1973; Bini and Buttazzo 2003 (hyperbolic bound).
 """
 

@@ -7,7 +7,7 @@ driven).
 
 References
 ----------
-Trilemma models, M12; quantities, A16. Graham, Bell System Tech. J. 45, 1966; upward rank of HEFT: Topcuoglu, Hariri,
+docs/physics.md, M12; quantities, A16. Graham, Bell System Tech. J. 45, 1966; upward rank of HEFT: Topcuoglu, Hariri,
 Wu, IEEE TPDS 13(3), 2002.
 """
 

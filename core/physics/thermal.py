@@ -9,7 +9,7 @@ Temperatures here are rises over the ambient [K] unless the name ends in `temp_c
 
 References
 ----------
-Trilemma models, M8. Leakage: M6, ``P_l exp(b (T - T_0))``.
+docs/physics.md, M8. Leakage: M6, ``P_l exp(b (T - T_0))``.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def runaway_power_w(
 # --- a board learned from its sensor ----------------------------------------------------------------------------------
 
 _PRIOR_TAU_S = {1: (60.0,), 2: (25.0, 250.0), 3: (0.3, 25.0, 250.0)}
-"""[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (Trilemma models, M8)."""
+"""[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (docs/physics.md, M8)."""
 _PRIOR_RESISTANCE_K_W = 2.0  # [prior] per pole; bare chip 8 to 12 K/W in all, heat sink 3 to 5, fan 1.5 to 3
 _PRIOR_TAU_LOG_SD, _PRIOR_RESISTANCE_LOG_SD = 0.545, 0.8  # [prior] 90 % within a factor of six: 10 to 60, 100 to 600 s
 

@@ -5,7 +5,7 @@ operating level (index into a table that rises in clock and power) that is allow
 
 References
 ----------
-Trilemma models, M8. Linux, Documentation/driver-api/thermal/power_allocator.rst and its governor's estimated constants.
+docs/physics.md, M8. Linux, Documentation/driver-api/thermal/power_allocator.rst and its governor's estimated constants.
 """
 
 from __future__ import annotations

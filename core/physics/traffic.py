@@ -33,7 +33,7 @@ def weight_byte(shape: ModelShape, weights: WeightFormat, head: WeightFormat | N
 
     References
     ----------
-    Trilemma quantities, A01: 4221.520128 MB for Llama-3-8B at 4.5 bit per weight.
+    docs/articles.md, A01: 4221.520128 MB for Llama-3-8B at 4.5 bit per weight.
     """
     exact = shape.weight_byte_by_format.get(weights.key)
     bits = shape.body_params * weights.bits_per_weight + shape.head_params * weights.head_bits_per_weight
@@ -65,7 +65,7 @@ def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
 
     References
     ----------
-    Trilemma quantities, A01: 131072 byte for Llama-3-8B in 16 bit.
+    docs/articles.md, A01: 131072 byte for Llama-3-8B in 16 bit.
     """
     return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
 
@@ -192,7 +192,7 @@ def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
 
     References
     ----------
-    Trilemma models, M2: 1.792085590016e12 for Llama-3-8B and n = 128; n = 1 equals `decode_flop` exactly.
+    docs/physics.md, M2: 1.792085590016e12 for Llama-3-8B and n = 128; n = 1 equals `decode_flop` exactly.
     """
     return prefill_linear_flop(shape, context_tokens) + prefill_attention_flop(shape, context_tokens)
 

@@ -110,7 +110,7 @@ def log_degradation(
 
     References
     ----------
-    Trilemma models, M4 and M5: independent degradations add.
+    docs/physics.md, M4 and M5: independent degradations add.
     """
     gradient = _degradation_gradient(medians, log_mass, theta)
     total = np.asarray(sum(gradient[:3]))

@@ -13,7 +13,7 @@ reference temperature; the last term is what warmth adds to it.
 
 References
 ----------
-Trilemma models, M6 to M9; quantities, B06 (SITSEnergy: 15 W, 85 deg C, 56 Wh).
+docs/physics.md, M6 to M9; quantities, B06 (SITSEnergy: 15 W, 85 deg C, 56 Wh).
 """
 
 from __future__ import annotations

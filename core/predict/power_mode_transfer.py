@@ -6,7 +6,7 @@ less, and goes with the inverse square root. The factors of models stay.
 
 References
 ----------
-Trilemma models, M7: low modes are bound by clocks, not by DRAM.
+docs/physics.md, M7: low modes are bound by clocks, not by DRAM.
 """
 
 from __future__ import annotations

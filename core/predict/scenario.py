@@ -126,7 +126,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
 
     References
     ----------
-    Trilemma models, M1 to M6 and M10.
+    docs/physics.md, M1 to M6 and M10.
     """
     at = catalogue.resolve(point)
     _check(point, at)

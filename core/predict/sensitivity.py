@@ -95,7 +95,7 @@ def sobol(
 
     References
     ----------
-    Trilemma models, M10: an additive function has indices var_i / sum; log-sd 0.237, 0.1 and 0.05 give 0.81797,
+    docs/physics.md, M10: an additive function has indices var_i / sum; log-sd 0.237, 0.1 and 0.05 give 0.81797,
     0.14563 and 0.03641.
     """
     from scipy.stats import sobol_indices

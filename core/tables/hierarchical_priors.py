@@ -14,7 +14,7 @@ measured is predicted by what its kind of runtime does elsewhere.
 
 References
 ----------
-Trilemma models, M10.
+docs/physics.md, M10.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_la
 PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 0.4e-3, 0.25, 1.2e-3])
 """[prior] of every class, but for the share of the compute rate; choosing a token takes 8 ns an entry of logits."""
 COMPUTE_SHARE: Mapping[str, float] = {"npu": 0.15, "cpu": 0.3, "gpu": 0.25, "compiled_gpu": 0.4}
-"""[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (Trilemma models, M2)."""
+"""[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (docs/physics.md, M2)."""
 CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 0.8, 0.6, 2.0])  # [prior] between classes
 RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 0.9, 0.6, 1.8])  # [prior] between runtimes of a class
 FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.6, 0.5, 0.9])  # where the iteration starts

@@ -15,7 +15,7 @@ import numpy as np
 from core.calibrate import robust
 from core.spec import Prior
 
-MODEL_LOG_SD = 0.13  # [prior] between models on one board: 0.12 to 0.15 (Trilemma models, M10)
+MODEL_LOG_SD = 0.13  # [prior] between models on one board: 0.12 to 0.15 (docs/physics.md, M10)
 LEAST_LOG_SD = 0.08
 N_PRIOR = 8.0  # how many models that prior counts for beside a runtime's own
 SHARED_FRAC = 0.5  # [prior] of the variance that a runtime's boards have in common; too few models recur to learn it

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 N_POINTS = (1, 3, 5)
-DATA_SHEET_SHARE = 0.65  # of the peak bandwidth (Trilemma models, M1)
+DATA_SHEET_SHARE = 0.65  # of the peak bandwidth (docs/physics.md, M1)
 
 
 @dataclass(slots=True)

@@ -493,7 +493,8 @@ def test_the_verdict_never_contradicts_its_evidence(store, parts, says):
 
 
 def test_what_arithmetic_hides_is_not_said_to_limit(store):
-    parts = {"weights": 7e-3, "kv": 1e-3, "unpack": 0.0, "compute": 1e-3, "layers": 1e-3, "token": 0.0, "reselection": 0.0}
+    parts = dict.fromkeys(("unpack", "token", "reselection"), 0.0) | {"weights": 7e-3}
+    parts |= dict.fromkeys(("kv", "compute", "layers"), 1e-3)
     assert "memory-bound" in advice.verdict(replace(store.prediction, parts_s=parts, binding="memory"))
     said = advice.verdict(replace(store.prediction, parts_s=parts, binding="compute"))
     assert said == "Decode is <b>compute-bound</b>: 90 % of each token is arithmetic, 10 % per-layer cost."

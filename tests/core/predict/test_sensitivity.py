@@ -34,7 +34,7 @@ def test_absent_output_has_no_elasticity():
 
 
 def test_additive_function_has_the_golden_indices():
-    """Trilemma models, M10: ln T additive in parameters of log-sd 0.237, 0.1 and 0.05."""
+    """docs/physics.md, M10: ln T additive in parameters of log-sd 0.237, 0.1 and 0.05."""
     distributions = {name: norm(0.0, sd) for name, sd in (("eta", 0.237), ("rho", 0.1), ("t_layer", 0.05))}
     found = sobol(lambda x: x.sum(axis=0), distributions, n=4096)
     assert found.names == ("eta", "rho", "t_layer")
