@@ -1,1 +1,1 @@
-"""What runs on the board: sensors, and the supervision of measured runs. Standard library only, Python 3.8."""
+"""The part that runs on the board: sensors and supervised measured runs. Standard library only, Python 3.8."""

@@ -1,4 +1,4 @@
-"""What this machine is, in words and numbers that do not name it on a network: no host name, no serial number."""
+"""Identity of this machine without anything that names it on a network: no host name, no serial number."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def describe(root: Path) -> dict[str, Any]:
 
 
 def _identity(root: Path) -> str:
-    """Return what tells this board from another of its kind: a hash that says nothing else; "" where it has no id."""
+    """Return an opaque hash that distinguishes this board from others of its kind; "" where it has no id."""
     own = text(root / "etc/machine-id") or text(root / "proc/device-tree/serial-number")
     return hashlib.sha256(f"trilemma board {own}".encode()).hexdigest()[:12] if own else ""
 
@@ -94,7 +94,7 @@ def _cores(root: Path) -> dict[str, list[int]]:
 
 
 def n_big_cores(root: Path) -> int:
-    """Return how many threads a memory- and barrier-bound kernel should use.
+    """Return the number of threads for a memory- and barrier-bound kernel.
 
     One for each physical core that this process may run on and whose capacity (or top clock) is at least 0.8 of the
     largest: a slow core makes all others wait at each barrier. A container's quota is respected.
@@ -120,7 +120,7 @@ def _memory_byte(root: Path) -> int | None:
 
 
 def _sysctl(root: Path, name: str) -> str:
-    """Return what a Mac's kernel tells under a name, "" elsewhere."""
+    """Return a sysctl value of a Mac by name, "" elsewhere."""
     tool = root / "usr/sbin/sysctl"
     if (root / "proc").exists() or not tool.is_file():
         return ""
@@ -161,7 +161,7 @@ def _jetson_release(root: Path) -> str:
 
 
 def why_no_measuring() -> str:
-    """Return "" when the worker's packages are here, else what is missing and how to get it. Imports none of them."""
+    """Return "" when the worker's packages are installed, else the missing ones and how to get them. Imports none."""
     for package in ("torch", "numpy", "gguf", "tokenizers"):
         if importlib.util.find_spec(package) is None:
             if archive_bytes() is not None:

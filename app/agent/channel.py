@@ -55,7 +55,7 @@ class Channel:
     note: str = ""
 
     def message(self) -> dict[str, Any]:
-        """Return what the catalogue says about it; of the rarer members only those that say something."""
+        """Return the catalogue entry; rare members only where they have a value."""
         record = asdict(self)
         for name in ("error", "total", "part_of", "note"):
             if not record[name]:

@@ -38,7 +38,7 @@ class SelfLimit:
         self._since = (-1.0, 0.0, 0)
 
     def see(self, now_s: float, cpu_s: float, n_turns: int) -> str:
-        """Take the time, the processor time used and the turns so far; return what to tell people, "" for nothing.
+        """Take the time, the processor time used and the turns so far; return a sentence for the log, or "".
 
         Two windows over the limit spread the turns: one may be a start or a stroke of bad luck.
         """

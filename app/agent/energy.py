@@ -1,6 +1,6 @@
 """Energy of measured runs: the power of the board integrated over their windows, and the idle board beside it.
 
-A run says when it read the prompt and when it generated tokens, in the clock that the sensors are read in
+A run reports the times of prefill and decode in the clock of the sensors
 (``time.monotonic``; ``time.perf_counter`` is the same clock on Linux). Prefill and decode are kept apart, and idle
 power is never subtracted.
 """
@@ -24,7 +24,7 @@ _WINDOWS = ("decode_window_s", "decode_window_tokens", "prefill_window_s", "pref
 
 
 def request_windows(start_s: float, first_token_s: float, last_token_s: float, n_tokens: int) -> dict[str, Any]:
-    """Return the conditions that tell `RunEnergy` when a request did what.
+    """Return the conditions from which `RunEnergy` takes the time windows of a request.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def text(path: Path) -> str:
 
 
 def is_virtual(root: Path) -> bool:
-    """Tell whether the processor says that it is a guest's."""
+    """Return True if the processor reports a hypervisor."""
     return re.search(r"^flags\s*:.*\bhypervisor\b", text(root / "proc/cpuinfo"), re.M) is not None
 
 
@@ -36,7 +36,7 @@ def parse_int(data: bytes | str) -> int | None:
 
 
 class KernelFile:
-    """A file whose content the kernel makes anew at each read.
+    """A file whose content the kernel generates at each read.
 
     The descriptor is kept, which makes a read ten times cheaper. Plain pread, for there are drivers that answer EAGAIN
     for ever, and readers that poll or retry hang on them.

@@ -1,4 +1,4 @@
-"""How this agent was started, and so how it starts the process that measures: from a checkout, a zipapp or memory."""
+"""Start of the measuring process: from a checkout, a zipapp or memory, as the agent itself was started."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def worker_argv() -> List[str]:
 
 
 class Scratch:
-    """Where the measuring process keeps what it makes once and uses again, such as a compiled library.
+    """Folder for files that the measuring process builds once and reuses, such as a compiled library.
 
     The user's cache folder, unless this agent came over the link: then a folder that goes with it.
     """
@@ -68,7 +68,7 @@ class Scratch:
         return {"XDG_CACHE_HOME": self._folder} if self._folder else {}
 
     def clear(self) -> None:
-        """Remove it, after the process that uses it was told to end."""
+        """Remove the folder after the process that uses it was asked to end."""
         deadline_s = time.monotonic() + CLEAR_S
         while self._folder and os.path.isdir(self._folder) and time.monotonic() < deadline_s:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -51,9 +51,9 @@ class Agent:
     read_fd, write_fd
         The client's end of the link.
     root
-        Where the file system of the board starts.
+        Root of the board's file system.
     hang_up
-        Ends the link when nobody reads any more: `serve` returns, or the process ends.
+        Ends the link when the client is gone: `serve` returns, or the process ends.
     read_only
         Why this client may only watch; "" where it may measure.
     locked

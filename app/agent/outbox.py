@@ -1,4 +1,4 @@
-"""What waits to be written to the client: messages in order, and the newest sample records."""
+"""Queue of output to the client: messages in order, and the newest sample records."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _SLOT = struct.Struct("<4sQII")  # magic, epoch, length, crc of the set behind i
 
 
 def parameters_folder() -> Path:
-    """Return where a board keeps its sets."""
+    """Return the folder of a board's parameter sets."""
     named = os.environ.get("TRILEMMA_DATA_DIR")
     home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return (Path(named) if named else Path(home) / "trilemma") / "parameters"
@@ -312,7 +312,7 @@ class Parameters:
             self._said = _gave_up(what, self._timeout_s)
 
     def _refresh(self) -> None:
-        """Read anew what is live: another agent on this board may have changed it."""
+        """Read the live set again: another agent on this board may have replaced it."""
         if self._state == "idle":
             self._slot, self._epoch, self._live = self._slots.live()
 

@@ -41,7 +41,7 @@ def total_power(channels: Sequence[Channel]) -> Tuple[List[int], str]:
 
 
 def rails(channels: Sequence[Channel]) -> List[int]:
-    """Return the columns whose energy is told one by one: parts of the board, each once.
+    """Return the columns whose energy is reported separately: parts of the board, each once.
 
     Not the channel that is the whole board alone, nor the flow of a battery, nor a rail that comes through a tool
     a second time, nor the mean of one that is there itself.

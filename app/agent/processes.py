@@ -1,4 +1,4 @@
-"""What else runs on the board, and how much of it."""
+"""Other programs on the board and their share of the processor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Processes:
         self._last: Optional[Tuple[float, Dict[int, Tuple[str, float]]]] = None
 
     def look(self) -> None:
-        """Look now; the entry tells of the time since the last look."""
+        """Sample now; the entry covers the time since the last call."""
         now_s, times = time.monotonic(), self._times()
         last, self._last = self._last, (now_s, times)
         if not times:

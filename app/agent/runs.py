@@ -303,12 +303,12 @@ def _queued(request: Message) -> bool:
 
 
 def _driven(request: Message) -> bool:
-    """Tell whether a request is for another runtime than Trilemma's own decoder."""
+    """Return True if a request names a runtime other than Trilemma's own decoder."""
     return request["op"] == "measure" and bool(request["point"].get("runtime", "builtin") != "builtin")
 
 
 def _why_not(request: Message) -> str:
-    """Return what is wrong with a request; the point itself is judged by the worker."""
+    """Return the fault of a request in a sentence, or ""; the worker checks the point itself."""
     what = request.get("what", ["decode"])
     if not what or any(name not in WHAT for name in what):
         return f"what: got {what!r:.60}, expected some of {', '.join(WHAT)}"

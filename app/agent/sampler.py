@@ -145,7 +145,7 @@ class Sampler:
         self._changed.set()
 
     def total_period_s(self) -> float:
-        """Return how often the slowest sensor of the total power has a new value; 0 when not known."""
+        """Return the update period of the slowest sensor of the total power [s]; 0 when unknown."""
         return max((self._columns.channels[i].native_period_s or 0.0 for i in self._total), default=0.0)
 
     def rails(self) -> List[Rail]:

@@ -28,7 +28,7 @@ class ChangeCounter:
             self._first_ns = t_ns
 
     def period_s(self) -> Optional[float]:
-        """Return the mean time between changes, None before four of them."""
+        """Return the mean time between changes [s], None before four changes."""
         if self._n_changes < 4:
             return None
         return round((self._last_ns - self._first_ns) * 1e-9 / (self._n_changes - 1), 6)

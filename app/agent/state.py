@@ -166,7 +166,7 @@ class BoardState:
         return absent("the kernel shows no clock of the memory to users")
 
     def bus(self) -> Entry:
-        """Return how a graphics card is connected."""
+        """Return the bus of a graphics card."""
         for folder in sorted((self._root / "sys/bus/pci/devices").glob("*")):
             if not text(folder / "class").startswith(("0x0300", "0x0302", "0x1200")):
                 continue
@@ -181,7 +181,7 @@ class BoardState:
         return absent("no card on a PCIe link")
 
     def throttle(self) -> Entry:
-        """Return what slows the board down now, or has since it started."""
+        """Return causes of throttling, now and since the start."""
         now: List[str] = []
         before: List[str] = []
         bits = parse_throttled(text(throttle_file(self._root))).values
@@ -232,7 +232,7 @@ class BoardState:
         )
 
     def supply(self) -> Entry:
-        """Return whether the machine runs from mains or a battery."""
+        """Return the supply: mains or battery."""
         folders = sorted((self._root / "sys/class/power_supply").glob("*"))
         kinds = {folder: text(folder / "type") for folder in folders if text(folder / "scope") != "Device"}
         online = [text(folder / "online") for folder, kind in kinds.items() if kind in ("Mains", "USB")]
@@ -308,7 +308,7 @@ class StateWatch:
 
 
 def gist(state: Dict[str, Entry]) -> Dict[str, Any]:
-    """Return what of a state is worth a message: words and warnings, not each step of a clock or of free memory."""
+    """Return the part of a state whose change is worth a message: words and warnings, not clocks or free memory."""
     found: Dict[str, Any] = {}
     for name, entry in state.items():
         value = entry.get("value")

@@ -43,7 +43,7 @@ class Link:
             data = data[os.write(self._write_fd, data) :]
 
     def cancelled(self, request_id: int) -> bool:
-        """Tell whether the agent has cancelled a request."""
+        """Return True if the agent has cancelled a request."""
         return request_id in self._cancelled
 
     def _read(self) -> None:

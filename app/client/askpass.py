@@ -28,7 +28,7 @@ _LASTING = re.compile(r"passphrase|password", re.IGNORECASE)
 
 
 class Questions:
-    """What ssh may ask while one board stays attached: a person is asked until a login succeeds, never after it.
+    """Questions that ssh may ask while one board stays attached: a person answers until a login succeeds, never after.
 
     A passphrase or password that was right is kept in memory, for the links that are opened again by themselves; what
     else ssh asks then is not answered. `person_is_here` lets it ask again.
@@ -55,7 +55,7 @@ class Questions:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether ssh asks by itself."""
+        """True if ssh asks on the terminal itself."""
         return self._ask is None
 
     def begin(self) -> None:
@@ -88,12 +88,12 @@ class Questions:
 
 
 def can_ask() -> bool:
-    """Tell whether this system lets ssh ask here: Windows has neither Unix sockets nor programs that are scripts."""
+    """Return True if this system lets ssh ask through this program; Windows lacks Unix sockets and executable scripts."""
     return hasattr(socket, "AF_UNIX") and os.name == "posix"
 
 
 class Desk:
-    """Where the questions of one ssh process arrive.
+    """Receiver of the questions of one ssh process.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Desk:
 
 
 def is_secret(prompt: str, kind: str) -> bool:
-    """Tell whether the answer is to be hidden: not where ssh asks for a yes or no.
+    """Return True if the answer must be hidden: all but a plain yes or no.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def is_secret(prompt: str, kind: str) -> bool:
 
 
 def _tidy(place: Path) -> None:
-    """Remove the desk's folder: nobody sits there any more."""
+    """Remove the folder of a desk whose program is gone."""
     with contextlib.suppress(OSError):
         for file in (place, place.with_name("askpass")):
             file.unlink()

@@ -90,7 +90,7 @@ class AttachedBoard:
         self._session.stop()
 
     def wait_for_state(self) -> None:
-        """Wait until `hello` tells what else runs on the board, if its agent finds that out."""
+        """Wait until `hello` lists other programs on the board, where its agent reports them."""
         if "absent" in self.hello.get("state", {}).get("others", {}):
             with contextlib.suppress(LinkError):
                 self._wait_for(BoardState, STATE_S)
@@ -101,7 +101,7 @@ class AttachedBoard:
             self._wait_for(Catalogue, PERIODS_S)
 
     def clock(self) -> Reading:
-        """Return how the board's clock stands now."""
+        """Return the reading of the board's clock now."""
         return self._session.clock.at(time.monotonic_ns())
 
     def measure(

@@ -23,7 +23,7 @@ WANDER = 0.2e-6
 
 @dataclass(frozen=True)
 class Reading:
-    """How the agent's clock stands: it is `offset_s` ahead of ours, within `bound_s`, and gains `drift` of a second a
+    """Reading of the agent's clock: `offset_s` ahead of ours, within `bound_s`, and gains `drift` of a second a
     second (1e-6 is 1 ppm).
     """
 
@@ -70,7 +70,7 @@ class Clock:
         return None if jump_ns is None else jump_ns * 1e-9
 
     def at(self, t_ns: int) -> Reading:
-        """Return how the clock stands at a time of ours, not before the last ping."""
+        """Return the reading at a time of our clock, not before the last ping."""
         if not self._windows:
             return Reading(math.nan, math.inf, 0.0)
         low, high = self._range(t_ns)
@@ -78,7 +78,7 @@ class Clock:
         return Reading((self._first_ns + (low + high) / 2) * 1e-9, (high - low) / 2 * 1e-9, drift)
 
     def _jump(self, ping: _Ping) -> float | None:
-        """Return how far a ping lies from all that the others allow; None when it fits."""
+        """Return the distance of a ping from the range that all others allow [s]; None when it fits."""
         if not self._windows:
             return None
         low, high = self._range(ping.t_ns)

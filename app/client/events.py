@@ -1,4 +1,4 @@
-"""What a session tells its listener. Plain frozen records; times are seconds of this machine's monotonic clock."""
+"""Events of a session for its listener. Plain frozen records; times are seconds of this machine's monotonic clock."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a request has come: `done_frac` in 0..1 and one phrase saying what runs now."""
+    """Progress of a request: `done_frac` in 0..1 and a phrase that names the current step."""
 
     request_id: int
     done_frac: float
@@ -132,7 +132,7 @@ class BoardState:
 
 @dataclass(frozen=True)
 class Position:
-    """Where the player of a recording stands. Times are those of the clock that recorded."""
+    """Position of the player of a recording, in the clock of the recording."""
 
     t_s: float
     first_s: float
@@ -143,7 +143,7 @@ class Position:
 
     @property
     def now_s(self) -> float:
-        """Where it stands now."""
+        """Position now [s]."""
         moved_s = 0.0 if self.paused else self.speed * (time.monotonic() - self.at_s)
         return min(self.t_s + moved_s, self.last_s)
 

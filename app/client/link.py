@@ -1,4 +1,4 @@
-"""One open transport with the thread that writes to it: requests, and pings that also tell a dead link."""
+"""One open transport with the thread that writes to it: requests, and pings that also detect a dead link."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Link:
             self._person.start()
 
     def read(self) -> bytes:
-        """Return what arrived; b"" when the link has ended."""
+        """Return the bytes that arrived; b"" when the link has ended."""
         try:
             data = self._transport.read()
         except (OSError, ValueError):  # closed under our hands
@@ -51,11 +51,11 @@ class Link:
 
     @property
     def silent_s(self) -> float:
-        """How long ago the last byte arrived [s]."""
+        """Time since the last byte arrived [s]."""
         return time.monotonic() - self._heard_s
 
     def ended(self) -> Ended | None:
-        """Return why the link has ended, as far as this end knows; None where the other end just ended."""
+        """Return the reason that the link ended, as far as this end knows; None where the other end closed it."""
         if self._why_ended:
             return Ended(self._why_ended, final=self._nobody)
         explain: Callable[[], Ended | None] | None = getattr(self._transport, "ended", None)
@@ -108,7 +108,7 @@ class Link:
 
 
 def _pause_s(n_pings: int) -> float:
-    """Return how long after so many pings the next one follows: the first at once, then quickly, then steadily."""
+    """Return the pause before the next ping [s]: none at first, short for a few, then constant."""
     if n_pings == 0:
         return 0.0
     return FAST_PING_S if n_pings < FAST_PINGS else PING_S

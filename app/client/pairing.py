@@ -23,7 +23,7 @@ _FIELDS = {"name": str, "host": str, "fingerprint": str, "token": str}
 
 @dataclass(frozen=True)
 class Pairing:
-    """What this desktop knows of a board that it was paired with."""
+    """Record of a paired board on this desktop."""
 
     name: str  # as the user calls it: tls://NAME
     host: str  # where it is
@@ -32,7 +32,7 @@ class Pairing:
 
 
 def pairings_folder() -> Path:
-    """Return where the pairings are: ``TRILEMMA_DATA_DIR``, or the platform's folder for settings."""
+    """Return the folder of pairings: ``TRILEMMA_DATA_DIR``, or the platform's folder for settings."""
     named = os.environ.get("TRILEMMA_DATA_DIR")
     base = Path(named) if named else Path(platformdirs.user_config_dir("trilemma", appauthor=False))
     return base / "pairings"

@@ -19,7 +19,7 @@ _SEED = 20_26
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """How a set reached the board: times of the steps in seconds, and the epoch it is live with."""
+    """Installation of a set: durations of the steps [s], and its live epoch."""
 
     epoch: int
     n_message: int
@@ -70,7 +70,7 @@ def install(step: Callable[[str, Mapping[str, Any]], Mapping[str, Any]], wanted:
 
 
 def live_probe(wanted: ParameterSet) -> tuple[list[float], list[float]]:
-    """Return values for the first channels, within a few steps of each grid, and what compensation makes of them."""
+    """Return probe values for the first channels, within a few steps of each grid, and their compensated values."""
     scale, zero = np.array(wanted.channels[:MAX_PROBE]).T
     probe = zero + scale * np.random.default_rng(_SEED).uniform(-8.0, 8.0, scale.size)
     return probe.tolist(), compensated(probe, wanted.target_mean, wanted.gain, scale, zero).tolist()

@@ -105,7 +105,7 @@ class Recorder:
         self._syncer.start()
 
     def age_s(self) -> float:
-        """Return how long it has been open."""
+        """Return the time since it was opened [s]."""
         return time.monotonic() - self._began_s
 
     def take(self, frame: Frame) -> None:
@@ -193,6 +193,6 @@ class Recorder:
 
 
 def reason(error: OSError) -> str:
-    """Return what the operating system said, in lower case: "no space left on device"."""
+    """Return the operating system's message in lower case: "no space left on device"."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]

@@ -164,7 +164,7 @@ class Recording:
 
     @property
     def hello(self) -> Mapping[str, Any]:
-        """What the agent said of itself and the board, first; empty where that was damaged."""
+        """First hello of the agent; empty where it was damaged."""
         notes = self.notes.get("hello")
         return notes[0].message if notes else {}
 
@@ -176,7 +176,7 @@ class Recording:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong with it, in sentences."""
+        """Faults of the recording, in sentences."""
         said, scan = [], self.scan
         whole = scan.n_damaged - bool(scan.torn_byte)
         if whole:
@@ -261,7 +261,7 @@ class Recording:
 
 
 class _Table:
-    """Where the frames lie and what their samples mean, filled while the file is read."""
+    """Index of frames and meaning of their samples, filled while the file is read."""
 
     def __init__(self) -> None:
         self.at, self.start, self.end = array("q"), array("q"), array("q")

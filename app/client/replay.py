@@ -1,6 +1,6 @@
 """Play a recording as if its board were attached: the other end of a session.
 
-Asked with ``play``, it stands still, goes on at another speed or jumps. After a jump the session gets the samples that
+The request ``play`` pauses it, changes its speed or moves it. After a jump the session gets the samples that
 precede the new position, as many as its rings hold, and nothing is ever played twice into them.
 """
 
@@ -70,7 +70,7 @@ class ReplayTransport:
         self._said = sorted(note.frame for note in told)  # at the beginning
 
     def read(self) -> bytes:
-        """Return what comes next, when it is time for it; b"" when closed."""
+        """Return the next bytes when they are due; b"" when closed."""
         with self._changed:
             if not self._begun:
                 self._begun = True
@@ -167,7 +167,7 @@ class ReplayTransport:
         return min(self._place_ns + round(moved_ns), self.recording.last_ns)
 
     def _beginning(self) -> Iterator[bytes]:
-        """What an agent says first, with what a recording lacks; then all that was measured."""
+        """First messages of an agent, completed where the recording lacks some; then all measurements."""
         recording = self.recording
         hello = dict(recording.hello) or {"protocol": 1, "agent": "?", "t_ns": 0, "board": {}, "can": {}, "models": []}
         cannot = {"absent": NOT_HERE}
@@ -189,7 +189,7 @@ class ReplayTransport:
             yield self._control({"op": "log", "level": "warning", "text": f"{recording.path.name}: {text}"})
 
     def _wait_s(self) -> float:
-        """Return how long until there is something to play."""
+        """Return the time until the next frame is due [s]."""
         if self._stands:
             return 2 * PULSE_S
         if self._speed == 0:
@@ -258,7 +258,7 @@ class ReplayTransport:
 
 
 def _clock(recording: Recording) -> dict[str, Any]:
-    """Return how well the board's clock was known last, for whoever only looks."""
+    """Return the last clock reading of the board, for readers that do not play."""
     read = [note.message for note in recording.notes.get("clock", ()) if note.message.get("bound_s")]
     return {"clock": {name: read[-1][name] for name in ("offset_s", "bound_s", "drift")}} if read else {}
 

@@ -35,7 +35,7 @@ class Rings:
 
     @property
     def n_channels(self) -> int:
-        """How many channels have a ring."""
+        """Number of channels with a ring."""
         return len(self._y)
 
     def reset(self, n_channels: int) -> None:

@@ -1,7 +1,7 @@
-"""What a board says, in a shape that the rest of the program can rely on.
+"""Messages of a board, checked and typed for the rest of the program.
 
-Its agent may be of another version, or hostile: what is known has the type it should have, or is left out; what is not
-known stays. No text can steer a terminal.
+The agent may be of another version, or hostile. Known fields have their type or are left out; unknown fields stay. No
+text can steer a terminal.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def sound_state(state: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _is_entry(_name: str, value: Any) -> bool:
-    """Tell whether a value is ``{value}`` or ``{absent}``, and maybe ``{warning}``."""
+    """Return True for ``{value}`` or ``{absent}``, with an optional ``{warning}``."""
     if not isinstance(value, dict) or not isinstance(value.get("warning", ""), str):
         return False
     return "value" in value or isinstance(value.get("absent"), str)
 
 
 def _is_ability(name: str, value: Any) -> bool:
-    """Tell whether an agent can do something, or why not; or its version of something, or a list of such."""
+    """Return True for an ability of an agent: a yes, a reason against it, a version, or a list of these."""
     if isinstance(value, dict):
         return isinstance(value.get("absent"), str)
     if name in ("measure", "bandwidth"):

@@ -175,7 +175,7 @@ class Session:
 
     @property
     def silent_s(self) -> float:
-        """How long the attached agent, which is pinged each second, has said nothing [s]; 0 for a recording."""
+        """Time since the attached agent was last heard [s]; 0 for a recording."""
         with self._lock:
             link = self._link if self._attached else None
         return 0.0 if link is None or self.position is not None else link.silent_s
@@ -298,7 +298,7 @@ class Session:
             self._on_event(Failed(request_id, "failed", DETACHED))
 
     def waits_for(self, request_id: int) -> bool:
-        """Whether a request was sent and not answered; for the reader."""
+        """True if a request was sent and not answered yet."""
         return request_id in self._pending
 
     def finish(self, request_id: int) -> Mapping[str, Any] | None:

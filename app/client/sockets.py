@@ -37,7 +37,7 @@ class SocketTransport:
         self._broken = ""
 
     def read(self) -> bytes:
-        """Return what arrived; b"" when the link has ended."""
+        """Return the bytes that arrived; b"" when the link has ended."""
         try:
             data = self._connection.recv(READ_BYTE)
         except OSError as error:
@@ -57,7 +57,7 @@ class SocketTransport:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def ended(self) -> Ended | None:
-        """Return what the system said of a broken link; None where the agent just ended."""
+        """Return the system's message of a broken link; None where the agent closed it."""
         return Ended(f"the link to the board broke: {self._broken}") if self._broken else None
 
 
@@ -80,7 +80,7 @@ def split_host(text: str) -> tuple[str, int]:
 
 
 def loopback_token_file() -> Path:
-    """Return where an agent of this user on this machine keeps the token of its loopback socket."""
+    """Return the file with the token of this user's agent on this machine."""
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(settings) / "trilemma" / "agent" / "loopback-token"
 

@@ -60,7 +60,7 @@ login shell changes between single quotes: ``'`` (all), ``!`` and line ends (csh
 
 @dataclass(frozen=True)
 class SshTarget:
-    """Where ssh goes, and how it asks a person.
+    """Destination of ssh, and its way to ask a person.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class SshTarget:
         return [] if self.config_file is None else ["-F", str(self.config_file)]
 
     def settings(self) -> Mapping[str, str]:
-        """Return what ssh makes of the destination (``ssh -G``), by lower-case keyword; nothing if it does not say."""
+        """Return ssh's settings for the destination (``ssh -G``) by lower-case keyword; none if ssh fails."""
         argv = ["ssh", "-G", *self.options, "--", self.destination]
         try:
             done = subprocess.run(
@@ -223,7 +223,7 @@ class SshTransport:
         return self._process.pid
 
     def read(self) -> bytes:
-        """Return what arrived; b"" when ssh has ended."""
+        """Return the bytes that arrived; b"" when ssh has ended."""
         assert self._process.stdout is not None
         if self._process.stdout.closed:
             return b""
@@ -268,7 +268,7 @@ class SshTransport:
         return self._target.questions.unanswered
 
     def ended(self) -> Ended | None:
-        """Return why ssh ended, in a sentence; None where it was the agent that did."""
+        """Return in a sentence the reason that ssh ended; None where the agent ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LAST_WORDS_S)
         self._listener.join(LAST_WORDS_S)

@@ -1,4 +1,4 @@
-"""What ssh said on standard error, as one sentence that says what to do."""
+"""Standard error of ssh as one sentence with the remedy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _CAUSES: tuple[tuple[str, str, bool], ...] = (
 
 
 def ended(destination: str, status: int | None, lines: Sequence[str], *, heard: bool) -> Ended | None:
-    """Return why an attempt ended.
+    """Return the reason that an attempt ended, in a sentence.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def ended(destination: str, status: int | None, lines: Sequence[str], *, heard: 
     status
         Of ssh; None while it runs. 255 is its own, others are those of the command on the board.
     lines
-        What came on standard error.
+        Lines of standard error.
     heard
-        Whether the board's Python had answered.
+        True if the board's Python had answered.
     """
     name = destination.removeprefix("ssh://").rpartition("@")[2]
     told = [line for line in lines if line.strip()]

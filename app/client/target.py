@@ -1,4 +1,4 @@
-"""What a user writes for a board, made into something that opens a link to it.
+"""Targets: the text a user writes for a board, as an opener of a link to it.
 
 =====================  =============================================================================
 ``this``               this machine
@@ -45,7 +45,7 @@ class Target:
     name
         For people: "this machine", "orin".
     reachable
-        Tells within a second whether it can be reached; None where only an attempt can.
+        Checks within a second if it can be reached; None where only an attempt can.
     patience_s
         How long opening may take until the agent's first word.
     attended
@@ -123,7 +123,7 @@ def _ssh(text: str, config_file: Path | None, ask: Ask | None) -> Target:
 
 
 def can_connect(host: str, port: int) -> bool:
-    """Tell whether something accepts TCP connections there."""
+    """Return True if something accepts TCP connections there."""
     import socket
 
     try:

@@ -49,7 +49,7 @@ class Transport(Protocol):
     """
 
     def read(self) -> bytes:
-        """Return what arrived, waiting for at least one byte; b"" when the link has ended."""
+        """Return bytes that arrived, waiting for at least one; b"" when the link has ended."""
 
     def write(self, data: bytes) -> None:
         """Send all of `data`.
@@ -65,7 +65,7 @@ class Transport(Protocol):
 
 
 def agent_log_file() -> Path:
-    """Return where a local agent's standard error goes (``TRILEMMA_DATA_DIR``, or the platform's folder for logs)."""
+    """Return the file of a local agent's standard error (``TRILEMMA_DATA_DIR``, or the platform's folder for logs)."""
     named = os.environ.get("TRILEMMA_DATA_DIR")
     return (Path(named) if named else Path(platformdirs.user_log_dir("trilemma", appauthor=False))) / "agent.log"
 
@@ -107,7 +107,7 @@ class LocalTransport:
         return self._process.pid
 
     def read(self) -> bytes:
-        """Return what arrived; b"" when the agent has ended."""
+        """Return the bytes that arrived; b"" when the agent has ended."""
         assert self._process.stdout is not None
         if self._process.stdout.closed:
             return b""
@@ -117,7 +117,7 @@ class LocalTransport:
         return data
 
     def ended(self) -> Ended | None:
-        """Return what an agent said that refused to start, such as a simulated board that is not there; else None."""
+        """Return the message of an agent that refused to start, such as an unknown simulated board; else None."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
         if self._process.returncode != ASKED_WRONGLY:

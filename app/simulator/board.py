@@ -111,7 +111,7 @@ class SimulatedBoard:
     # ---- what it would take
 
     def work(self, point: Mapping[str, Any]) -> Work:
-        """Return what a point is on this board.
+        """Return the work of a point on this board.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class SimulatedBoard:
 
     @property
     def read_byte_s(self) -> float:
-        """What reading memory in a stream would reach [byte/s]: the largest share of the peak that boards show."""
+        """Streaming read bandwidth [byte/s]: the largest share of the peak that boards reach."""
         mode = next(iter(self.board.power_modes.values()))
         return 0.9 * mode.bandwidth_byte_s
 
@@ -190,7 +190,7 @@ class SimulatedBoard:
 
     @property
     def busy(self) -> bool:
-        """Whether it had anything to do in the last step."""
+        """True if it worked in the last step."""
         return self._load_frac > 0
 
     def begin(self, work: Work | None) -> None:
@@ -220,7 +220,7 @@ class SimulatedBoard:
     # ---- its sensors
 
     def channels(self) -> list[dict[str, Any]]:
-        """Return what the catalogue message says about its sensors."""
+        """Return the catalogue message of its sensors."""
         source = power = "the simulation"
         covers = self.board.power_rail or "the whole board"
         if self.assumed_w is not None:
@@ -254,12 +254,12 @@ class SimulatedBoard:
         return values
 
     def power_mode_state(self) -> dict[str, str]:
-        """Return the entry of the power mode, as a real board tells it: a board with a single one has none to tell."""
+        """Return the state entry of the power mode as a real board reports it; none for a board with one mode."""
         modes = list(self.board.power_modes)
         return {"value": modes[0]} if len(modes) > 1 else {"absent": "this board has a single power mode"}
 
     def facts(self) -> dict[str, Any]:
-        """Return what the board says it is."""
+        """Return the identity that the board reports."""
         mode = next(iter(self.board.power_modes))
         told = {
             "name": self.board.name,

@@ -1,6 +1,6 @@
-"""What a simulated board does when it is asked to measure: it takes the time that this would take, and gets warm.
+"""Measured runs of a simulated board: they take their predicted time and warm it up.
 
-A run is a generator: it yields what the next step of time is spent on and returns the body of the result.
+A run is a generator: it yields the work of each time step and returns the body of the result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WHAT = ("ttft", "decode", "quality")
 
 
 class Step(NamedTuple):
-    """What the next `STEP_S` is spent on."""
+    """Work of the next `STEP_S`."""
 
     load_frac: float
     done_frac: float
@@ -99,14 +99,14 @@ def _part(run: Generator[Step, None, Values], first: float, share: float) -> Gen
 
 
 def _idle(board: SimulatedBoard) -> dict[str, Any]:
-    """Return what the power sensor shows before the run, where the board has nothing to do."""
+    """Return the power reading of the idle board before the run."""
     if board.busy:
         return {"absent": "another run came right before, so the board was not idle"}
     return _mean([board.read()[0] for _ in range(N_IDLE)])
 
 
 def _mean(powers: list[float]) -> dict[str, Any]:
-    """Return the mean of power readings, and how well they tell it."""
+    """Return the mean of power readings with its error."""
     mean_w, spread_w = float(np.mean(powers)), float(np.std(powers)) / math.sqrt(len(powers)) * 1.645
     record = {"median": mean_w, "q05": mean_w - spread_w, "q95": mean_w + spread_w}
     return {**record, "n": len(powers), "provenance": "simulated"}
@@ -199,7 +199,7 @@ def _record(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
 
 
 def _output(output: Output, dice: np.random.Generator, log_sd: float, *, least: float = 0.0) -> dict[str, Any]:
-    """Return what the engine says, off by a measurement's own error, as a simulated record."""
+    """Return the predicted value with measurement noise, as a simulated record."""
     if not isinstance(output, Estimate):
         return {"absent": output.reason}
     value = float(output.median) * math.exp(log_sd * float(dice.standard_normal()))

@@ -244,7 +244,7 @@ class Server:
 
 
 class _Requests:
-    """Which request is next: a newer one supersedes what is unfinished and not queued, as with a real agent."""
+    """Request queue: a newer request supersedes an unfinished one that is not queued, as with a real agent."""
 
     def __init__(self) -> None:
         self.running: Message | None = None
@@ -277,7 +277,7 @@ class _Requests:
         return [_failed(other, "cancelled", "cancelled before it began") for other in ended]
 
     def next(self) -> Message | None:
-        """Return what runs now."""
+        """Return the run in progress."""
         if self.running is None and self._waiting:
             self.running = self._waiting.popleft()
         return self.running

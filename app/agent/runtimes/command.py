@@ -33,7 +33,7 @@ class Command:
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Optional[Dict[str, str]] = None, text: str = "", scaled: bool = False
+        self, argv: Sequence[str], env: Optional[Dict[str, str]] = None, text: str = "", guarded: bool = False
     ) -> None:
         self.name = os.path.basename(argv[0])
         environment = {**os.environ, "LC_ALL": "C", **(env or {})}
@@ -48,7 +48,7 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise Failed(f"{argv[0]} cannot start: {getattr(error, 'strerror', None) or error}") from None
-        self._interval_scale = _interval_scale(self._process.pid) if scaled else None
+        self._guard = _guard(self._process.pid) if guarded else None
         self._lock = threading.Lock()  # of the guard
         self.output = bytearray()
         self._words: Deque[bytes] = deque(maxlen=64)
@@ -84,12 +84,12 @@ class Command:
                 self._process.kill()
         self._process.wait()
         with self._lock:
-            interval_scale, self._interval_scale = self._interval_scale, None
-        if interval_scale is not None:
-            interval_scale.communicate(b".")  # nothing is left to watch
+            guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.communicate(b".")  # nothing is left to watch
 
     def why_ended(self) -> str:
-        """Return how it ended, in words, with the last line that tells why."""
+        """Return the exit in words, with the last informative line of the output."""
         status = self.status
         if status == -9:
             return f"{self.name} was killed (signal 9), as the kernel does when memory runs out"
@@ -130,8 +130,8 @@ class Command:
             self._process.stdin.close()
 
 
-def _interval_scale(group: int) -> subprocess.Popen[bytes]:
-    """Start a process that kills a group as soon as this program is gone, unless it was told that all is well."""
+def _guard(group: int) -> subprocess.Popen[bytes]:
+    """Start a process that kills a group as soon as this program is gone, unless this program ended the group itself."""
     watch = f"import os, sys; sys.stdin.buffer.read() or os.killpg({group}, 9)"
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", watch], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
 

@@ -50,7 +50,7 @@ class Drivers:
         self._lock = threading.Lock()  # of the two before: runs start servers while the client leaves
 
     def why_not(self, point: Mapping[str, Any]) -> str:
-        """Return why a point cannot run here, in one sentence, or ""."""
+        """Return in one sentence the reason that a point cannot run here, or ""."""
         runtime, model = point.get("runtime"), point.get("model")
         mine = [entry for entry in self.entries if entry.runtime == runtime]
         if not mine:
@@ -126,7 +126,7 @@ class Drivers:
         if entry.argv and server is None and not _answers(entry, run):
             run.progress(0.0, f"starting {entry.argv[0]}")
             values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
-            server = self._keep(entry.url, Command(entry.command(values), scaled=True))
+            server = self._keep(entry.url, Command(entry.command(values), guarded=True))
         end_s = now_s() + entry.timeout_s
         while server is not None and server.status is None and not _answers(entry, run):
             run.check()

@@ -1,4 +1,4 @@
-"""What a board's owner lets the agent use: runtimes that are running already, and the exact commands it may start."""
+"""Runtimes that a board's owner allows: running servers, and exact commands that the agent may start."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class RuntimeEntry:
     runtime
         Key of the runtime in Trilemma's catalogue ("llamacpp_cpu", "rkllm_npu", ...).
     kind
-        How it is talked to, one of `KINDS`.
+        Interface, one of `KINDS`.
     model
         Key of the model in Trilemma's catalogue.
     url
         Of a server: ``http://127.0.0.1:8080``.
     argv
-        What may be started: the measuring command, or the server when none answers at `url`. No shell reads it;
+        Command that may be started: the measuring command, or the server when none answers at `url`. No shell reads it;
         ``{model_file}``, ``{kv}``, ``{threads}``, ``{context}`` and ``{n_predict}`` are filled in.
     name
         What the server calls the model, or the model's file on the board.
@@ -55,13 +55,13 @@ class RuntimeEntry:
     timeout_s: float = 120.0
 
     def message(self) -> Dict[str, str]:
-        """Return what the agent tells of it."""
+        """Return the entry as a message of the agent."""
         names = ("runtime", "kind", "model", "weights", "kv", "where")
         return {name: getattr(self, name) for name in names}
 
     @property
     def where(self) -> str:
-        """What it is called in sentences."""
+        """Name in sentences."""
         return f"{self.kind} at {self.url}" if self.url else f"{self.kind} ({self.argv[0]})"
 
     def command(self, values: Mapping[str, object]) -> List[str]:
@@ -82,7 +82,7 @@ class RuntimeEntry:
 
 
 def entries_file() -> Path:
-    """Return where the board's owner configures runtimes: ``TRILEMMA_RUNTIMES``, else in the folder for settings."""
+    """Return the file of configured runtimes: ``TRILEMMA_RUNTIMES``, else in the folder for settings."""
     named = os.environ.get("TRILEMMA_RUNTIMES")
     if named:
         return Path(named)

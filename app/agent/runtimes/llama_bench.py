@@ -93,7 +93,7 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
 
 
 def _command(entry: RuntimeEntry, n_prompt: int, kv: str) -> List[str]:
-    """Return what both of a point's tests have in common."""
+    """Return the arguments that both tests of a point share."""
     if kv not in CACHE_TYPES:
         raise Failed(f"kv {kv} is not a KV format of llama.cpp: expected one of {', '.join(CACHE_TYPES)}")
     kind = CACHE_TYPES[kv]

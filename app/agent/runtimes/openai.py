@@ -41,7 +41,7 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
 def _find_interface(
     entry: RuntimeEntry, run: Run, base: str, name: str, text: str
 ) -> Tuple[bool, Dict[str, Any], Answer]:
-    """Find out whether the server completes text or only chats, and whether it can be told to ignore an end of text."""
+    """Detect whether the server completes text or only chats, and whether it accepts ``ignore_eos``."""
     for chat in (False, True):
         for extra in ({"ignore_eos": True}, {}):  # type: Dict[str, Any]
             answer = ask(entry, run, _path(base, chat), {**_message(name, text, 2, chat), **extra}, optional=True)

@@ -1,4 +1,4 @@
-"""What a run of a runtime returns: records, what was really applied, and the spans of its request in one clock."""
+"""Result of a run of a runtime: records, applied fields, and the spans of its request in one clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """What is asked of a runtime."""
+    """Request to a runtime."""
 
     point: Mapping[str, Any]
     what: Collection[str]
@@ -128,12 +128,12 @@ def blank(entry: RuntimeEntry, what: Collection[str]) -> Dict[str, Any]:
 
 
 def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Dict[str, Any], List[str]]:
-    """Return the fields of the point that were not what was asked, and a sentence for each.
+    """Return the fields of the point that differ from the request, with a sentence each.
 
     Parameters
     ----------
     known
-        Formats that the runtime told ("weights", "kv"); "" where it did not.
+        Formats that the runtime reported ("weights", "kv"); "" where it did not.
 
     A measurement belongs to the point that really ran, so the client files it there.
     """

@@ -1,4 +1,4 @@
-"""What all streaming servers share: repeats of one request, their tokens in our clock, and the result of them."""
+"""Common part of streaming servers: repeats of one request, token times in our clock, and their result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Answer:
 
 
 def n_predict(run: Run) -> int:
-    """Return how many tokens to ask for."""
+    """Return the number of tokens to request."""
     return N_PREDICT if "decode" in run.what else 1
 
 
@@ -57,9 +57,9 @@ def repeat(entry: RuntimeEntry, run: Run, ask: Callable[[int], Answer]) -> List[
 
 
 def disturbed(answer: Answer) -> str:
-    """Return why the time stamps of an answer are none of the server's doing, "" when they are.
+    """Return the reason that token times are not the server's own, or "".
 
-    Tokens that wait for a program that does not get to run arrive all at once: their gaps say nothing.
+    Tokens that queue for a program without processor time arrive at once; their gaps carry no information.
     """
     timeline = answer.timeline
     if timeline.stall_s > MAX_STALL_S:

@@ -1,4 +1,4 @@
-"""What a board can sense: which channels it has, which it lacks, and why. One file a source.
+"""Sensors of a board: its channels, and absent ones with the reason. One file a source.
 
 Paths and traps follow the kernel's documentation and the tools' own output. Prefixes end here: every channel is SI.
 `root` is "/" on a machine and a made-up tree in tests.
@@ -45,7 +45,7 @@ _FILES: Tuple[Callable[[Path], Tuple[List[Sensor], List[Channel]]], ...] = (
 
 
 class _Use(NamedTuple):
-    """A tool, what tells that the machine has its hardware, and whether only root may use it."""
+    """A tool, the check for its hardware, and whether it needs root."""
 
     tool: Tool
     has_hardware: Callable[[Path], bool]
@@ -120,7 +120,7 @@ def arrange(root: Path, sensors: Sequence[Sensor], absent: List[Channel]) -> Non
 
 
 def _cards(root: Path) -> Tuple[List[Sensor], List[Channel]]:
-    """Return what NVML tells, where there may be a card."""
+    """Return the NVML channels, where there may be a card."""
     if not _exists("proc/driver/nvidia/gpus", "dev/nvidiactl", "dev/dxg")(root):
         return [], []
     try:
@@ -153,7 +153,7 @@ def _start_tools(root: Path, instead: Sequence[str]) -> Tuple[List[ToolSensor], 
 
 
 def is_root() -> bool:
-    """Tell whether this process may read what belongs to root."""
+    """Return True if this process may read files of root."""
     get: Any = getattr(os, "geteuid", None)
     return get is not None and get() == 0
 

@@ -17,7 +17,7 @@ from app.agent.files import KernelFile, text, why_unreadable
 class Battery:
     """Power out of a battery: positive while it discharges, negative while it charges.
 
-    Many drivers give no sign, so the sign is taken from the status; a flow whose direction is not stated is NaN.
+    Many drivers give no sign, so the sign is taken from the status; a flow of unknown direction is NaN.
     """
 
     interval_ns = 100_000_000

@@ -1,6 +1,6 @@
 """Clock and load of what devfreq scales: GPU, NPU, memory controller.
 
-Vendor kernels show a load beside the clock: ``33@528000000Hz`` (Rockchip), a plain number of per mille in the device's
+Vendor kernels show a load next to the clock: ``33@528000000Hz`` (Rockchip), a plain number of per mille in the device's
 own folder (Jetson: 345 is 34.5 %). The load of the memory controller (``dmc``) is a proxy for used bandwidth.
 """
 
@@ -65,7 +65,7 @@ class Load:
 
 
 def subject(name: str) -> str:
-    """Return what a devfreq device is, without its address: ``fdab0000.npu`` and ``17000000.ga10b`` are npu, gpu."""
+    """Return the name of a devfreq device without its address: ``fdab0000.npu`` and ``17000000.ga10b`` are npu, gpu."""
     name = re.sub(r"^[0-9a-f]{5,16}\.|^soc:", "", name)
     return _SUBJECTS.get(name, word(name))
 

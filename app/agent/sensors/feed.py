@@ -39,13 +39,13 @@ class Tool(NamedTuple):
     name
         Prefix of its channels.
     argvs
-        What to start; the next one is tried when the tool refuses the last one.
+        Commands; the next one is tried when the tool refuses the last one.
     make_parser
         Makes a parser for one run of the tool.
     every_s
-        How often it is started anew; 0 for one that keeps printing.
+        Restart period [s]; 0 for a tool that keeps printing.
     block
-        What begins each sample of one that prints many lines for each; "" when a line is a sample.
+        First words of each sample of a tool that prints many lines for each; "" when a line is a sample.
     rows
         Whether a sample is one row of several, so that the values of the others stay.
     """

@@ -1,7 +1,7 @@
 """nvidia-smi as a long-running table: one CSV line a GPU and period.
 
-``power.draw`` is a mean over one second from Ampere on (not on GA100), so ``power.draw.instant`` is asked for beside
-it; A100 and H100 sample a quarter of the time (arXiv:2312.02741). On a Jetson most fields are ``[N/A]``.
+``power.draw`` is a mean over one second from Ampere on (not on GA100), so ``power.draw.instant`` is requested too; A100
+and H100 sample a quarter of the time (arXiv:2312.02741). On a Jetson most fields are ``[N/A]``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NOT_GIVEN = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Unknown Erro
 
 
 def argv(fields: Sequence[str]) -> List[str]:
-    """Return what to start."""
+    """Return the command."""
     return ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv", "--loop-ms=100"]
 
 

@@ -1,7 +1,7 @@
 """NVML, the library below nvidia-smi, through ctypes: the energy counter of a card, read when a sample is wanted.
 
 Where the library answers, nvidia-smi is not started. The energy counter (Volta and later) gives the exact mean power
-between two samples; the power that NVML itself tells is a mean over a second from Ampere on.
+between two samples; the power that NVML reports is a mean over a second from Ampere on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Memory(ctypes.Structure):
 
 
 class _Quantity:
-    """How one value of a card is asked for, and what makes it SI."""
+    """One value of a card: its query and its factor to SI."""
 
     def __init__(
         self, key: str, unit: str, function: str, into: Any, scale: float = 1.0, member: str = "value", *words: int
@@ -70,7 +70,7 @@ class _Value:
         self._ask = ask
 
     def read(self, t_ns: int) -> Sequence[float]:
-        """Return the value, NaN where the card does not tell it now."""
+        """Return the value, NaN where the card has none now."""
         value = self._ask()[1]
         if self.channels[0].unit == "frac" and not 0 <= value <= 1:
             value = math.nan
@@ -84,13 +84,13 @@ class _Energy:
         self._ask = ask
 
     def read(self) -> Optional[bytes]:
-        """Return microjoules in digits, None where the card does not tell them now."""
+        """Return microjoules in digits, None where the card has none now."""
         status, microjoule = self._ask()
         return None if status else b"%d" % microjoule
 
 
 def find(root: Path) -> "tuple[list[Sensor], list[Channel]]":
-    """Return what NVML tells of the cards of this machine; nothing where there is no card or no library."""
+    """Return the NVML channels of all cards; none without a card or the library."""
     library = _load(root)
     if library is None:
         return [], []
@@ -152,7 +152,7 @@ def _cards(library: Any) -> List[c_void_p]:
 
 
 def _words(library: Any, status: int) -> str:
-    """Return what a status of NVML means."""
+    """Return the meaning of an NVML status."""
     library.nvmlErrorString.restype = c_char_p
     text = library.nvmlErrorString(c_uint(status)) or b"no reason"
     return str(text.decode("utf-8", "replace"))[:80]

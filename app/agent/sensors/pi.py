@@ -91,7 +91,7 @@ class Throttle:
 
 
 def throttle_file(root: Path) -> Path:
-    """Return where the firmware driver shows the throttle bits."""
+    """Return the file of the firmware driver's throttle bits."""
     found = sorted((root / "sys/devices/platform").glob("soc*/*firmware/get_throttled"))
     return found[0] if found else root / "sys/devices/platform/soc/soc:firmware/get_throttled"
 

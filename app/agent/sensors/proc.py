@@ -1,4 +1,4 @@
-"""What /proc tells of processors and memory."""
+"""Processor load and memory from /proc."""
 
 from __future__ import annotations
 

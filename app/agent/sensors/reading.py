@@ -1,4 +1,4 @@
-"""What a parser makes of a tool's text: values with the very characters they came from, and the rest as it stands."""
+"""Parsed text of a tool: values with their source characters, and the unparsed rest."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Parsed:
 
     @property
     def full(self) -> bool:
-        """Whether it takes nothing more: no real output says so much, and the rest is not worth the time."""
+        """True when no more values are accepted; no real output has so many."""
         return len(self.values) >= MAX_FIELDS or len(self.notes) >= MAX_NOTES
 
     def note(self, raw: str) -> None:

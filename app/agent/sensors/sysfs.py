@@ -1,4 +1,4 @@
-"""What the kernel's common interfaces show: clocks (cpufreq), temperatures (thermal, hwmon), power (hwmon).
+"""Common interfaces of the kernel: clocks (cpufreq), temperatures (thermal, hwmon), power (hwmon).
 
 Thermal zones and hwmon chips are known by type and name: their numbers differ by kernel and by boot.
 """

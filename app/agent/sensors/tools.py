@@ -51,7 +51,7 @@ class ToolSensor:
 
     @property
     def outdated(self) -> bool:
-        """Whether `channels` and `absent` lack something that the tool has shown since."""
+        """True if the tool has printed channels since that `channels` and `absent` lack."""
         return self._shown != self._seen()
 
     def _seen(self) -> Tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Which power channel is the whole board's, which is a part of which, so that nothing is ever added twice."""
+"""Board totals: the channel of the whole board, and parts that must not be added twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who have not proved the token of a served board: how many wait at once, and who has guessed too often."""
+"""Limits on unauthenticated connections: concurrent handshakes, and lock-out after failed attempts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Locks:
         self._failures: OrderedDict[str, Tuple[int, float]] = OrderedDict()  # the count, and until when
 
     def locked_s(self, address: str) -> float:
-        """Return how long an address is locked yet; 0 when it is not."""
+        """Return the remaining lock-out of an address [s]; 0 when it is not locked."""
         with self._lock:
             count, until_s = self._failures.get(address, (0, 0.0))
             return max(0.0, until_s - time.monotonic()) if count >= MAX_FAILURES else 0.0

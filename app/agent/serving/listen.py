@@ -1,4 +1,4 @@
-"""Where ``agent serve`` listens: addresses, sockets, and the secrets that go with them."""
+"""Listening side of ``agent serve``: addresses, sockets and their secrets."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from app.secure import (
 
 
 def folder() -> Path:
-    """Return where the agent's secrets are: in the user's folder for settings."""
+    """Return the folder of the agent's secrets, in the user's folder for settings."""
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(settings) / "trilemma" / "agent"
 
 
 def socket_path() -> Path:
-    """Return where the Unix socket is by default: in the user's own folder for such, else beside the secrets."""
+    """Return the default path of the Unix socket: in the user's runtime folder, else with the secrets."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return (Path(runtime) / "trilemma" if runtime else folder()) / "agent.sock"
 
@@ -43,7 +43,7 @@ def loopback_token() -> str:
 
 
 def paired_secrets() -> Tuple[ssl.SSLContext, str, str]:
-    """Return what a pairing has put here: the TLS context, its certificate's fingerprint, the token.
+    """Return the secrets of a pairing: the TLS context, its certificate's fingerprint, the token.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def split_address(text: str) -> Tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is this machine's own only. A name is not, whatever it resolves to, but localhost."""
+    """Return True for loopback addresses and the name localhost; other names are never resolved."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -181,7 +181,7 @@ class Meters:
         return (sum(self._columns.row[i] for i in columns) if columns else math.nan), words
 
     def families(self) -> List[Tuple[Family, Sequence[Sample]]]:
-        """Return everything that there is to tell now; what has no value now has no sample."""
+        """Return all metric families; a metric without a value has no sample."""
         with self._lock:
             values = list(zip(self._columns.channels, self._columns.row))
             total_w, covers = self._total()

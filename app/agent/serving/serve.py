@@ -1,8 +1,8 @@
-"""``agent serve``: the agent behind a socket, for boards that run it all the time.
+"""``agent serve``: the agent behind a socket, for boards that run it permanently.
 
 A Unix socket that only its owner can open, by default; where there is none, the loopback and a token. Beyond the
-loopback only with TLS and a token, which ``trilemma pair`` puts here. Whoever connects proves the token first, hears
-nothing else before, and is locked out for a while after five wrong ones. One client controls the board, others watch.
+loopback only with TLS and a token, which ``trilemma pair`` puts here. A client proves the token before it receives
+anything else, and is locked out for a while after five wrong ones. One client controls the board, others watch.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Server:
 
 
 def _has_left(client: Optional[socket.socket]) -> bool:
-    """Tell whether a client has hung up, though its agent may still be ending, or reading what it said last."""
+    """Return True if a client has hung up, even while its agent still reads its last message."""
     if client is None:
         return True
     try:
