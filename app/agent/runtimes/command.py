@@ -131,7 +131,7 @@ class Command:
 
 
 def _guard(group: int) -> subprocess.Popen[bytes]:
-    """Start a process that kills a group as soon as this program is gone, unless this program ended the group itself."""
+    """Start a process that kills a group as soon as this program is gone, unless it ended the group itself."""
     watch = f"import os, sys; sys.stdin.buffer.read() or os.killpg({group}, 9)"
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", watch], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
