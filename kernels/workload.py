@@ -105,7 +105,7 @@ class Workload:
         ----------
         point : mapping
             ``weights``, ``kv``, ``context_tokens``, ``alpha``, ``policy``, ``layout``, as in an operating point, and
-            where given ``bandwidth_byte_s``, to be left to the run by a process beside it, or ``threads``.
+            where given ``bandwidth_byte_s``, to be left to the run by a co-runner, or ``threads``.
         what : collection of str
             Some of `WHAT`.
         progress : callable

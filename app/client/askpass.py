@@ -88,7 +88,7 @@ class Questions:
 
 
 def can_ask() -> bool:
-        """Return True if ssh can ask through this program; Windows lacks Unix sockets and executable scripts."""
+    """Return True if ssh can ask through this program; Windows lacks Unix sockets and executable scripts."""
     return hasattr(socket, "AF_UNIX") and os.name == "posix"
 
 

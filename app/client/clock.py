@@ -23,7 +23,7 @@ WANDER = 0.2e-6
 
 @dataclass(frozen=True)
 class Reading:
-    """Reading of the agent's clock: `offset_s` ahead of ours, within `bound_s`, and gains `drift` of a second a
+    """Reading of the agent's clock: `offset_s` ahead of ours, within `bound_s`, with a `drift` in seconds a
     second (1e-6 is 1 ppm).
     """
 

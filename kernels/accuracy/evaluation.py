@@ -1,4 +1,4 @@
-"""What an operating point costs in accuracy: language modelling over windows of a text, and needles found in it."""
+"""Accuracy of an operating point: language modelling over windows of a text, and retrieval of needles in it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class AccuracyEvaluator:
         return values, conditions, []
 
     def _starts(self, n_context: int, n_windows: int) -> list[int]:
-        """Return where the windows begin: the first at 0, the last at the end, none sharing a token with another."""
+        """Return the first tokens of disjoint windows: the first at 0, the last at the end of the text."""
         n, length = n_context + N_SCORED, len(self._prompts.text)
         if n * n_windows > length:
             raise ValueError(
@@ -164,7 +164,7 @@ class AccuracyEvaluator:
 
     @staticmethod
     def _choosing(point: Point, decoder: Decoder, prefilled: Prefilled) -> ReselectingCache:
-        """Choose anew what is read as often as the point says."""
+        """Return a cache that re-selects tokens at the interval of the point."""
         return ReselectingCache(
             prefilled,
             point.alpha,

@@ -39,7 +39,7 @@ def read_text(file: Path | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a run predicted for a text: log-probabilities behind each token, and the tokens that really followed."""
+    """Predictions of a run for a text: log-probabilities after each token, and the tokens that followed."""
 
     log_probs: Tensor  # [n, vocab_size] fp32
     targets: Tensor  # [n] int64
@@ -61,7 +61,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A run beside the reference, token by token, over one window of text; each [n] float64."""
+    """A run against the reference, token by token, over one window of text; each [n] float64."""
 
     loss: Tensor  # negative log-likelihood of the token that followed [nat]
     reference_loss: Tensor

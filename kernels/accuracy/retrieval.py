@@ -55,7 +55,7 @@ class Haystack:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of each needle of a haystack; each [n_needles] float64, 1 for right."""
+    """Result for each needle of a haystack; each [n_needles] float64, 1 for right."""
 
     chosen: Tensor
     greedy: Tensor

@@ -1,4 +1,4 @@
-"""Where a model attends: statistics per head of a prompt's last queries, which say how far pruning may go.
+"""Attention statistics per head of a prompt's last queries: the basis of r_max.
 
 All are of one distribution per head: the attention mass that each cached token receives, averaged over the queries
 observed. A KV head's tokens can only be pruned for all its query heads together, so there the mass is averaged too.

@@ -1,4 +1,4 @@
-"""What the attention of some models does beside a softmax over all tokens: windows by layer, and soft-capped scores.
+"""Attention beyond a softmax over all tokens: windows by layer, and soft-capped scores.
 
 A soft cap c turns a score s into ``c tanh(s / c)`` before the softmax (Gemma 2, arXiv 2408.00118). A window of w tokens
 lets a token attend to itself and the w - 1 before it.
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class AttentionRule:
-    """How the layers of a model attend.
+    """Attention of the layers of a model.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class AttentionRule:
         return 0 if window is None else max(0, n_keys - window)
 
     def tokens_read(self, n_keys: int) -> float:
-        """Return how many of `n_keys` keys the last token attends to, mean over the layers."""
+        """Return the number of keys that the last token attends to, mean over the layers."""
         if not self.windows:
             return n_keys
         return sum(n_keys - self.first_key(layer, n_keys) for layer in range(len(self.windows))) / len(self.windows)

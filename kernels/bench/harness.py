@@ -33,9 +33,9 @@ class Case:
     Parameters
     ----------
     name : str
-        What is computed, as in "linear int8".
+        Computation, as in "linear int8".
     variant : str
-        Who computes it, as in "torch _int_mm" or "native".
+        Implementation, as in "torch _int_mm" or "native".
     shape : tuple of int
         Sizes, in the order that the subject's module explains.
     dtype : str
@@ -166,7 +166,7 @@ def run(
 
 
 def regime(read_byte_s: float, n_threads: int) -> int:
-    """Tell which of a case's two goals counts: 0 where memory is slow beside the processor, 1 where it is fast.
+    """Return the index of the goal that counts: 0 where memory is slow against the processor, 1 where it is fast.
 
     Where a thread reads more than `FAST_BYTE_S`, unpacking rather than memory limits the packed formats.
     """

@@ -25,7 +25,7 @@ INT4_GROUP = 64
 
 
 class KvCache(Protocol):
-    """What the decoder needs of a cache: layers are written one after the other, then `length` grows."""
+    """Interface of a cache: layers are written one after the other, then `length` grows."""
 
     kv_format: str
     n_layers: int
@@ -56,16 +56,16 @@ class KvCache(Protocol):
 
 
 class _TorchKvCache:
-    """What the caches that torch serves have in common.
+    """Common part of the caches in torch.
 
     Parameters
     ----------
     n_layers, n_kv_heads, capacity, head_dim : int
         Sizes; `capacity` is the number of tokens it can hold.
     device : str or torch.device
-        Where it lies.
+        Device of the tensors.
     rule : AttentionRule
-        How the layers attend.
+        Windows and soft cap of the layers.
     """
 
     kv_format: str

@@ -82,7 +82,7 @@ class PagedKvCache:
 
     @staticmethod
     def serves(head_dim: int, device: str | torch.device = "cpu") -> bool:
-        """Whether such a cache can be had: the C library is there and has code for these heads."""
+        """Return True if the C library is loaded and has code for these heads."""
         return torch.device(device).type == "cpu" and head_dim in (64, 128, 192, 256) and library() is not None
 
     def _allocate(self) -> list[Tensor | None]:
@@ -229,7 +229,7 @@ class PagedKvCache:
                     )
 
     def is_like(self, source: PagedKvCache) -> bool:
-        """Whether another cache has this format and shape but for the capacity, and reads all its pages."""
+        """Return True for a cache of this format and shape, any capacity, that reads all its pages."""
         alike = source.kv_format == self.kv_format and source._shape[::2] == self._shape[::2]
         return alike and source._pages is None
 
@@ -240,7 +240,7 @@ class PagedKvCache:
     def take_tokens(self, source: PagedKvCache, layer: int, index: Tensor | None, n: int) -> None:
         """Copy tokens of a layer of another cache to the beginning of this one, as they are stored there.
 
-        Keys in int4 are quantised anew but for whole pages, since the tokens of a page share their scales.
+        Keys in int4 are quantised again but for whole pages, since the tokens of a page share their scales.
 
         Parameters
         ----------

@@ -61,12 +61,12 @@ class Prompts:
     def timed(self, decoder: Decoder, kv: str, n_tokens: int, step: Step, how: str = "") -> Prompt:
         """Return the first tokens of the text, processed in these formats as often as timing needs, now or earlier.
 
-        `how` tells circumstances apart in which times differ.
+        `how` separates circumstances in which times differ.
         """
         return self._processed(decoder, kv, f"text 0{how}", self.text[:n_tokens], step, MIN_TTFT_S)
 
     def processed(self, decoder: Decoder, kv: str, name: str, tokens: Tensor, step: Step) -> Prefilled:
-        """Return tokens processed in these formats, now or earlier; `name` tells prompts of one length apart."""
+        """Return tokens processed in these formats, now or earlier; `name` separates prompts of one length."""
         return self._processed(decoder, kv, name, tokens, step, 0.0).prefilled
 
     def _processed(self, decoder: Decoder, kv: str, name: str, tokens: Tensor, step: Step, enough_s: float) -> Prompt:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """How one family of models differs from Llama.
+    """Differences of one family of models from Llama.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which kernel serves a linear layer: torch's own or the C library's, by measurement on this machine.
+"""Kernel dispatch of linear layers: torch's or the C library's, by measurement on this machine.
 
 A format gives the same numbers on every run of a machine, since what was chosen is remembered
 (`kernels.decoder.autotune`).
@@ -115,7 +115,7 @@ def _chosen(weight_format: str, shape: tuple[int, int], device: str, with_native
 
 
 def _refusal(variant: Variant, shape: tuple[int, int], device: str) -> str:
-    """Tell why a variant does not serve a shape, tried on 32 rows of it; "" when it does."""
+    """Return the reason that a variant does not serve a shape, tried on 32 rows of it, or ""."""
     try:
         variant.make(torch.ones(shape[0] % 32 or 32, shape[1], device=device))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Where the time of a decoded token goes: the stages of each layer, the embedding before them and the head behind."""
+"""Stages of a decoded token: embedding, the parts of each layer, head."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ class Decoder:
 
 
 def _native_serves(shape: DecoderShape) -> bool:
-    """Whether the C library has code for a model's sizes."""
+    """Return True if the C library has code for a model's sizes."""
     sizes = (shape.hidden_size, shape.intermediate_size, shape.n_heads * shape.head_dim)
     return PagedKvCache.serves(shape.head_dim) and all(size % 32 == 0 for size in sizes)
 
@@ -336,7 +336,7 @@ def _no_mark(_layer: int, _stage: int) -> None:
 
 
 def _marker(stages: StageTimes) -> Callable[[int, int], None]:
-    """Return what notes the time since it was last called as that of a layer's stage; layer -1 is the head."""
+    """Return a callable that books the time since its last call to a layer's stage; layer -1 is the head."""
     last_s = time.perf_counter()
 
     def mark(layer: int, stage: int) -> None:

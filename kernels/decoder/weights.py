@@ -146,7 +146,7 @@ class ModelFile:
         return torch.cat([self.tensor(name) for name in biases])
 
     def rope_factors(self) -> torch.Tensor | None:
-        """Return what the rotary frequencies are divided by, fp32 [head_dim / 2]; None where they are not.
+        """Return the divisors of the rotary frequencies, fp32 [head_dim / 2]; None without any.
 
         Of models with a short and a long set, the short one, for contexts as long as `max_context_tokens`.
         """
@@ -287,7 +287,7 @@ class ModelFile:
         return scores, logits
 
     def _rope_scaling(self) -> tuple[float, float, int]:
-        """Return what positions are divided by, what rotated values are multiplied by, and the longest context."""
+        """Return the divisor of positions, the factor of rotated values, and the longest context."""
         longest = int(self._value("context_length"))
         kind = self.metadata.get(f"{self._architecture}.rope.scaling.type", "none")
         if kind == "longrope" or (kind == "none" and "rope_factors_short.weight" in self._tensors):

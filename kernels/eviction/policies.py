@@ -1,4 +1,4 @@
-"""Which cached tokens a pruning keeps.
+"""KV retention policies: the cached tokens that pruning keeps.
 
 A policy scores every token per layer and KV head; the highest scores are kept, the first tokens (attention sinks) and
 a recent window always among them, as far as the budget reaches. alpha is the share removed.

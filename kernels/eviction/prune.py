@@ -73,7 +73,7 @@ class Chooser(Protocol):
 
 
 def chooser(layout: str) -> Chooser:
-    """Return what chooses tokens, or whole pages of them, for a layout."""
+    """Return the selection of tokens, or of whole pages, for a layout."""
     choose = select_pages if layout == "paged" else select
 
     def chosen(scores: Tensor, keep: int, *, window: int | None) -> Tensor:

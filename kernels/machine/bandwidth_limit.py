@@ -1,7 +1,7 @@
-"""Less memory bandwidth than the machine has: fewer threads, and processes beside the measurement that read memory.
+"""Limits on memory bandwidth: fewer threads, and co-runners that read memory during the measurement.
 
-What is left is measured while both are in place; nothing is assumed of the hardware. A processor whose memory is not
-saturated by some of its cores cannot be held down far this way, and says so.
+The remaining bandwidth is measured while both are in place; nothing is assumed of the hardware. A processor whose
+memory is not saturated by some of its cores cannot be limited far this way, and the limit reports so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROBE_REPEATS = 15
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How bandwidth is limited, and what was read in it.
+    """A limit on bandwidth, and the bandwidth measured under it.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ class ReadProbe:
 
 
 def clock_of(device: str) -> Clock:
-    """Return what times calls on a device: events on CUDA, whose calls return before they are done."""
+    """Return the timer of calls on a device: events on CUDA, whose calls return before they are done."""
     if torch.device(device).type != "cuda":
         return cpu_clock
 

@@ -84,7 +84,7 @@ _SAMPLE_S = 0.5e-3  # a shorter call is repeated within a sample
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a call took, and what the machine was like meanwhile.
+    """Duration of a call, and the state of the machine during it.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Timing:
     read_byte_s : float
         Read bandwidth, mean of the probes before and after.
     disturbed : str
-        Why the machine was not quiet enough for the number to count; "" when it was.
+        Reason that the machine was not quiet enough for the number to count; "" when it was.
     """
 
     duration_s: float
@@ -122,12 +122,12 @@ def timed(
     clock: Clock = cpu_clock,
     n_repeats: int = N_REPEATS,
 ) -> list[Timing]:
-    """Time calls in alternation, so that what changes meanwhile meets all of them.
+    """Time calls in alternation, so that drift of the machine affects all alike.
 
     Parameters
     ----------
     calls : sequence of callable
-        What is compared. Each works on another copy of its data every time, or its data stays in the cache.
+        Calls to compare. Each works on another copy of its data every time, or its data stays in the cache.
     probe : callable
         Returns the read bandwidth in byte/s; asked before and after.
     clock : callable

@@ -69,7 +69,7 @@ def build() -> Build:
 
 
 def cpu_model() -> str:
-    """Return the processor's name as the system tells it."""
+    """Return the processor's name as the system reports it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith(("model name", "Model")):
@@ -102,7 +102,7 @@ def _marches() -> list[list[str]]:
 
 
 def _stem(compiler: Sequence[str], version: str) -> Path:
-    """Return where a library belongs that is made of just these parts, without the digest of what came of them."""
+    """Return the path of a library built of these parts, without the digest of its content."""
     options = [*compiler, version, *_marches()[0], *FLAGS]
     parts = [cpu_model(), *options, str(_torch_openmp()), *_sources().values()]
     return cache_folder() / f"native-{_digest(chr(0).join(parts).encode())}"
@@ -141,7 +141,7 @@ def _torch_openmp() -> Path | None:
 
 
 def _compile(compiler: Sequence[str], stem: Path) -> Path:
-    """Compile in a temporary folder beside the target, then rename: several processes may do so at the same time."""
+    """Compile in a temporary folder next to the target, then rename: several processes may do so at once."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=stem.parent) as folder:
         for name, text in _sources().items():
@@ -162,7 +162,7 @@ def _openmp_choices() -> list[list[str]]:
 
 
 def _run_first(words: Sequence[str], choices: Sequence[Sequence[str]]) -> None:
-    """Run the words with the first of the choices of further words that works; the first one's failure is told."""
+    """Run the command with the first set of further options that works; report the first failure."""
     failures = list[RuntimeError]()
     for further in choices:
         try:

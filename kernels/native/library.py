@@ -83,17 +83,17 @@ def library() -> ctypes.CDLL | None:
 
 
 def status() -> Build:
-    """Tell which library is loaded, or why there is none."""
+    """Return the loaded library, or the reason that there is none."""
     return _loaded()[1]
 
 
 def available() -> bool:
-    """Whether the library is there."""
+    """Return True if the library is loaded."""
     return library() is not None
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """Return where a contiguous tensor on the CPU begins."""
+    """Return the address of a contiguous tensor on the CPU."""
     if tensor is None:
         return None
     if not tensor.is_contiguous() or tensor.device.type != "cpu":
