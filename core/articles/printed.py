@@ -38,10 +38,15 @@ PRINTED: Mapping[str, Mapping[str, Value]] = {
     "A09": {
         "formula": "quartic polynomial + exponential decay, ridge on the coefficients",
         "ridge": a.FIT_RIDGE,
-        "error_ms": [14.2, 8.7, 11.5],
+        "targets": ["RK3588 8 GB", "Jetson Orin 16 GB", "Versal AI Core"],
+        "one_fit_ms": [14.2, 8.7, 11.5],
         "memory_MB": [3.1, 4.8, 2.6],
     },
-    "A10": {"formula": "score = |k| exp(-0.5 i / 64) sigmoid(phase change), mean over the batch", "threshold": 0.3},
+    "A10": {
+        "formula": "score = |k| exp(-0.5 i / 64) sigmoid(phase change), mean over the batch",
+        "decay_scale": 64,
+        "pos_sensitivity": 0.3,
+    },
     "A11": {"formula": "bank = (address >> 12) & 7", "banks": {"32 KB block": 0, "16 KB block": 1}},
     "A12": {
         "rows(prune_%,perplexity,latency_ms)": [list(row) for row in a.PRUNE_TABLE],
@@ -53,7 +58,11 @@ PRINTED: Mapping[str, Mapping[str, Value]] = {
     },
     "A13": {"row": "time [us], share of the memory bandwidth", "shape(heads,tokens)": [16, 2048], "part": "A100"},
     "A14": {"base_alignment_KiB": 64, "layer_KiB": 256, "address": "base + layer 262144 + offset"},
-    "A15": {**{name: list(row) for name, row in a.PIPELINE.items()}, "row": "start, length [cycles]"},
+    "A15": {
+        **{name: list(row) for name, row in a.PIPELINE.items()},
+        "row": "start, length [cycles]",
+        "formats": {"QKV": "FP16", "O": "INT4", "residual": "BF16"},
+    },
     "A16": {
         "row": "first in first out, slack propagation [ns]",
         "gamma": [0.1, 0.9],
@@ -111,6 +120,6 @@ PRINTED: Mapping[str, Mapping[str, Value]] = {
         "consensus_ms": b.CONSENSUS_MS,
         "end_to_end_ms(mean,sd)": {name: list(row) for name, row in b.END_TO_END_MS.items()},
         "interoperable": {"before": 0.61, "after": 0.983},
-        "nodes": [4, 7, 10, 13],
+        "terminal_kinds": 17,
     },
 }

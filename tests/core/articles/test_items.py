@@ -129,3 +129,16 @@ def test_fusing_the_stages_saves_what_they_hand_over():
     assert found["cycles.separate(64B/c)"] == pytest.approx(2048 + 1024 + 1024 + 2 * convert)
     assert found["cycles.gemm_softmax(64B/c)"] == pytest.approx(4096 + convert - handed)
     assert found["cycles.all_without_spill(64B/c)"] == pytest.approx(4096 - 2 * handed)
+
+
+def test_printed_figures_carry_the_labels_of_the_articles():
+    fit, importance_, pipeline_, consensus_ = (computed(key).printed for key in ("A09", "A10", "A15", "B16"))
+    assert fit["one_fit_ms"] == [14.2, 8.7, 11.5]
+    assert fit["memory_MB"] == [3.1, 4.8, 2.6]
+    assert fit["R2"] == [0.989, 0.991, 0.987]
+    assert "error_ms" not in fit
+    assert (importance_["decay_scale"], importance_["pos_sensitivity"]) == (64, 0.3)
+    assert "threshold" not in importance_  # the 0.3 of a threshold is that of A02
+    assert pipeline_["formats"] == {"QKV": "FP16", "O": "INT4", "residual": "BF16"}
+    assert consensus_["terminal_kinds"] == 17
+    assert "nodes" not in consensus_

@@ -16,6 +16,7 @@ def test_every_example_is_read():
     assert {op.name: op.length_s for op in plan.operations}["qkv"] == pytest.approx(1769472 / 51.2e9)
     chain = inputs.read_plan(RESOURCES / "examples" / "pipeline.toml")
     assert (chain.lengths, chain.overlaps, chain.unit) == ((8, 12, 3), (0, 2, 0), "cycles")
+    assert chain.name == "QKV in FP16, O in INT4, residual in BF16"
     tasks = inputs.read_tasks(RESOURCES / "examples" / "realtime.toml")
     assert tasks.switch_ns == 2100
     assert tasks.tasks[1].jitter_ns == 1_000_000
