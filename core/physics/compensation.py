@@ -2,6 +2,10 @@
 
 With a step s, outer gain a and mean mu: ``x' = x - a (mean(x) - mu) - (1 - a) (x - round(x))``. The outer loop alone
 multiplies the drift by (1 - a) each step: stable for 0 < a < 2.
+
+References
+----------
+.. [1] docs/articles.md B10
 """
 
 from __future__ import annotations
@@ -18,23 +22,41 @@ from core.units import check_range
 def compensated(
     x: ArrayLike, target_mean: float, gain: float, step: ArrayLike = 1.0, zero: ArrayLike = 0.0
 ) -> NDArray[np.float64]:
-    """Return one step of the dual loop, the drift subtracted.
+    """Return one step of the dual loop with the drift subtracted.
+
+    ``x' = x - a (mean(x) - mu) - (1 - a) (x - round(x))``, rounding to the grid of step s.
 
     Parameters
     ----------
-    x : array
-        Activations.
+    x : array_like
+        Activations x [1].
     target_mean : float
-        The mean they should have.
+        Mean mu that the activations should have [1].
     gain : float
-        Gain a of the outer loop, 0 < a < 2.
-    step, zero : float or array
-        Width of the quantisation grid in the unit of `x`, > 0, and a point that lies on it; of each channel its own
-        where they are arrays. Halves round to even, as floating point does.
+        Gain a of the outer loop [1], above 0 to below 2.
+    step : float or array_like
+        Width s of the quantisation grid [unit of `x`], > 0; one for all values or one a channel.
+    zero : float or array_like
+        A point of the grid [unit of `x`]. Halves round to even.
+
+    Returns
+    -------
+    ndarray
+        Compensated activations [unit of `x`].
+
+    Raises
+    ------
+    ValueError
+        `gain` or `step` is outside its range.
 
     References
     ----------
-    docs/articles.md, B10: [1.2, 2.2, 3.2] with mean 2 and a = 0.05 gives [1, 2, 3].
+    .. [1] docs/articles.md B10
+
+    Examples
+    --------
+    >>> np.round(compensated([1.2, 2.2, 3.2], 2.0, 0.05), 9).tolist()
+    [1.0, 2.0, 3.0]
     """
     check_range("gain", gain, 0.0, 2.0, open_low=True, open_high=True)
     check_range("step", step, 0.0, open_low=True)
@@ -45,11 +67,35 @@ def compensated(
 
 
 def drift_after(drift: Array, gain: Array, n_steps: Array) -> Array:
-    """Return the drift left after some steps of the outer loop, ``drift (1 - a)**n``.
+    """Return the drift that the outer loop leaves, ``drift (1 - a)^n``.
+
+    Parameters
+    ----------
+    drift : float or ndarray
+        Drift at the start [any unit].
+    gain : float or ndarray
+        Gain a of the outer loop [1], above 0 to below 2.
+    n_steps : float or ndarray
+        Steps n [1], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Drift after the steps [unit of `drift`].
+
+    Raises
+    ------
+    ValueError
+        `gain` or `n_steps` is outside its range.
 
     References
     ----------
-    docs/articles.md, B10: 0.2 falls to 0.0717 in 20 steps at a = 0.05.
+    .. [1] docs/articles.md B10
+
+    Examples
+    --------
+    >>> round(float(drift_after(0.2, 0.05, 20)), 10)
+    0.0716971845
     """
     check_range("gain", gain, 0.0, 2.0, open_low=True, open_high=True)
     check_range("n_steps", n_steps, 0.0)
@@ -57,17 +103,68 @@ def drift_after(drift: Array, gain: Array, n_steps: Array) -> Array:
 
 
 def steps_to_halve(gain: Array) -> Array:
-    """Return after how many steps the drift has halved, ``ln 2 / -ln(1 - a)``, 0 < a < 1."""
+    """Return the steps of the outer loop that halve the drift, ``ln 2 / -ln(1 - a)``.
+
+    Parameters
+    ----------
+    gain : float or ndarray
+        Gain a of the outer loop [1], above 0 to below 1.
+
+    Returns
+    -------
+    float or ndarray
+        Steps [1].
+
+    Raises
+    ------
+    ValueError
+        `gain` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/articles.md B10
+
+    Examples
+    --------
+    >>> round(float(steps_to_halve(0.05)), 2)
+    13.51
+    """
     check_range("gain", gain, 0.0, 1.0, open_low=True, open_high=True)
     steps: Array = math.log(2.0) / -np.log1p(-np.asarray(gain))
     return steps
 
 
 def error_feedback(x: ArrayLike, step: float) -> NDArray[np.float64]:
-    """Return a signal rounded to a grid with the rounding error carried to the next value.
+    """Return a signal rounded to a grid, the rounding error of each value added to the next.
 
-    The sum of the output never differs from that of the input by more than half a step; plain rounding lets the
-    difference grow with the square root of the length.
+    The sum of the output stays within half a step of that of the input; with plain rounding the difference grows with
+    the square root of the length.
+
+    Parameters
+    ----------
+    x : array_like, shape (n,)
+        Signal [any unit].
+    step : float
+        Width of the grid [unit of `x`], > 0.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Rounded signal [unit of `x`].
+
+    Raises
+    ------
+    ValueError
+        `step` is not above 0, or `x` is not one signal.
+
+    References
+    ----------
+    .. [1] docs/articles.md B10
+
+    Examples
+    --------
+    >>> error_feedback([0.4, 0.4, 0.4, 0.4], 1.0).tolist()
+    [0.0, 1.0, 0.0, 1.0]
     """
     check_range("step", step, 0.0, open_low=True)
     values = np.asarray(x, dtype=float)

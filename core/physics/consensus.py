@@ -1,8 +1,10 @@
-"""Agreement among nodes: how many faults a group stands, how large a quorum is, how long the k-th answer takes.
+"""Agreement among nodes: tolerated faults, size of a quorum, and the time of the k-th answer.
 
 References
 ----------
-docs/physics.md, M12 and M14; quantities, B16. Castro and Liskov, OSDI 1999.
+.. [1] docs/physics.md M14
+.. [2] docs/articles.md B16
+.. [3] castro1999 and bessani2014, docs/references.md
 """
 
 from __future__ import annotations
@@ -17,40 +19,211 @@ from core.units import Z90, check_range
 
 
 def byzantine_faults(n_nodes: int) -> int:
-    """Most nodes that may lie in a group of n, ``floor((n - 1) / 3)``; n >= 1."""
+    """Return the largest number of faulty nodes that a group tolerates, ``f = floor((n - 1) / 3)``.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Nodes n of the group [1], >= 1.
+
+    Returns
+    -------
+    int
+        Faulty nodes f [1].
+
+    Raises
+    ------
+    ValueError
+        `n_nodes` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+    .. [3] castro1999, docs/references.md
+
+    Examples
+    --------
+    >>> [byzantine_faults(n) for n in (4, 7, 10, 13)]
+    [1, 2, 3, 4]
+    """
     check_range("n_nodes", n_nodes, 1)
     return (n_nodes - 1) // 3
 
 
 def quorum(n_nodes: int) -> int:
-    """Equal votes that settle a question whatever the liars say, ``ceil((n + f + 1) / 2)`` (2 f + 1 of 3 f + 1)."""
+    """Return the equal votes that settle a question, ``ceil((n + f + 1) / 2)``.
+
+    That is ``2 f + 1`` for ``n = 3 f + 1``, f being `byzantine_faults`.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Nodes n of the group [1], >= 1.
+
+    Returns
+    -------
+    int
+        Votes [1].
+
+    Raises
+    ------
+    ValueError
+        `n_nodes` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+    .. [3] bessani2014, docs/references.md
+
+    Examples
+    --------
+    >>> [quorum(n) for n in (4, 7, 10, 13)]
+    [3, 5, 7, 9]
+    """
     return (n_nodes + byzantine_faults(n_nodes) + 2) // 2
 
 
 def kth_exponential_s(k: int, n: int, mean_s: Array = 1.0) -> Array:
-    """Mean time of the k-th of n independent exponential delays, ``mean sum_{i<k} 1/(n - i)`` [s]; 1 <= k <= n."""
+    """Return the mean of the k-th shortest of n independent exponential delays.
+
+    ``E[k of n] = mean sum_{i<k} 1 / (n - i)``
+
+    Parameters
+    ----------
+    k : int
+        Answer k that is waited for [1], 1 to n.
+    n : int
+        Answers n in all [1], >= 1.
+    mean_s : float or ndarray
+        Mean delay of one answer [s], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Mean delay of the k-th answer [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+
+    Examples
+    --------
+    >>> round(float(kth_exponential_s(3, 4)), 5), round(float(kth_exponential_s(2, 3)), 5)
+    (1.08333, 0.83333)
+    """
     check_range("k", k, 1, n)
     check_range("mean_s", mean_s, 0.0)
     return np.asarray(mean_s) * math.fsum(1 / (n - i) for i in range(k))
 
 
 def kth_delay_s(delay_s: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The k-th shortest of each row of measured one-way delays, (m, n) to (m,) [s]."""
+    """Return the k-th shortest delay of each row of measured delays.
+
+    Parameters
+    ----------
+    delay_s : ndarray, shape (..., n)
+        Measured one-way delays [s].
+    k : int
+        Answer k that is waited for [1], 1 to n.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The k-th shortest delay of each row [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+
+    Examples
+    --------
+    >>> kth_delay_s(np.array([[3.0, 1.0, 2.0], [9.0, 7.0, 8.0]]), 2).tolist()
+    [2.0, 8.0]
+    """
     check_range("k", k, 1, delay_s.shape[-1])
     return np.asarray(np.partition(delay_s, k - 1, axis=-1)[..., k - 1])
 
 
 def one_way_s(total_s: Array, n_hops: int) -> Array:
-    """One-way time if a round of `n_hops` equal hops takes `total_s` [s]."""
+    """Return the time of one of the equal hops that make up a round, ``T / h``.
+
+    Parameters
+    ----------
+    total_s : float or ndarray
+        Time T of the round [s], >= 0.
+    n_hops : int
+        Hops h [1], >= 1.
+
+    Returns
+    -------
+    float or ndarray
+        One-way time [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+
+    Examples
+    --------
+    >>> round(float(one_way_s(83e-3, 5)) * 1e3, 6)
+    16.6
+    """
     check_range("n_hops", n_hops, 1)
     check_range("total_s", total_s, 0.0)
     return np.asarray(total_s) / n_hops
 
 
 def lognormal_sd(mean: float, q95: float) -> float:
-    """Log-standard deviation of a log-normal with a given mean and 95 % quantile.
+    """Return the log-sd of a log-normal with a given mean and 95 % quantile.
 
-    Solves ``s^2/2 - z s + ln(q95 / mean) = 0`` for the smaller root; `q95` above `mean` by at most ``exp(z^2 / 2)``.
+    The smaller root of ``s^2 / 2 - z s + ln(q95 / mean) = 0``, z = 1.645.
+
+    Parameters
+    ----------
+    mean : float
+        Mean [any unit], > 0.
+    q95 : float
+        95 % quantile [unit of `mean`], 1 to ``exp(z^2 / 2)`` times the mean.
+
+    Returns
+    -------
+    float
+        Standard deviation of the natural logarithm [1].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+
+    Examples
+    --------
+    >>> round(lognormal_sd(83.0, 110.0), 10)
+    0.1812061495
     """
     check_range("mean", mean, 0.0, open_low=True)
     check_range("q95 / mean", q95 / mean, 1.0, math.exp(Z90**2 / 2))
