@@ -308,7 +308,7 @@ def track(
     offset : array_like, shape (m,)
         Offset of each [s].
     sd_s : float or array_like, shape (m,)
-        Standard error of each offset [s], > 0; half the delay is on the safe side.
+        Standard error of each offset [s], > 0; the delay, which bounds the error, is on the safe side.
     wander_s : float
         Random walk of the drift, its standard deviation after one second [1/s^0.5], >= 0.
     drift_sd : float

@@ -1,8 +1,12 @@
-"""A battery followed through a series of loads: state of charge, voltage, current, cut-off, brown-out, energy account.
+"""Discharge of a battery under a series of loads: state of charge, voltage, current, cut-off, brown-out, energies.
 
 Cells and formulas are those of `core.physics.battery`. Each step is solved for the constant current whose mean power
-is the one
-asked for, so energy closes to rounding; steps may be seconds long because only the open-circuit voltage moves slowly.
+is that of the load, so energy closes to rounding; steps may be seconds long because the open-circuit voltage changes
+slowly.
+
+References
+----------
+.. [1] docs/physics.md M9
 """
 
 from __future__ import annotations
@@ -22,10 +26,28 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Discharge:
-    """What a battery did under a power series: its state at the end of each step it served, and why it ended.
+    """State of a battery at the end of each step that it served, the reason of the end, and the energy account.
 
-    `end` is "" (the series ended first), "cut-off", "brown-out" or "empty". The energies [J] close:
-    `chemical_j` = `delivered_j` + `ohmic_j` + `rc_j`, the last one what went into the RC elements.
+    The energies close: ``chemical_j = delivered_j + ohmic_j + rc_j``.
+
+    Attributes
+    ----------
+    time_s : ndarray, shape (m,)
+        Time at the end of each step [s].
+    soc : ndarray, shape (m,)
+        State of charge [1].
+    voltage_v : ndarray, shape (m,)
+        Terminal voltage [V].
+    current_a : ndarray, shape (m,)
+        Current within the step [A].
+    end : str
+        "cut-off", "brown-out", "empty", or "" where the series of loads ended first.
+    duration_s : float
+        Time served [s].
+    chemical_j, delivered_j : float
+        Energy taken from the cell and given to the load [J].
+    ohmic_j, rc_j : float
+        Energy lost in the series resistance and put into the RC elements [J].
     """
 
     time_s: Floats
@@ -62,18 +84,18 @@ class _Steps:
         self.elements = np.stack([ohm, decay, mean]).T.tolist()  # (segment, element, 3)
 
     def energy_v(self, soc: float) -> float:
-        """Integral of the OCV from empty [V]."""
+        """Return the integral of the OCV from empty [V]."""
         j = max(bisect_right(self.low, soc) - 1, 0)
         x = soc - self.low[j]
         return float(self.energy[j] + x * (self.ocv[j] + self.half_slope[j] * x))
 
     def start(self, soc: float, n_elements: int) -> _State:
-        """The rested battery."""
+        """Return the state of the rested battery."""
         j = max(bisect_right(self.low, soc) - 1, 0)
         return soc, [0.0] * n_elements, 0.0, j, self.ocv[j] + 2 * self.half_slope[j] * (soc - self.low[j])
 
     def refusal(self, state: _State, power_w: float) -> str:
-        """Why the battery cannot go on at a power; "" where it can.
+        """Return why the battery cannot go on at a power; "" where it can.
 
         The terminal voltage is at or above the cut-off V_c as long as ``R_0 P <= V_c (E - V_c)``; where the cut-off is
         below E/2, the power limit ``E^2/(4 R_0)`` comes first.
@@ -86,7 +108,7 @@ class _Steps:
         return "cut-off" if self.r0[j] * power_w > self.cutoff_v * (behind - self.cutoff_v) else ""
 
     def advance(self, state: _State, power_w: float) -> _State | None:
-        """The state after a step of mean power `power_w`; None where no current delivers it."""
+        """Return the state after a step of mean power `power_w`; None where no current delivers it."""
         soc, rc_v, current, j, _ = state
         x, ocv, half, demand = soc - self.low[j], self.ocv[j], self.half_slope[j], 4 * self.effective[j] * power_w
         elements, held = self.elements[j], 0.0
@@ -123,17 +145,50 @@ def _middle(table: Floats) -> Floats:
 def discharge(
     cell: Cell, power_w: ArrayLike, step_s: float, *, start_soc: float = 1.0, peak_w: ArrayLike | None = None
 ) -> Discharge:
-    """Follow a battery through a series of mean powers, each held for one step.
+    """Return the states of a battery under a series of mean powers, each held for one step.
 
-    Within a step the current is constant and such that the mean power is exactly the one asked for: OCV and RC voltages
-    are averaged in closed form, so energy closes to rounding whatever the step. `peak_w`, the highest power within each
-    step, decides about cut-off and brown-out; the last step is shortened to where that happens.
+    ``V = OCV(s) - I R_0 - sum V_j``, ``s' = -I / Q``, ``V_j' = (I R_j - V_j) / tau_j``
+
+    Within a step the current is constant and gives exactly the mean power: OCV and RC voltages are averaged in closed
+    form, so energy closes to rounding whatever the step. The last step is shortened to where the battery ends.
 
     Parameters
     ----------
-    power_w, peak_w : (m,) powers >= 0 [W].
-    step_s : > 0 [s]; short against the time in which OCV and resistances change (1 to 10 s).
-    start_soc : In (0, 1].
+    cell : Cell
+        Cell or pack.
+    power_w : array_like, shape (m,)
+        Mean power of each step [W], >= 0.
+    step_s : float
+        Length of a step [s], > 0; 1 to 10 s, short against changes of OCV and resistances.
+    start_soc : float
+        State of charge at the start [1], above 0 to 1.
+    peak_w : array_like, shape (m,), optional
+        Highest power within each step [W], >= `power_w`, which decides about cut-off and brown-out; None takes
+        `power_w`.
+
+    Returns
+    -------
+    Discharge
+        States of the served steps, and the energy account.
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M9
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from core.physics.battery import chen_rincon_mora_cell
+    >>> cell = chen_rincon_mora_cell(3 * 3600.0)
+    >>> one_resistance = replace(cell, r0_ohm=np.full(201, 0.0745), rc_ohm=np.zeros((2, 201)))
+    >>> served = discharge(one_resistance, np.full(3600, 8.0), 10.0)
+    >>> served.end, round(served.duration_s / 3600, 3)
+    ('cut-off', 1.343)
     """
     powers = np.asarray(power_w, float)
     peaks = powers if peak_w is None else np.asarray(peak_w, float)
@@ -158,7 +213,7 @@ def discharge(
 
 
 def _last_step(cell: Cell, state: _State, power_w: float, peak_w: float, step_s: float) -> tuple[float, _State]:
-    """The longest part of a step that the battery still serves, by bisection, and the state after it."""
+    """Return the longest part of a step that the battery still serves, by bisection, and the state after it."""
     low, high, served = 0.0, step_s, (*state[:2], 0.0, *state[3:])
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -172,7 +227,7 @@ def _last_step(cell: Cell, state: _State, power_w: float, peak_w: float, step_s:
 
 
 def _account(cell: Cell, states: list[_State], power_w: Floats, step_s: float, last_s: float, end: str) -> Discharge:
-    """The series and the energy account of the states, the first one being the start."""
+    """Return the series and the energy account of the states, the first one being the start."""
     soc, rc_v, current, at, behind = (np.asarray(column) for column in zip(*states, strict=True))
     current, before = current[1:], at[:-1]
     length = np.full(current.size, float(step_s))
