@@ -1,11 +1,11 @@
-"""Several objectives at once: margins to limits, a scenario's score and verdict, fronts and the volume they dominate.
+"""Several objectives: margins to limits, score and verdict of a scenario, non-dominated points, hypervolume.
 
 Objectives here are minimised; turn accuracy into ``1 - accuracy`` or negate it.
 
 References
 ----------
-docs/physics.md, M13; quantities, B13: three published scenarios give limits on accuracy, latency and energy and a
-weight on energy, but no formula; the score below is ours and says so.
+.. [1] docs/physics.md M13
+.. [2] docs/articles.md B13: limits of three scenarios and a weight on energy, no formula; the score is Trilemma's own
 """
 
 from __future__ import annotations
@@ -28,10 +28,20 @@ class Scenario:
 
     Attributes
     ----------
-    min_accuracy_frac : Least accuracy, in [0, 1).
-    max_latency_s : Longest latency, > 0 [s].
-    max_energy_j : Most energy of one inference, > 0 [J].
-    energy_weight : Exponent of the energy margin in the score, > 0.
+    key : str
+        Name in the catalogue.
+    name : str
+        Name for people.
+    min_accuracy_frac : float
+        Least accuracy [1], 0 to below 1.
+    max_latency_s : float
+        Longest latency [s], > 0.
+    max_energy_j : float
+        Largest energy of one inference [J], > 0.
+    energy_weight : float
+        Exponent of the energy margin in the score [1], > 0.
+    source : str
+        Origin of the limits.
     """
 
     key: str
@@ -49,16 +59,24 @@ class Scenario:
 
     @property
     def power_at_limits_w(self) -> float:
-        """Mean power that spends the energy limit in the latency limit [W]."""
+        """Return the mean power that spends the energy limit in the latency limit [W]."""
         return self.max_energy_j / self.max_latency_s
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a scenario says of a point (or of each of an array of points): margins, feasibility, score.
+    """Margins, feasibility and score of a point, or of each point of an array.
 
-    Each margin is 1 at the ideal and 0 at the limit; `feasible` is all margins >= 0. The score of an infeasible point
-    is 0. `tightest` names the smallest margin: accuracy, latency or energy.
+    Attributes
+    ----------
+    accuracy_margin, latency_margin, energy_margin : ndarray
+        Margins [1], 1 at the ideal and 0 at the limit.
+    feasible : ndarray of bool
+        Whether all margins are at least 0.
+    score : ndarray
+        Score [1], 0 for an infeasible point.
+    tightest : ndarray of str
+        Name of the smallest margin: accuracy, latency or energy.
     """
 
     accuracy_margin: Floats
@@ -71,19 +89,46 @@ class Verdict:
 
 MARGINS = ("accuracy", "latency", "energy")
 MOST = 1e12
-"""Largest latency [s] and energy [J] that is judged."""
+"""Largest latency [s] and energy [J] that `judge` takes."""
 
 
 def judge(scenario: Scenario, accuracy_frac: Array, latency_s: Array, energy_j: Array) -> Verdict:
-    """Judge points by a scenario.
+    """Return margins, feasibility and score of points in a scenario.
 
-    ``m_a = (a - a_min)/(1 - a_min)``, ``m_t = 1 - t/t_max``, ``m_e = 1 - e/e_max``;
-    ``score = (m_a m_t m_e^w)^(1/(2 + w))``, a weighted geometric mean, 0 where a margin is negative.
+    ``m_a = (a - a_min) / (1 - a_min)``, ``m_t = 1 - t / t_max``, ``m_e = 1 - e / e_max``,
+    ``score = (m_a m_t m_e^w)^(1 / (2 + w))``: a weighted geometric mean, 0 where a margin is negative.
 
     Parameters
     ----------
-    accuracy_frac : In [0, 1].
-    latency_s, energy_j : In [0, `MOST`] [s, J]; all three broadcast.
+    scenario : Scenario
+        Limits and weight.
+    accuracy_frac : float or ndarray
+        Accuracy a [1], 0 to 1.
+    latency_s : float or ndarray
+        Latency t [s], 0 to `MOST`.
+    energy_j : float or ndarray
+        Energy e of one inference [J], 0 to `MOST`.
+
+    Returns
+    -------
+    Verdict
+        Margins [1], feasibility, score [1] and tightest limit.
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M13
+    .. [2] docs/articles.md B13
+
+    Examples
+    --------
+    >>> verdict = judge(Scenario("industrial", "Industrial", 0.923, 0.120, 85e-3, 0.8), 0.95, 0.100, 60e-3)
+    >>> round(float(verdict.score), 10), str(verdict.tightest)
+    (0.2556774209, 'latency')
     """
     check_range("accuracy_frac", accuracy_frac, 0.0, 1.0)
     check_range("latency_s", latency_s, 0.0, MOST)
@@ -103,9 +148,30 @@ def judge(scenario: Scenario, accuracy_frac: Array, latency_s: Array, energy_j: 
 
 
 def beyond(name: str, margin: float) -> str:
-    """Return by how much a limit is missed, in words: a `margin` below 0 is a share of the limit.
+    """Return in words by how much a limit is missed.
 
-    That of ``accuracy`` is a share of the loss that its limit allows.
+    A margin is a share of the limit; that of accuracy is a share of the loss that its limit allows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the limit, one of `MARGINS`.
+    margin : float
+        Margin [1], below 0.
+
+    Returns
+    -------
+    str
+        Name and excess [%].
+
+    References
+    ----------
+    .. [1] docs/articles.md B13
+
+    Examples
+    --------
+    >>> beyond("latency", -0.25)
+    'latency by 25 %'
     """
     share = -100 * margin
     words = f"{name} by {share:.0f} %" if share >= 10 else f"{name} by {share:.2g} %"
@@ -113,7 +179,30 @@ def beyond(name: str, margin: float) -> str:
 
 
 def sentence(scenario: Scenario, verdict: Verdict) -> str:
-    """One sentence saying whether a single point meets the scenario, by what, and what is tightest."""
+    """Return the verdict on a single point as one sentence.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Limits and weight.
+    verdict : Verdict
+        Verdict of `judge` on one point.
+
+    Returns
+    -------
+    str
+        Whether the point meets the scenario, and the tightest or the missed limits [%].
+
+    References
+    ----------
+    .. [1] docs/articles.md B13
+
+    Examples
+    --------
+    >>> scenario = Scenario("industrial", "Industrial", 0.923, 0.120, 85e-3, 0.8)
+    >>> sentence(scenario, judge(scenario, 0.95, 0.100, 60e-3))
+    'Meets Industrial: the tightest limit is latency, with 17 % left.'
+    """
     margins = dict(zip(MARGINS, (verdict.accuracy_margin, verdict.latency_margin, verdict.energy_margin), strict=True))
     tightest = str(verdict.tightest)
     if bool(verdict.feasible):
@@ -124,13 +213,35 @@ def sentence(scenario: Scenario, verdict: Verdict) -> str:
 
 
 def nondominated(points: ArrayLike) -> NDArray[np.bool_]:
-    """Which points no other point beats or equals in every objective while beating it in one.
+    """Return the points that no other point dominates.
 
-    A sorted sweep in two and three dimensions, O(n log n); in more, one pass over all points for each of the front.
+    A point dominates another if it is at least as good in every objective and better in one. A sorted sweep in two and
+    three dimensions, O(n log n); otherwise one pass over all points for each point of the front.
 
     Parameters
     ----------
-    points : (n, d) objectives, minimised, d >= 1, finite.
+    points : array_like, shape (n, d)
+        Objectives [any unit], finite and minimised, d >= 1.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        True for the points of the front.
+
+    Raises
+    ------
+    ValueError
+        `points` is not such an array.
+
+    References
+    ----------
+    .. [1] docs/physics.md M13
+    .. [2] docs/articles.md B13
+
+    Examples
+    --------
+    >>> nondominated([(1, 3), (2, 2), (3, 1), (3, 3)]).tolist()
+    [True, True, True, False]
     """
     p = _checked(points)
     if not len(p):
@@ -147,7 +258,7 @@ def nondominated(points: ArrayLike) -> NDArray[np.bool_]:
 
 
 def _staircase(ranked: Floats) -> NDArray[np.bool_]:
-    """Which of the points (x, y), sorted, have the least y of their x and a lower one than every smaller x."""
+    """Return which of the points (x, y), sorted, have the least y of their x and a lower one than every smaller x."""
     x, y = ranked.T
     first = np.r_[True, x[1:] != x[:-1]][: len(x)]
     group = np.cumsum(first) - 1
@@ -156,7 +267,7 @@ def _staircase(ranked: Floats) -> NDArray[np.bool_]:
 
 
 def _unbeaten_by_few(ranked: Floats, n_few: int = 8) -> NDArray[np.bool_]:
-    """Which points the few best by sum do not dominate: a cheap first cut, exact in what it drops."""
+    """Return which points the few best by sum do not dominate: a cheap first cut, exact in what it drops."""
     left = np.ones(len(ranked), bool)
     for i in np.argsort((ranked / (np.abs(ranked).max(axis=0) + 1e-300)).sum(axis=1))[:n_few]:
         left &= ~(np.all(ranked[i] <= ranked, axis=1) & np.any(ranked[i] < ranked, axis=1))
@@ -164,11 +275,11 @@ def _unbeaten_by_few(ranked: Floats, n_few: int = 8) -> NDArray[np.bool_]:
 
 
 def _sweep(ranked: list[list[float]]) -> list[bool]:
-    """Which of the sorted points (x, y, z) no earlier one dominates.
+    """Return which of the sorted points (x, y, z) no earlier one dominates.
 
     All that came before have a smaller or equal x, so only y and z matter: along the staircase of the points kept `ys`
     rises and `zs` falls, and a point is dominated if the last step at or before its y is no higher than its z. Equal
-    points are neighbours and share their fate.
+    points are neighbours and get the same answer.
     """
     ys, zs, keep = list[float](), list[float](), list[bool]()
     for i, (x, y, z) in enumerate(ranked):
@@ -187,7 +298,7 @@ def _sweep(ranked: list[list[float]]) -> list[bool]:
 
 
 def _filter(ranked: Floats) -> NDArray[np.bool_]:
-    """The same for any number of objectives: each survivor strikes out what it dominates."""
+    """Return the same for any number of objectives: each point of the front strikes out what it dominates."""
     keep = np.ones(len(ranked), bool)
     for i, point in enumerate(ranked):
         if keep[i]:
@@ -196,15 +307,37 @@ def _filter(ranked: Floats) -> NDArray[np.bool_]:
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
-    """Volume that a set of points dominates below a reference point, exactly, in two or three dimensions.
+    """Return the volume that a set of points dominates below a reference point, in two or three dimensions.
 
-    Points that do not lie below the reference in every objective add nothing. In three dimensions the volume is swept
-    along the last objective, a slice of the two-dimensional area at a time.
+    Exact. Points that are not below the reference in every objective add nothing. In three dimensions the volume is
+    summed over slices of the last objective.
 
     Parameters
     ----------
-    points : (n, d) objectives, minimised, d of 2 or 3.
-    reference : (d,) worst values that still count.
+    points : array_like, shape (n, d)
+        Objectives [any unit], finite and minimised, d of 2 or 3.
+    reference : array_like, shape (d,)
+        Worst values that still count [units of `points`].
+
+    Returns
+    -------
+    float
+        Volume [product of the units].
+
+    Raises
+    ------
+    ValueError
+        The arrays do not fit each other, or a value is not finite.
+
+    References
+    ----------
+    .. [1] docs/physics.md M13
+    .. [2] docs/articles.md B13
+
+    Examples
+    --------
+    >>> hypervolume([(1, 3), (2, 2), (3, 1)], (4, 4))
+    6.0
     """
     p, r = _checked(points), np.asarray(reference, float)
     if not np.isfinite(r).all():

@@ -1,4 +1,9 @@
-"""Energy and power of decoding: energy per byte moved on a named rail, floors below it, leakage and its fixed point."""
+"""Energy and power of decoding: energy per byte moved on a named rail, floors below it, leakage and its fixed point.
+
+References
+----------
+.. [1] docs/physics.md M6
+"""
 
 from __future__ import annotations
 
@@ -11,25 +16,41 @@ from core.spec import Array
 from core.units import BIT_PER_BYTE, check_range
 
 DRAM_ENERGY_J_BIT = 8e-12
-"""[prior] LPDDR4X to LPDDR5X all-in, 4 to 14 pJ/bit. Figures of single parts are in dram_energy.csv."""
+"""[prior] LPDDR4X to LPDDR5X, all in, 4 to 14 pJ/bit [J/bit]. Figures of single parts are in dram_energy.csv."""
 
 
 def decode_energy_j(moved_byte: Array, energy_j_byte: Array) -> Array:
-    """Return the energy of one token [J] on the rail that `energy_j_byte` was measured on, ``e (W + n K)``.
+    """Return the energy of one token by the bytes it moves, ``E = e (W + n K)``.
 
-    System energy per byte moved is steadier within a board and rail (10 to 17 %) than any sum of parts. Figures of
-    different rails must not be mixed.
+    Energy per byte moved, measured on one rail, is steadier than a sum of parts: between models it varies by 2 to 11 %
+    on most boards and rails, and by about 30 % on three. Figures of different rails must not be mixed.
 
     Parameters
     ----------
-    moved_byte : float or array
-        Bytes of weights and KV cache read for the token, >= 0.
-    energy_j_byte : float or array
-        Energy per byte moved [J/byte], > 0.
+    moved_byte : float or ndarray
+        Bytes ``W + n K`` of weights and KV cache read for the token [byte], >= 0.
+    energy_j_byte : float or ndarray
+        Energy e per byte moved [J/byte], > 0: from 187 pJ/byte on the GPU rail of an AGX Orin to 1240 pJ/byte at the
+        wall of a Raspberry Pi 5.
+
+    Returns
+    -------
+    float or ndarray
+        Energy on the rail of `energy_j_byte` [J].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/physics.md, M6: 185 pJ/byte on the GPU rail of an AGX Orin, 1214 at the wall of a Raspberry Pi 5.
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(decode_energy_j(868.34e6, 1240e-12)), 6)
+    1.076742
     """
     check_range("moved_byte", moved_byte, 0.0)
     check_range("energy_j_byte", energy_j_byte, 0.0, open_low=True)
@@ -37,29 +58,72 @@ def decode_energy_j(moved_byte: Array, energy_j_byte: Array) -> Array:
 
 
 STATIC_SHARE = {"wall": 0.6, "rail": 0.3}
-"""[prior] share of the power while decoding that does not follow the bytes moved, at the usual pace: of the whole board
-at the wall, and of what one rail of the chip feeds; whichever board is left out, the others choose about these."""
+"""[prior] share of decode power that does not follow the bytes, at `USUAL_READ_SHARE` of the peak bandwidth: of the
+whole board at the wall, and of one rail of the chip. Each board left out in turn, the others give about these values."""
 STATIC_LOG_ODDS_SD = 0.8  # [prior] of that share between boards
-USUAL_READ_SHARE = 0.6  # of the peak bandwidth, at the usual pace
+USUAL_READ_SHARE = 0.6  # of the peak bandwidth, to which the shares belong
 
 
 def static_share(rail: str) -> float:
-    """Return the expected share of static power in what a rail carries while decoding."""
+    """Return the expected share of static power in the power of a rail while decoding, a prior.
+
+    Parameters
+    ----------
+    rail : str
+        Name of the rail; one that contains "wall" feeds the whole board.
+
+    Returns
+    -------
+    float
+        Share [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> static_share("wall"), static_share("VDD_GPU_SOC")
+    (0.6, 0.3)
+    """
     return STATIC_SHARE["wall" if "wall" in rail.lower() else "rail"]
 
 
 def mixed_energy_j(moved_byte: Array, time_s: Array, energy_j_byte: Array, static_w: Array) -> Array:
-    """Return the energy of one token [J], ``e (W + n K) + P_static T``.
+    """Return the energy of one token by the bytes it moves and the time it takes.
 
-    Clocks, fans, leakage and waiting cores draw their power for as long as a token takes; moving and computing costs
-    energy by the byte. So a model that is slow for its bytes costs more energy than its bytes tell.
+    ``E = e (W + n K) + P_static T``: clocks, fans, leakage and waiting cores draw their power for as long as a token
+    takes, so a model that is slow for its bytes costs more energy than its bytes alone.
 
     Parameters
     ----------
-    moved_byte, time_s : float or array
-        Bytes read for the token and the time it takes, >= 0.
-    energy_j_byte, static_w : float or array
-        Energy per byte beyond the static power [J/byte], and that power [W], >= 0.
+    moved_byte : float or ndarray
+        Bytes read for the token [byte], >= 0.
+    time_s : float or ndarray
+        Time T of the token [s], >= 0.
+    energy_j_byte : float or ndarray
+        Energy e per byte beyond the static power [J/byte], > 0.
+    static_w : float or ndarray
+        Static power P_static [W], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(mixed_energy_j(1e9, 0.1, 200e-12, 3.0)), 6)
+    0.5
     """
     check_range("static_w", static_w, 0.0)
     check_range("time_s", time_s, 0.0)
@@ -67,11 +131,35 @@ def mixed_energy_j(moved_byte: Array, time_s: Array, energy_j_byte: Array, stati
 
 
 def dram_energy_j(moved_byte: Array, energy_j_bit: Array = DRAM_ENERGY_J_BIT) -> Array:
-    """Return the energy that the DRAM alone needs to move some bytes [J], ``8 B e``: a floor for the whole board.
+    """Return the energy of the DRAM alone for some bytes, ``8 B e``: a floor for the whole board.
+
+    Parameters
+    ----------
+    moved_byte : float or ndarray
+        Bytes B moved [byte], >= 0.
+    energy_j_bit : float or ndarray
+        Energy e per bit [J/bit], >= 0; the default of 8 pJ/bit is a prior.
+
+    Returns
+    -------
+    float or ndarray
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/physics.md, M6: 41.68 mJ per token of Qwen2-1.5B at 4.5 bits and 6 pJ/bit.
+    .. [1] docs/physics.md M6
+    .. [2] draminfo, docs/references.md
+    .. [3] li2018, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(dram_energy_j(868.34e6, 6e-12)) * 1e3, 2)
+    41.68
     """
     check_range("moved_byte", moved_byte, 0.0)
     check_range("energy_j_bit", energy_j_bit, 0.0)
@@ -81,26 +169,78 @@ def dram_energy_j(moved_byte: Array, energy_j_bit: Array = DRAM_ENERGY_J_BIT) ->
 def energy_floor_j(
     moved_byte: Array, time_s: Array, idle_power_w: float, energy_j_bit: Array = DRAM_ENERGY_J_BIT
 ) -> Array:
-    """Return the least energy a whole board can spend [J]: idle power for the time, and the DRAM's for the bytes."""
+    """Return the least energy of a whole board, ``P_idle T + 8 B e``.
+
+    Parameters
+    ----------
+    moved_byte : float or ndarray
+        Bytes B moved [byte], >= 0.
+    time_s : float or ndarray
+        Time T [s], >= 0.
+    idle_power_w : float
+        Idle power P_idle [W], >= 0.
+    energy_j_bit : float or ndarray
+        Energy e of the DRAM per bit [J/bit], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(energy_floor_j(868.34e6, 0.01, 2.0, 6e-12)) * 1e3, 2)
+    61.68
+    """
     check_range("time_s", time_s, 0.0)
     check_range("idle_power_w", idle_power_w, 0.0)
     return np.multiply(idle_power_w, time_s) + dram_energy_j(moved_byte, energy_j_bit)
 
 
 def paced_energy_j(energy_j: Array, own_s: Array, time_s: Array, idle_w: Array) -> Array:
-    """Return the energy of a token at another pace than the board's own [J], ``E + P_idle (T - T_own)``.
+    """Return the energy of a token at another bandwidth or instruction set than the board's own.
 
-    The energy that a board was measured to spend at its own pace contains its idle power for that time; a slower memory
-    makes it pay for longer, so that mean power never falls below the idle power.
+    ``E = E_own + P_idle (T - T_own)``: the energy at the board's own bandwidth contains the idle power of that time,
+    and a slower token draws it for longer, so that mean power never falls below the idle power.
 
     Parameters
     ----------
-    energy_j, own_s : float or array
-        Energy [J] and time [s] of the token at the board's own pace, > 0.
-    time_s : float or array
-        Time of the token at the other pace, > 0 [s].
-    idle_w : float or array
-        Idle power on the same rail, 0 to ``energy_j / own_s`` [W].
+    energy_j : float or ndarray
+        Energy E_own of the token on the board's own memory [J], > 0.
+    own_s : float or ndarray
+        Its time T_own there [s], > 0.
+    time_s : float or ndarray
+        Time T of the token at the other bandwidth or instruction set [s], > 0.
+    idle_w : float or ndarray
+        Idle power P_idle on the same rail [W], 0 to ``energy_j / own_s``.
+
+    Returns
+    -------
+    float or ndarray
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        `own_s` or `time_s` is not above 0, or `idle_w` is below 0.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(paced_energy_j(0.5, 0.05, 0.08, 4.0)), 6)
+    0.62
     """
     check_range("own_s", own_s, 0.0, open_low=True)
     check_range("time_s", time_s, 0.0, open_low=True)
@@ -109,14 +249,68 @@ def paced_energy_j(energy_j: Array, own_s: Array, time_s: Array, idle_w: Array) 
 
 
 def mean_power_w(energy_j: Array, time_s: Array) -> Array:
-    """Return the mean power while decoding [W], ``E / T``."""
+    """Return the mean power while decoding, ``P = E / T``.
+
+    Parameters
+    ----------
+    energy_j : float or ndarray
+        Energy E of a token [J], >= 0.
+    time_s : float or ndarray
+        Time T of a token [s], > 0.
+
+    Returns
+    -------
+    float or ndarray
+        Power [W].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> float(mean_power_w(0.5, 0.1))
+    5.0
+    """
     check_range("energy_j", energy_j, 0.0)
     check_range("time_s", time_s, 0.0, open_low=True)
     return np.divide(energy_j, time_s)
 
 
 def trace_energy_j(time_s: NDArray[np.float64], power_w: NDArray[np.float64]) -> float:
-    """Return the energy under a sampled power trace [J]: trapezoids, exact where power is piecewise linear."""
+    """Return the energy under a sampled power trace by the trapezoid rule, exact for piecewise linear power.
+
+    Parameters
+    ----------
+    time_s : ndarray, shape (m,)
+        Times of the samples [s], rising, m >= 2.
+    power_w : ndarray, shape (m,)
+        Power at each time [W].
+
+    Returns
+    -------
+    float
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        The columns are unequal or shorter than 2, or the times do not rise.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> trace_energy_j(np.array([0.0, 1.0, 2.0]), np.array([2.0, 4.0, 4.0]))
+    7.0
+    """
     if time_s.shape != power_w.shape or time_s.ndim != 1 or time_s.size < 2:
         raise ValueError(f"time_s {time_s.shape} and power_w {power_w.shape} are not two equal columns of 2 or more")
     if np.any(np.diff(time_s) <= 0.0):
@@ -125,14 +319,37 @@ def trace_energy_j(time_s: NDArray[np.float64], power_w: NDArray[np.float64]) ->
 
 
 def dynamic_power_w(activity_frac: Array, capacitance_f: Array, clock_hz: Array, voltage_v: Array) -> Array:
-    """Return the switching power of a unit [W], ``a C f V^2``.
+    """Return the switching power of a unit, ``P = a C f V^2``.
 
     Parameters
     ----------
-    activity_frac : float or array
-        Share of the capacitance that switches in a cycle, 0 to 1.
-    capacitance_f, clock_hz, voltage_v : float or array
-        Switched capacitance [F], clock [Hz] and supply [V], >= 0.
+    activity_frac : float or ndarray
+        Share a of the capacitance that switches in a cycle [1], 0 to 1.
+    capacitance_f : float or ndarray
+        Switched capacitance C [F], >= 0.
+    clock_hz : float or ndarray
+        Clock f [Hz], >= 0.
+    voltage_v : float or ndarray
+        Supply voltage V [V], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Power [W].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(dynamic_power_w(0.2, 10e-9, 1e9, 0.8)), 6)
+    1.28
     """
     check_range("activity_frac", activity_frac, 0.0, 1.0)
     for name, value in (("capacitance_f", capacitance_f), ("clock_hz", clock_hz), ("voltage_v", voltage_v)):
@@ -142,10 +359,18 @@ def dynamic_power_w(activity_frac: Array, capacitance_f: Array, clock_hz: Array,
 
 @dataclass(frozen=True, slots=True)
 class RequestEnergy:
-    """Energy of one request on one rail [J], idle beside it and never subtracted.
+    """Energy of one request on one rail; idle power is reported apart and never subtracted.
 
-    `prefill_j` covers the start of the prompt to the first token, `decode_j` the first token to the last, which are
-    ``n_tokens - 1`` steps; `idle_w` is the rail's mean before the request.
+    Attributes
+    ----------
+    prefill_j : float
+        Energy from the start of the prompt to the first token [J].
+    decode_j : float
+        Energy from the first token to the last, ``n_tokens - 1`` steps [J].
+    decode_j_per_token : float
+        Energy of one of these steps [J].
+    idle_w : float
+        Mean power of the rail before the request [W].
     """
 
     prefill_j: float
@@ -162,17 +387,43 @@ def request_energy(
     last_token_s: float,
     n_tokens: int,
 ) -> RequestEnergy:
-    """Return the energy of a request from a power trace in the same clock, by the trapezoid rule with exact ends.
+    """Return the energy of a request from a power trace in the same clock.
+
+    Trapezoid rule with interpolated ends, for prefill and decode apart.
 
     Parameters
     ----------
-    time_s, power_w : array, shape (m,)
-        Rising times [s] and the power of one rail [W]; they must span the request, and hold at least two samples
-        before it for the idle power.
-    start_s, first_token_s, last_token_s : float
-        When the prompt began to be read and when the first and the last token came, rising [s].
+    time_s : ndarray, shape (m,)
+        Times of the samples [s], rising; they span the request, with two samples or more before it for the idle power.
+    power_w : ndarray, shape (m,)
+        Power of one rail [W].
+    start_s : float
+        Start of the prompt [s].
+    first_token_s, last_token_s : float
+        Times of the first and the last token [s], rising.
     n_tokens : int
-        Tokens generated, >= 2.
+        Tokens generated [1], >= 2.
+
+    Returns
+    -------
+    RequestEnergy
+        Energies [J] and idle power [W].
+
+    Raises
+    ------
+    ValueError
+        The trace does not span the request, or an argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> t = np.arange(0.0, 11.0)
+    >>> found = request_energy(t, np.where(t < 4, 2.0, 10.0), 4.0, 6.0, 10.0, 5)
+    >>> found.prefill_j, found.decode_j_per_token, found.idle_w
+    (20.0, 10.0, 2.0)
     """
     check_range("n_tokens", n_tokens, 2)
     check_range("first_token_s - start_s", first_token_s - start_s, 0.0)
@@ -188,7 +439,36 @@ def request_energy(
 
 
 def window_energy_j(time_s: NDArray[np.float64], power_w: NDArray[np.float64], from_s: float, until_s: float) -> float:
-    """Return the energy of a power trace within a window [J], its ends interpolated."""
+    """Return the energy of a power trace within a window, the ends interpolated.
+
+    Parameters
+    ----------
+    time_s : ndarray, shape (m,)
+        Times of the samples [s], rising.
+    power_w : ndarray, shape (m,)
+        Power at each time [W].
+    from_s, until_s : float
+        Ends of the window [s], not falling.
+
+    Returns
+    -------
+    float
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        The window ends before it starts.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> window_energy_j(np.array([0.0, 1.0, 2.0]), np.array([2.0, 4.0, 4.0]), 0.5, 1.5)
+    3.75
+    """
     check_range("until_s - from_s", until_s - from_s, 0.0)
     if until_s == from_s:
         return 0.0
@@ -201,7 +481,38 @@ def window_energy_j(time_s: NDArray[np.float64], power_w: NDArray[np.float64], f
 
 
 def leakage_power_w(temp_c: Array, power_at_reference_w: Array, rate_per_k: Array, reference_temp_c: Array) -> Array:
-    """Return the leakage power [W], ``P_l0 exp(b (T - T0))``, with b of 0.01 to 0.03 per kelvin [prior]."""
+    """Return the leakage power at a temperature, ``P_leak = P_l exp(b (T - T_0))``.
+
+    Parameters
+    ----------
+    temp_c : float or ndarray
+        Temperature T [deg C].
+    power_at_reference_w : float or ndarray
+        Leakage P_l at the reference temperature [W], >= 0.
+    rate_per_k : float or ndarray
+        Relative growth b [1/K], >= 0; 0.01 to 0.03 as a prior.
+    reference_temp_c : float or ndarray
+        Reference temperature T_0 [deg C].
+
+    Returns
+    -------
+    float or ndarray
+        Power [W].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(leakage_power_w(60.0, 1.0, 0.02, 25.0)), 6)
+    2.013753
+    """
     check_range("power_at_reference_w", power_at_reference_w, 0.0)
     check_range("rate_per_k", rate_per_k, 0.0)
     return power_at_reference_w * np.exp(np.multiply(rate_per_k, np.subtract(temp_c, reference_temp_c)))
@@ -215,27 +526,46 @@ def steady_temp_c(
     rate_per_k: Array,
     reference_temp_c: Array,
 ) -> Array:
-    """Return the temperature [deg C] at which heat made, leakage included, equals heat removed.
+    """Return the temperature at which heat made, leakage included, equals heat removed.
 
-    ``T = Ta + R (P + P_l0 exp(b (T - T0)))`` solved in closed form:
-    ``T = Ta + R P - W0(-R P_l0 b exp(b (Ta + R P - T0))) / b`` with Lambert's W. Infinite where there is no such
-    temperature: the board runs away (argument below -1/e).
+    ``T = T_a + R (P + P_l exp(b (T - T_0)))`` in closed form with Lambert's W: ``T = T_a + R P - W0(-R P_l b exp(b (T_a
+    + R P - T_0))) / b``. Below an argument of -1/e there is no such temperature and the board runs away.
 
     Parameters
     ----------
-    ambient_temp_c, reference_temp_c : float or array
-        Surroundings, and the temperature that `leakage_w` belongs to [deg C].
-    resistance_k_w : float or array
-        Thermal resistance to the surroundings [K/W], >= 0.
-    power_w, leakage_w : float or array
-        Power without leakage, and leakage at the reference temperature [W], >= 0.
-    rate_per_k : float or array
-        Relative growth of leakage [1/K], > 0.
+    ambient_temp_c : float or ndarray
+        Temperature T_a of the surroundings [deg C].
+    resistance_k_w : float or ndarray
+        Thermal resistance R to the surroundings [K/W], >= 0.
+    power_w : float or ndarray
+        Power P without leakage [W], >= 0.
+    leakage_w : float or ndarray
+        Leakage P_l at the reference temperature [W], >= 0.
+    rate_per_k : float or ndarray
+        Relative growth b of the leakage [1/K], > 0.
+    reference_temp_c : float or ndarray
+        Reference temperature T_0 [deg C].
+
+    Returns
+    -------
+    float or ndarray
+        Temperature [deg C]; infinite where the board runs away.
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/physics.md, M6 and quantities, B06: 48.17954492 C for R = 2 K/W, P = 10 W, P_l0 = 1 W, b = 0.02/K and
-    Ta = T0 = 25 C.
+    .. [1] docs/physics.md M6
+    .. [2] docs/articles.md B06
+    .. [3] corless1996, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(steady_temp_c(25.0, 2.0, 10.0, 1.0, 0.02, 25.0)), 8)
+    48.17954492
     """
     check_range("resistance_k_w", resistance_k_w, 0.0)
     check_range("power_w", power_w, 0.0)
@@ -247,14 +577,66 @@ def steady_temp_c(
 
 
 def leakage_loop_gain(resistance_k_w: Array, leakage_at_temp_w: Array, rate_per_k: Array) -> Array:
-    """Return how much one kelvin more raises the steady state through leakage [K/K], ``R P_l(T) b``; 1 runs away."""
+    """Return the gain of the loop of temperature and leakage, ``R P_leak b``.
+
+    One kelvin more raises the leakage, which raises the steady state by this many kelvin. At 1 the board runs away.
+
+    Parameters
+    ----------
+    resistance_k_w : float or ndarray
+        Thermal resistance R to the surroundings [K/W].
+    leakage_at_temp_w : float or ndarray
+        Leakage P_leak at the temperature in question [W].
+    rate_per_k : float or ndarray
+        Relative growth b of the leakage [1/K].
+
+    Returns
+    -------
+    float or ndarray
+        Gain [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+    .. [2] docs/articles.md B06
+
+    Examples
+    --------
+    >>> round(float(leakage_loop_gain(2.0, leakage_power_w(48.17954492, 1.0, 0.02, 25.0), 0.02)), 4)
+    0.0636
+    """
     return np.multiply(resistance_k_w, leakage_at_temp_w) * rate_per_k
 
 
 def lambert_w0(x: Array) -> Array:
-    """Return the principal branch of Lambert's W, ``w exp(w) = x``, for x <= 0; -infinity below -1/e.
+    """Return the principal branch of Lambert's W, ``w exp(w) = x``, for arguments that are not positive.
 
-    Halley's iteration from the series about the branch point; relative error under 1e-14 away from it.
+    Halley's iteration from the series about the branch point; relative error below 1e-14 away from it.
+
+    Parameters
+    ----------
+    x : float or ndarray
+        Argument [1], <= 0.
+
+    Returns
+    -------
+    float or ndarray
+        W0(x) [1]; minus infinity below -1/e.
+
+    Raises
+    ------
+    ValueError
+        `x` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+    .. [2] corless1996, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(lambert_w0(-0.2)), 9)
+    -0.259171102
     """
     check_range("x", x, -np.inf, 0.0)
     x = np.asarray(x, dtype=float)
