@@ -59,7 +59,7 @@ def decode_energy_j(moved_byte: Array, energy_j_byte: Array) -> Array:
 
 STATIC_SHARE = {"wall": 0.6, "rail": 0.3}
 """[prior] share of decode power that does not follow the bytes, at `USUAL_READ_SHARE` of the peak bandwidth: of the
-whole board at the wall, and of one rail of the chip. Each board left out in turn, the others give about these values."""
+whole board at the wall, and of one rail of the chip. With each board left out in turn the others give about these."""
 STATIC_LOG_ODDS_SD = 0.8  # [prior] of that share between boards
 USUAL_READ_SHARE = 0.6  # of the peak bandwidth, to which the shares belong
 

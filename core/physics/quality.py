@@ -1,7 +1,11 @@
-"""What a smaller model or cache costs in accuracy: weights, KV cache and pruning, added in logarithms of perplexity.
+"""Accuracy against bits and pruning: degradations of weights, KV cache and pruning, added in ln(perplexity).
 
 A degradation is the rise of ln(perplexity) over the reference. Every curve has a log-normal band, because models
 differ more than formats do; nothing here replaces a measurement of the model at hand.
+
+References
+----------
+.. [1] docs/physics.md M4, M5
 """
 
 from __future__ import annotations
@@ -16,14 +20,30 @@ from core.units import Z90, check_range
 
 
 class Degradation(NamedTuple):
-    """A rise of ln(perplexity) with the standard deviation of its natural logarithm. A median of 0 is exact."""
+    """A rise of ln(perplexity) with the log-sd of its value.
+
+    Attributes
+    ----------
+    median : float or ndarray
+        Rise of ln(perplexity) [nat], >= 0; a median of 0 is exact.
+    log_sd : float or ndarray
+        Standard deviation of its natural logarithm [1].
+    """
 
     median: Array
     log_sd: Array
 
 
 class Band(NamedTuple):
-    """An output with its 90 % interval."""
+    """An output with its 90 % interval.
+
+    Attributes
+    ----------
+    median : float or ndarray
+        Median [unit of the output].
+    q05, q95 : float or ndarray
+        Ends of the interval [unit of the output].
+    """
 
     median: Array
     q05: Array
@@ -31,7 +51,17 @@ class Band(NamedTuple):
 
 
 class BitCurve(NamedTuple):
-    """Degradation against bits per weight, ``amplitude * exp(-rate * bits)``."""
+    """Degradation against bits per weight or value, ``amplitude * exp(-rate * bits)``.
+
+    Attributes
+    ----------
+    amplitude : float
+        A [nat].
+    rate : float
+        k [1/bit].
+    log_sd : float
+        Standard deviation of the natural logarithm [1].
+    """
 
     amplitude: float
     rate: float
@@ -63,24 +93,44 @@ def weights_degradation(
     scale_log_sd: float = 0.0,
     reference_bits: float = LOSSLESS_BIT,
 ) -> Degradation:
-    """Return the degradation of storing weights in few bits, ``scale * A exp(-k bits)``.
+    """Return the degradation of storing weights in few bits, ``D = s A exp(-k b)``.
+
+    None from `reference_bits` on. A and k depend on the use of an importance matrix; the exponential form is that of
+    the scaling law of precision.
 
     Parameters
     ----------
-    bits_per_weight : float or array
-        Bits including scales, 1 to 32.
+    bits_per_weight : float or ndarray
+        Bits b per weight with scales [bit], 1 to 32.
     importance_matrix : bool
-        The format was chosen on calibration data.
-    scale, scale_log_sd : float
-        Sensitivity of the model relative to Llama-3-8B, > 0, and the standard deviation of its logarithm.
+        Whether the format was quantised on calibration data.
+    scale : float
+        Sensitivity s of the model relative to Llama-3-8B [1], > 0.
+    scale_log_sd : float
+        Standard deviation of its natural logarithm [1], >= 0.
     reference_bits : float
-        Bits of the weights that accuracy is relative to. Less than 16 for a model that comes from a quantised file: a
-        format at or above it loses nothing by construction.
+        Bits of the weights that accuracy is relative to [bit], 1 to 32; below 16 for a model from a quantised file.
+
+    Returns
+    -------
+    Degradation
+        Rise of ln(perplexity) [nat] and its log-sd [1].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/physics.md, M5: 0.0240 at 4.89 bits with an importance matrix. The exponential form is that of the precision
-    scaling law, arXiv 2411.04330.
+    .. [1] docs/physics.md M5
+    .. [2] kumar2024, docs/references.md
+    .. [3] llamacppperplexity, docs/references.md
+
+    Examples
+    --------
+    >>> [round(float(weights_degradation(b, importance_matrix=True).median), 5) for b in (4.89, 4.5, 4.0)]
+    [0.02401, 0.0419, 0.08554]
     """
     check_range("bits_per_weight", bits_per_weight, 1.0, 32.0)
     check_range("scale", scale, 0.0, open_low=True)
@@ -92,26 +142,57 @@ def weights_degradation(
 
 
 def kv_degradation(bits_per_value: Array) -> Degradation:
-    """Return the degradation of storing keys and values in few bits, 1 to 32, ``A exp(-k bits)``; none from 16 bits on.
+    """Return the degradation of storing keys and values in few bits, ``D = 0.2 exp(-0.76 b)``.
+
+    A prior; none from 16 bit on.
+
+    Parameters
+    ----------
+    bits_per_value : float or ndarray
+        Bits b per cached value with scales [bit], 1 to 32.
+
+    Returns
+    -------
+    Degradation
+        Rise of ln(perplexity) [nat] and its log-sd [1].
+
+    Raises
+    ------
+    ValueError
+        `bits_per_value` is outside its range.
 
     References
     ----------
-    docs/physics.md, M5 [prior].
+    .. [1] docs/physics.md M5
+    .. [2] liuz2024, docs/references.md
+
+    Examples
+    --------
+    >>> [round(float(kv_degradation(b).median), 4) for b in (8.0, 4.0, 2.0)]
+    [0.0005, 0.0096, 0.0437]
     """
     check_range("bits_per_value", bits_per_value, 1.0, 32.0)
     return _of_bits(bits_per_value, LOSSLESS_BIT, KV.amplitude, KV.rate, KV.log_sd)
 
 
 class MassCurve(NamedTuple):
-    """Degradation against dropped attention mass eps, ``scale * (c1 eps + c2 eps**2)``."""
+    """Degradation against dropped attention mass eps, ``scale * (c1 eps + c2 eps^2)``.
+
+    Attributes
+    ----------
+    scale : float
+        Scale of the policy [1].
+    log_sd : float
+        Standard deviation of the natural logarithm [1].
+    """
 
     scale: float
     log_sd: float
 
 
 C1, C2 = 0.3, 3.0
-"""[prior] c1 from the literature on language modelling (models M4); c2 so that dropping all context costs what a model
-without context loses, 3 to 4 nats."""
+"""[prior] c1 from the literature on language modelling (docs/physics.md M4); c2 so that dropping all context costs what
+a model without context loses, 3 to 4 nats."""
 
 LANGUAGE_MODELLING: Mapping[str, MassCurve] = {
     "attention_mass": MassCurve(1.0, 1.0),
@@ -128,25 +209,67 @@ published: their medians follow a run of SmolLM2 (docs/kernels.md), their bands 
 
 
 def pruning_degradation(dropped_mass: Array, policy: str) -> Degradation:
-    """Return the degradation of pruning in language modelling, ``c1 eps + c2 eps**2``.
+    """Return the degradation of pruning in language modelling, ``D = s (c1 eps + c2 eps^2)``, a prior.
 
     Parameters
     ----------
-    dropped_mass : float or array
-        Attention mass of the removed tokens if the heaviest are kept, 0 to 1.
+    dropped_mass : float or ndarray
+        Attention mass eps of the removed tokens if the heaviest are kept [1], 0 to 1.
     policy : str
-        One of `core.spec.POLICIES`.
+        One of `core.spec.POLICIES`, which sets the scale s.
+
+    Returns
+    -------
+    Degradation
+        Rise of ln(perplexity) [nat] and its log-sd [1].
+
+    Raises
+    ------
+    ValueError
+        `dropped_mass` is outside its range, or the policy is unknown.
 
     References
     ----------
-    docs/physics.md, M4 [prior].
+    .. [1] docs/physics.md M4
+
+    Examples
+    --------
+    >>> round(float(pruning_degradation(0.1, "key_norm").median), 6)
+    0.12
     """
     log_sd = _of_policy(LANGUAGE_MODELLING, policy).log_sd
     return Degradation(pruning_median(dropped_mass, policy), np.where(np.asarray(dropped_mass) > 0.0, log_sd, 0.0))
 
 
 def pruning_median(dropped_mass: Array, policy: str) -> Array:
-    """Return the median of `pruning_degradation` alone."""
+    """Return the median of `pruning_degradation` alone, ``s (c1 eps + c2 eps^2)``.
+
+    Parameters
+    ----------
+    dropped_mass : float or ndarray
+        Attention mass eps of the removed tokens if the heaviest are kept [1], 0 to 1.
+    policy : str
+        One of `core.spec.POLICIES`, which sets the scale s.
+
+    Returns
+    -------
+    float or ndarray
+        Rise of ln(perplexity) [nat].
+
+    Raises
+    ------
+    ValueError
+        `dropped_mass` is outside its range, or the policy is unknown.
+
+    References
+    ----------
+    .. [1] docs/physics.md M4
+
+    Examples
+    --------
+    >>> round(float(pruning_median(0.1, "attention_mass")), 6)
+    0.06
+    """
     check_range("dropped_mass", dropped_mass, 0.0, 1.0)
     eps, scale = np.asarray(dropped_mass), float(_of_policy(LANGUAGE_MODELLING, policy).scale)
     median: Array = eps * (scale * (C1 + C2 * eps))
@@ -156,11 +279,27 @@ def pruning_median(dropped_mass: Array, policy: str) -> Array:
 def added(*degradations: Degradation) -> Degradation:
     """Return the sum of independent degradations: medians add, the log-sd follows by the delta method.
 
-    ``sd = sqrt(sum (m_i s_i)**2) / sum m_i``; a sum of 0 is exact.
+    ``sd = sqrt(sum (D_i sd_i)^2) / sum D_i``; a sum of 0 is exact.
+
+    Parameters
+    ----------
+    degradations : Degradation
+        The causes.
+
+    Returns
+    -------
+    Degradation
+        Rise of ln(perplexity) [nat] and its log-sd [1].
 
     References
     ----------
-    docs/physics.md, M5: independent degradations add in ln PPL.
+    .. [1] docs/physics.md M5
+
+    Examples
+    --------
+    >>> total = added(Degradation(0.03, 0.4), Degradation(0.01, 0.4))
+    >>> round(float(total.median), 6), round(float(total.log_sd), 6)
+    (0.04, 0.316228)
     """
     total: Any = 0.0
     squares: Any = 0.0
@@ -175,7 +314,32 @@ def added(*degradations: Degradation) -> Degradation:
 
 
 def perplexity_ratio(degradation: Degradation) -> Band:
-    """Return perplexity over that of the reference, ``exp(degradation)``, at least 1."""
+    """Return the perplexity over that of the reference, ``exp(D)``.
+
+    Parameters
+    ----------
+    degradation : Degradation
+        Rise D of ln(perplexity) [nat], >= 0, with its log-sd.
+
+    Returns
+    -------
+    Band
+        Ratio [1], at least 1, with its 90 % interval.
+
+    Raises
+    ------
+    ValueError
+        The degradation is below 0.
+
+    References
+    ----------
+    .. [1] docs/physics.md M5
+
+    Examples
+    --------
+    >>> round(float(perplexity_ratio(Degradation(0.0419, 0.23)).median), 5)
+    1.04279
+    """
     check_range("degradation", degradation.median, 0.0)
     factor = np.exp(Z90 * np.asarray(degradation.log_sd))
     median = np.asarray(degradation.median)
@@ -187,10 +351,35 @@ KL_PER_DEGRADATION = 1.01
 
 
 def mean_kl(degradation: Degradation) -> Degradation:
-    """Return the mean Kullback-Leibler divergence from the reference [nat], ``1.01 * degradation``, with its log-sd.
+    """Return the mean Kullback-Leibler divergence from the reference, ``KL = 1.01 D``, with its log-sd.
 
-    Fitted to the rows of precision_ppl.csv with a degradation over 0.01 (ratio 1.01, interquartile 1.00 to 1.02);
-    below, the ratio scatters from 0.5 to 3, which ``sd = 0.05 + 0.003 / (degradation + 0.004)`` follows.
+    Fitted to the rows of precision_ppl.csv with D above 0.01 (ratio 1.01, interquartile 1.00 to 1.02). Below, the ratio
+    scatters from 0.5 to 3, which `kl_log_sd` follows.
+
+    Parameters
+    ----------
+    degradation : Degradation
+        Rise D of ln(perplexity) [nat], >= 0, with its log-sd.
+
+    Returns
+    -------
+    Degradation
+        Divergence [nat] and its log-sd [1].
+
+    Raises
+    ------
+    ValueError
+        The degradation is below 0.
+
+    References
+    ----------
+    .. [1] docs/physics.md M5
+    .. [2] llamacppperplexity, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(mean_kl(Degradation(0.0419, 0.23)).median), 6)
+    0.042319
     """
     check_range("degradation", degradation.median, 0.0)
     median = np.asarray(degradation.median)
@@ -199,7 +388,27 @@ def mean_kl(degradation: Degradation) -> Degradation:
 
 
 def kl_log_sd(degradation: Array) -> Array:
-    """Return the log-sd of divergence over degradation about its mean, where degradation > 0."""
+    """Return the log-sd of the divergence about its mean, ``0.05 + 0.003 / (D + 0.004)``.
+
+    Parameters
+    ----------
+    degradation : float or ndarray
+        Rise D of ln(perplexity) [nat], > 0.
+
+    Returns
+    -------
+    float or ndarray
+        Standard deviation of the natural logarithm [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M5
+
+    Examples
+    --------
+    >>> round(float(kl_log_sd(0.01)), 6)
+    0.264286
+    """
     return 0.05 + 0.003 / (degradation + 0.004)
 
 
@@ -209,12 +418,33 @@ kv_quant_accuracy.csv (KV cache): residual log-sd 0.133."""
 
 
 def top1_agreement(kl: Degradation) -> Band:
-    """Return the share of tokens whose most likely successor is the reference's, ``exp(-0.447 KL**0.477)``.
+    """Return the share of tokens whose most likely successor is the reference's, ``exp(-0.447 KL^0.477)``.
 
     Parameters
     ----------
     kl : Degradation
-        Mean Kullback-Leibler divergence [nat] with its log-sd, as `mean_kl` gives it.
+        Mean Kullback-Leibler divergence [nat], >= 0, with its log-sd, as `mean_kl` returns it.
+
+    Returns
+    -------
+    Band
+        Share [1] with its 90 % interval.
+
+    Raises
+    ------
+    ValueError
+        The divergence is below 0.
+
+    References
+    ----------
+    .. [1] docs/physics.md M5
+    .. [2] llamacppperplexity, docs/references.md
+    .. [3] kvquant, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(top1_agreement(Degradation(0.01, 0.0)).median), 4)
+    0.9515
     """
     check_range("kl", kl.median, 0.0)
     median = np.asarray(kl.median)
@@ -227,7 +457,15 @@ def top1_agreement(kl: Degradation) -> Band:
 
 
 class RetrievalCurve(NamedTuple):
-    """Score against removed share x, ``-ln(score / full) = c (x / (1 - x))**p``."""
+    """Score against removed share x, ``-ln(score / full) = c (x / (1 - x))^p``.
+
+    Attributes
+    ----------
+    c : float
+        Loss at x = 0.5 [nat].
+    p : float
+        Exponent [1].
+    """
 
     c: float
     p: float
@@ -246,25 +484,44 @@ RETRIEVAL: Mapping[str, RetrievalCurve] = {
 """By method, fitted to kv_eviction_accuracy.csv (RULER 4096, Llama-3.1-8B-Instruct, x = 0.25, 0.5, 0.75). `key_norm`
 is its knorm, `attention_mass` its observed_attention, `sinks_recent` its streaming_llm."""
 
-RETRIEVAL_ALPHA = 0.75  # the most that was pruned where the curves were fitted: beyond, they are not known to hold
+RETRIEVAL_ALPHA = 0.75  # largest share removed in the fitted data: the curves are not tested beyond
 
 RETRIEVAL_LOG_SD = 0.5
 """[prior] of ``-ln(score / full)`` on another model or task; the fit itself leaves 0.05 to 0.2."""
 
 
 def retrieval_score(alpha: Array, method: str) -> Band:
-    """Return a retrieval score relative to that of the full cache, ``exp(-c (alpha / (1 - alpha))**p)``.
+    """Return a retrieval score relative to that of the full cache, ``exp(-c (alpha / (1 - alpha))^p)``.
+
+    Fitted up to an alpha of 0.75; the interval is that of another model or task.
 
     Parameters
     ----------
-    alpha : float or array
-        Share of cached tokens removed, 0 <= alpha < 1.
+    alpha : float or ndarray
+        Share of cached tokens removed [1], 0 to below 1.
     method : str
-        A pruning policy or one of the other methods of `RETRIEVAL`.
+        A pruning policy or another method of `RETRIEVAL`, which sets c and p.
+
+    Returns
+    -------
+    Band
+        Score [1] with its 90 % interval.
+
+    Raises
+    ------
+    ValueError
+        `alpha` is outside its range, or the method is unknown.
 
     References
     ----------
-    docs/physics.md, M4: 0.619 at alpha = 0.5 with sinks and recent tokens.
+    .. [1] docs/physics.md M4
+    .. [2] hsieh2024, docs/references.md
+    .. [3] kvleaderboard, docs/references.md
+
+    Examples
+    --------
+    >>> [round(float(retrieval_score(alpha, "sinks_recent").median), 3) for alpha in (0.25, 0.5, 0.75)]
+    [0.826, 0.651, 0.379]
     """
     check_range("alpha", alpha, 0.0, 1.0, open_high=True)
     curve = _of_policy(RETRIEVAL, method)
