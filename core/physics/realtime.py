@@ -1,9 +1,9 @@
-"""Real time on one processor: response-time analysis, an event simulation that agrees with it, and preemption jitter.
+"""Real time on one processor: response-time analysis, an event simulation to check it, and preemption jitter.
 
 Tasks have fixed priorities (the first is the highest) and preempt each other; a context switch costs `switch_ns` on the
 way in and on the way out. The worst response of a task comes after the critical instant: everything of higher priority
-released together, as late as its jitter allows and as soon again, just after the longest section that cannot be
-preempted began. All of it is in integer nanoseconds, so that no ceiling ever falls on the wrong side.
+released together at the end of its jitter and again as early as possible, just after the longest non-preemptible
+section began. Times are integer nanoseconds, so that every ceiling is exact.
 
 ::
 
@@ -11,8 +11,9 @@ preempted began. All of it is in integer nanoseconds, so that no ceiling ever fa
 
 References
 ----------
-docs/physics.md, M12; quantities, B09. Joseph and Pandya 1986; Audsley et al. 1993 (jitter); Lehoczky 1990 (responses
-longer than a period); Liu and Layland 1973; Bini and Buttazzo 2003 (hyperbolic bound).
+.. [1] docs/physics.md M12
+.. [2] docs/articles.md B09
+.. [3] joseph1986, audsley1993, lehoczky1990, liu1973 and bini2003, docs/references.md
 """
 
 from __future__ import annotations
@@ -35,11 +36,18 @@ class Task:
 
     Attributes
     ----------
-    cost_ns : Worst execution time C, > 0.
-    period_ns : T, > 0.
-    deadline_ns : D, > 0; 0 means the period.
-    jitter_ns : Longest delay J from arrival to release, >= 0.
-    section_ns : Longest section of it that cannot be preempted, 0 to C: it blocks what is above.
+    name : str
+        Name of the task.
+    cost_ns : int
+        Worst execution time C [ns], > 0.
+    period_ns : int
+        Period T [ns], > 0.
+    deadline_ns : int
+        Deadline D [ns], >= 0; 0 is the period.
+    jitter_ns : int
+        Longest delay J from arrival to release [ns], >= 0.
+    section_ns : int
+        Longest section that cannot be preempted [ns], 0 to C; it blocks tasks of higher priority.
     """
 
     name: str
@@ -61,13 +69,23 @@ class Task:
 
     @property
     def due_ns(self) -> int:
-        """The deadline in force."""
+        """Return the deadline in force [ns]."""
         return self.deadline_ns or self.period_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The worst response of a task from its arrival; None where the processor is overloaded and it has no bound."""
+    """The worst response of a task from its arrival.
+
+    Attributes
+    ----------
+    worst_ns : int or None
+        Worst response [ns]; None where the processor is overloaded and there is no bound.
+    blocking_ns : int
+        Blocking by tasks of lower priority [ns].
+    meets_deadline : bool
+        Whether the worst response is within the deadline.
+    """
 
     worst_ns: int | None
     blocking_ns: int
@@ -75,18 +93,71 @@ class Response:
 
 
 def blocking_ns(tasks: Sequence[Task], index: int) -> int:
-    """Longest non-preemptible section of any task of lower priority [ns]."""
+    """Return the longest non-preemptible section of any task of lower priority.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Tasks by priority, the highest first.
+    index : int
+        Number of the task that is blocked [1].
+
+    Returns
+    -------
+    int
+        Blocking B [ns].
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md B09
+
+    Examples
+    --------
+    >>> blocking_ns([Task("a", 1, 4), Task("b", 2, 6, section_ns=1), Task("c", 3, 13, section_ns=2)], 0)
+    2
+    """
     return max((t.section_ns for t in tasks[index + 1 :]), default=0)
 
 
 def responses(tasks: Sequence[Task], switch_ns: int = 0, blocking: Sequence[int] | None = None) -> list[Response]:
-    """Worst response of each task, exactly.
+    """Return the worst response of each task, exactly.
+
+    ``w(q) = (q + 1) C + B + sum_hp ceil((w + J_j) / T_j) (C_j + 2 cs)``, ``R = J + max_q (w(q) - q T)``, over the jobs
+    q of the busy period.
 
     Parameters
     ----------
-    tasks : In order of priority, the highest first.
-    switch_ns : Cost of a context switch, >= 0.
-    blocking : Blocking of each task [ns] in place of `blocking_ns`.
+    tasks : sequence of Task
+        Tasks by priority, the highest first.
+    switch_ns : int
+        Cost cs of a context switch [ns], >= 0.
+    blocking : sequence of int, optional
+        Blocking B of each task [ns]; None takes `blocking_ns`.
+
+    Returns
+    -------
+    list of Response
+        One response for each task [ns].
+
+    Raises
+    ------
+    ValueError
+        `switch_ns` is below 0, or a busy period has no end within 300 000 steps of the iteration.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md B09
+    .. [3] joseph1986, docs/references.md
+    .. [4] audsley1993, docs/references.md, jitter
+    .. [5] lehoczky1990, docs/references.md, responses longer than a period
+
+    Examples
+    --------
+    >>> tasks = [Task("a", 10, 40), Task("b", 20, 60), Task("c", 30, 130)]
+    >>> [r.worst_ns for r in responses(tasks)], [r.worst_ns for r in responses(tasks, blocking=[5, 5, 5])]
+    ([10, 30, 100], [15, 35, 105])
     """
     check_range("switch_ns", switch_ns, 0)
     blocks = [blocking_ns(tasks, i) for i in range(len(tasks))] if blocking is None else list(blocking)
@@ -125,18 +196,89 @@ def _overloaded(task: Task, above: Sequence[Task], switch_ns: int) -> bool:
 
 
 def utilisation(tasks: Sequence[Task]) -> float:
-    """Share of the processor that the tasks need, ``sum C/T``."""
+    """Return the share of the processor that the tasks need, ``U = sum C / T``.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The tasks.
+
+    Returns
+    -------
+    float
+        Utilisation [1].
+
+    References
+    ----------
+    .. [1] docs/articles.md B09
+
+    Examples
+    --------
+    >>> round(utilisation([Task("a", 1, 4), Task("b", 2, 6), Task("c", 3, 13)]), 10)
+    0.8141025641
+    """
     return math.fsum(t.cost_ns / t.period_ns for t in tasks)
 
 
 def liu_layland_bound(n_tasks: int) -> float:
-    """Utilisation up to which any n tasks with rate-monotonic priorities meet their periods, ``n (2^(1/n) - 1)``."""
+    """Return the utilisation up to which any n rate-monotonic tasks meet their periods, ``n (2^(1/n) - 1)``.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Tasks n [1], >= 1.
+
+    Returns
+    -------
+    float
+        Utilisation [1].
+
+    Raises
+    ------
+    ValueError
+        `n_tasks` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md B09
+    .. [3] liu1973, docs/references.md
+
+    Examples
+    --------
+    >>> round(liu_layland_bound(3), 10)
+    0.7797631497
+    """
     check_range("n_tasks", n_tasks, 1)
     return float(n_tasks * math.expm1(math.log(2) / n_tasks))
 
 
 def hyperbolic_product(tasks: Sequence[Task]) -> float:
-    """``prod (U_i + 1)``; 2 or less suffices for rate-monotonic priorities, more decides nothing."""
+    """Return ``prod (U_i + 1)`` of the tasks.
+
+    Up to 2 rate-monotonic tasks meet their periods; above 2 the test decides nothing.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The tasks.
+
+    Returns
+    -------
+    float
+        Product [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md B09
+    .. [3] bini2003, docs/references.md
+
+    Examples
+    --------
+    >>> round(hyperbolic_product([Task("a", 1, 4), Task("b", 2, 6), Task("c", 3, 13)]), 9)
+    2.051282051
+    """
     return math.prod(1 + t.cost_ns / t.period_ns for t in tasks)
 
 
@@ -144,12 +286,37 @@ def hyperbolic_product(tasks: Sequence[Task]) -> float:
 
 
 def simulate(tasks: Sequence[Task], index: int, switch_ns: int = 0, blocking: int | None = None) -> int | None:
-    """Longest response of task `index` seen when the processor runs from its critical instant [ns].
+    """Return the longest response of a task by an event simulation from its critical instant.
 
-    An event loop, one preemptive processor with a queue by priority: it shares no formula with `responses`. At time 0 a
-    section of lower priority has just begun, all tasks above are released at the end of their jitter and from then on
-    at their arrivals; the run ends when no work of this priority or above is left. None where the processor is
-    overloaded.
+    One preemptive processor with a queue by priority; no formula is shared with `responses`. At time 0 a section of
+    lower priority has just begun and all tasks of higher priority are released at the end of their jitter, then at
+    their arrivals. The run ends when no work of this priority or above is left.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Tasks by priority, the highest first.
+    index : int
+        Number of the task [1].
+    switch_ns : int
+        Cost of a context switch [ns].
+    blocking : int, optional
+        Blocking of the task [ns]; None takes `blocking_ns`.
+
+    Returns
+    -------
+    int or None
+        Longest response [ns]; None where the processor is overloaded.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md B09
+
+    Examples
+    --------
+    >>> [simulate([Task("a", 1, 4), Task("b", 2, 6), Task("c", 3, 13)], i) for i in range(3)]
+    [1, 3, 10]
     """
     if _overloaded(tasks[index], tasks[:index], switch_ns):
         return None
@@ -193,7 +360,38 @@ def _admit(
 
 
 def preemption_response_s(cost_s: float, interrupt_s: float, switch_s: float, kernel_s: float = 0.0) -> float:
-    """Worst response of an urgent request, ``C + interrupt + switch + kernel in front`` [s]."""
+    """Return the worst response of an urgent request, ``C + interrupt + switch + kernel``.
+
+    Parameters
+    ----------
+    cost_s : float
+        Execution time C of the request [s], >= 0.
+    interrupt_s : float
+        Latency of the interrupt [s], >= 0.
+    switch_s : float
+        Context switch [s], >= 0.
+    kernel_s : float
+        Kernel in front that cannot be preempted [s], >= 0.
+
+    Returns
+    -------
+    float
+        Response [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/articles.md B09
+
+    Examples
+    --------
+    >>> [round(preemption_response_s(100e-6, 8.3e-6, 2.1e-6, k) * 1e6, 4) for k in (0.0, 41.6e-3)]
+    [110.4, 41710.4]
+    """
     for name, value in (
         ("cost_s", cost_s),
         ("interrupt_s", interrupt_s),
@@ -205,17 +403,39 @@ def preemption_response_s(cost_s: float, interrupt_s: float, switch_s: float, ke
 
 
 def kernel_wait_quantile_s(kernel_s: ArrayLike, busy_frac: ArrayLike, quantile: float) -> float:
-    """Quantile of the wait for kernels that cannot be preempted, for requests at random times [s].
+    """Return a quantile of the wait behind kernels that cannot be preempted, for requests at random times.
 
-    A request finds kernel i running with probability `busy_frac` u_i and waits for what is left of it, uniform on
-    0..K_i: ``P(wait > w) = sum u_i max(0, 1 - w/K_i)``, inverted exactly piece by piece. So the P99 jitter is set by
-    the longest kernel, not by how fast a switch is.
+    ``P(wait > w) = sum u_i max(0, 1 - w / K_i)``, inverted exactly: a request finds kernel i running with probability
+    u_i and waits for the rest of it, uniform on 0..K_i. So the longest kernel sets the P99, not the speed of a switch.
 
     Parameters
     ----------
-    kernel_s : (n,) kernel lengths, > 0 [s].
-    busy_frac : (n,) share of time each one runs, >= 0, at most 1 together.
-    quantile : In [0, 1).
+    kernel_s : array_like, shape (n,)
+        Lengths K of the kernels [s], > 0.
+    busy_frac : array_like, shape (n,)
+        Share u of time that each runs [1], >= 0, at most 1 together.
+    quantile : float
+        Quantile [1], 0 to below 1.
+
+    Returns
+    -------
+    float
+        Wait [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md B09
+
+    Examples
+    --------
+    >>> round(kernel_wait_quantile_s([41.6e-3], [0.5], 0.99) * 1e3, 6)
+    40.768
     """
     k, u = np.atleast_1d(np.asarray(kernel_s, float)), np.atleast_1d(np.asarray(busy_frac, float))
     check_range("kernel_s", k, 0.0, open_low=True)

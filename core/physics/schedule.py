@@ -1,14 +1,15 @@
-"""Scheduling a graph of operations: slack, list schedules with shared bandwidth, and the bounds none can leave.
+"""Scheduling a graph of operations: slack, list schedules with shared bandwidth, and their bounds.
 
 An operation has a length, predecessors, and the share w of the memory bandwidth that it uses while it runs alone.
 Operations that run at the same time and ask for more than there is get ``w_i / sum w`` of it each, and so take
-``sum w`` times as long; those without traffic do not notice. Rates change when an operation starts or ends (event
+``sum w`` times as long; those without traffic keep their length. Rates change when an operation starts or ends (event
 driven).
 
 References
 ----------
-docs/physics.md, M12; quantities, A16. Graham, Bell System Tech. J. 45, 1966; upward rank of HEFT: Topcuoglu, Hariri,
-Wu, IEEE TPDS 13(3), 2002.
+.. [1] docs/physics.md M12
+.. [2] docs/articles.md A16
+.. [3] graham1966 and topcuoglu2002 (upward rank of HEFT), docs/references.md
 """
 
 from __future__ import annotations
@@ -27,9 +28,14 @@ class Operation:
 
     Attributes
     ----------
-    length_s : Time it takes alone, >= 0 [s].
-    after : Names of the operations that must have ended.
-    memory_frac : Share of the memory bandwidth it uses while it runs alone, in [0, 1].
+    name : str
+        Name of the operation.
+    length_s : float
+        Time that it takes alone [s], >= 0.
+    after : tuple of str
+        Names of its predecessors.
+    memory_frac : float
+        Share of the memory bandwidth that it uses while it runs alone [1], 0 to 1.
     """
 
     name: str
@@ -44,7 +50,19 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Earliest and latest start of each operation, by name, and how far it may slip without moving the end [s]."""
+    """Earliest and latest start of each operation by name, and the critical path.
+
+    Attributes
+    ----------
+    earliest_s, latest_s : dict of str to float
+        Starts [s].
+    slack_s : dict of str to float
+        Their difference [s]: the delay that leaves the end unchanged.
+    critical_path : tuple of str
+        Operations of the longest path.
+    critical_s : float
+        Its length [s].
+    """
 
     earliest_s: dict[str, float]
     latest_s: dict[str, float]
@@ -55,7 +73,17 @@ class Slack:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When and where an operation ran."""
+    """Worker and times of one operation of a schedule.
+
+    Attributes
+    ----------
+    name : str
+        Name of the operation.
+    worker : int
+        Number of the worker.
+    start_s, end_s : float
+        Start and end [s].
+    """
 
     name: str
     worker: int
@@ -65,7 +93,21 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A list schedule with what bounds it: ``lower_s <= makespan_s <= upper_s`` without shared bandwidth."""
+    """A list schedule and its bounds, ``lower_s <= makespan_s <= upper_s`` without shared bandwidth.
+
+    Attributes
+    ----------
+    spans : tuple of Span
+        The operations in the order of their ends.
+    makespan_s : float
+        End of the last operation [s].
+    lower_s : float
+        max(critical path, work / workers) [s].
+    upper_s : float
+        Graham's bound, work / workers + (1 - 1 / workers) critical path [s].
+    stretch : float
+        Makespan over that of unlimited bandwidth [1].
+    """
 
     spans: tuple[Span, ...]
     makespan_s: float
@@ -75,7 +117,7 @@ class Schedule:
 
 
 def _in_order(operations: Sequence[Operation]) -> list[Operation]:
-    """The operations with every predecessor first, otherwise as given.
+    """Return the operations with every predecessor first, otherwise in the given order.
 
     Raises
     ------
@@ -106,7 +148,7 @@ def _in_order(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _successors(operations: Sequence[Operation]) -> dict[str, list[str]]:
-    """Who waits for each operation."""
+    """Return the operations that wait for each operation."""
     found: dict[str, list[str]] = {op.name: [] for op in operations}
     for op in operations:
         for name in dict.fromkeys(op.after):
@@ -115,12 +157,42 @@ def _successors(operations: Sequence[Operation]) -> dict[str, list[str]]:
 
 
 def slack(operations: Sequence[Operation], deadline_s: float | None = None) -> Slack:
-    """Earliest and latest starts by forward and backward passes, and the slack between them.
+    """Return earliest and latest starts by forward and backward passes, and their difference.
+
+    ``ES = max over predecessors of (ES + length)``, ``LS = min over successors of LS - length``, ``slack = LS - ES``
 
     Parameters
     ----------
-    deadline_s : End that the latest starts count back from; None takes the critical path's, so that its slack is 0. A
-        deadline the graph cannot meet gives negative slack.
+    operations : sequence of Operation
+        The graph.
+    deadline_s : float, optional
+        End that the latest starts count back from [s]; None takes the end of the critical path. A deadline that the
+        graph misses gives negative slack.
+
+    Returns
+    -------
+    Slack
+        Starts and slack of each operation [s], and the critical path.
+
+    Raises
+    ------
+    ValueError
+        Two operations share a name, a predecessor does not exist, or the graph has a cycle.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md A16
+
+    Examples
+    --------
+    >>> graph = [
+    ...     Operation("A", 3.0), Operation("B", 2.0, ("A",)), Operation("C", 4.0, ("A",)),
+    ...     Operation("D", 2.0, ("B", "C")), Operation("E", 3.0, ("C",)),
+    ... ]
+    >>> found = slack(graph)
+    >>> [found.slack_s[name] for name in "ABCDE"], found.critical_s
+    ([0.0, 3.0, 0.0, 1.0, 0.0], 10.0)
     """
     ordered, after = _in_order(operations), _successors(operations)
     length = {op.name: op.length_s for op in ordered}
@@ -144,7 +216,35 @@ def slack(operations: Sequence[Operation], deadline_s: float | None = None) -> S
 
 
 def upward_rank(operations: Sequence[Operation]) -> dict[str, float]:
-    """Length of the longest way from the start of each operation to the end of the graph [s]."""
+    """Return the length of the longest path from the start of each operation to the end of the graph.
+
+    ``rank = length + max over successors of rank``
+
+    Parameters
+    ----------
+    operations : sequence of Operation
+        The graph.
+
+    Returns
+    -------
+    dict of str to float
+        Rank of each operation [s].
+
+    Raises
+    ------
+    ValueError
+        Two operations share a name, a predecessor does not exist, or the graph has a cycle.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] topcuoglu2002, docs/references.md
+
+    Examples
+    --------
+    >>> upward_rank([Operation("A", 3.0), Operation("B", 2.0, ("A",)), Operation("C", 4.0, ("A",))])
+    {'C': 4.0, 'B': 2.0, 'A': 7.0}
+    """
     ordered, after = _in_order(operations), _successors(operations)
     rank: dict[str, float] = {}
     for op in reversed(ordered):
@@ -159,13 +259,45 @@ def list_schedule(
     share_bandwidth: bool = True,
     rank: Mapping[str, float] | None = None,
 ) -> Schedule:
-    """Start the ready operation of highest rank on every free worker, as time goes on.
+    """Return the list schedule that starts the ready operation of highest rank on each free worker.
+
+    Operations that run together and ask for more than the bandwidth get ``w_i / sum w`` of it each. Without sharing,
+    ``max(CP, W / m) <= makespan <= W / m + (1 - 1 / m) CP``.
 
     Parameters
     ----------
-    n_workers : Equal workers, >= 1.
-    share_bandwidth : Stretch operations that ask for more bandwidth together than there is.
-    rank : Priority of each operation; None takes `upward_rank`.
+    operations : sequence of Operation
+        The graph.
+    n_workers : int
+        Equal workers m [1], >= 1.
+    share_bandwidth : bool
+        Whether operations share the memory bandwidth.
+    rank : mapping of str to float, optional
+        Priority of each operation [s]; None takes `upward_rank`.
+
+    Returns
+    -------
+    Schedule
+        Spans, makespan and bounds [s].
+
+    Raises
+    ------
+    ValueError
+        `n_workers` is below 1, two operations share a name, a predecessor does not exist, or the graph has a cycle.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] docs/articles.md A16
+    .. [3] graham1966, docs/references.md
+    .. [4] topcuoglu2002, docs/references.md
+
+    Examples
+    --------
+    >>> two = [Operation("A", 2.0, memory_frac=0.8), Operation("B", 2.0, memory_frac=0.7)]
+    >>> made = list_schedule(two, 2)
+    >>> round(made.makespan_s, 6), made.lower_s, made.upper_s, round(made.stretch, 6)
+    (3.0, 2.0, 3.0, 1.5)
     """
     check_range("n_workers", n_workers, 1)
     ordered = _in_order(operations)
@@ -218,7 +350,36 @@ def _run(ordered: Sequence[Operation], n_workers: int, rank: Mapping[str, float]
 
 
 def contended_length_s(length_s: float, gamma: float, load_frac: float) -> float:
-    """The article's estimate under load, ``T (1 + gamma u)`` [s]; gamma in [0.1, 0.9], u in [0, 1]."""
+    """Return the length of an operation under load as item A16 prints it, ``T (1 + gamma u)``.
+
+    Parameters
+    ----------
+    length_s : float
+        Length T without load [s], >= 0.
+    gamma : float
+        Weight gamma [1], 0.1 to 0.9.
+    load_frac : float
+        Load u [1], 0 to 1.
+
+    Returns
+    -------
+    float
+        Length [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/articles.md A16
+
+    Examples
+    --------
+    >>> [round(contended_length_s(100.0, gamma, 0.8), 6) for gamma in (0.1, 0.5, 0.9)]
+    [108.0, 140.0, 172.0]
+    """
     check_range("length_s", length_s, 0.0)
     check_range("gamma", gamma, 0.1, 0.9)
     check_range("load_frac", load_frac, 0.0, 1.0)
@@ -229,21 +390,109 @@ def contended_length_s(length_s: float, gamma: float, load_frac: float) -> float
 
 
 def memory_length_s(byte: float, bandwidth_byte_s: float) -> float:
-    """Time to move bytes at a bandwidth [s]."""
+    """Return the time to move bytes at a bandwidth, ``B / BW``.
+
+    Parameters
+    ----------
+    byte : float
+        Bytes B [byte], >= 0.
+    bandwidth_byte_s : float
+        Bandwidth BW [byte/s], > 0.
+
+    Returns
+    -------
+    float
+        Time [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] williams2009, docs/references.md
+
+    Examples
+    --------
+    >>> memory_length_s(51.2e6, 51.2e9)
+    0.001
+    """
     check_range("byte", byte, 0.0)
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
     return byte / bandwidth_byte_s
 
 
 def compute_length_s(flop: float, compute_op_s: float) -> float:
-    """Time to compute at a rate [s]."""
+    """Return the time of operations at a rate, ``F / P``.
+
+    Parameters
+    ----------
+    flop : float
+        Operations F [op], >= 0.
+    compute_op_s : float
+        Compute rate P [op/s], > 0.
+
+    Returns
+    -------
+    float
+        Time [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] williams2009, docs/references.md
+
+    Examples
+    --------
+    >>> compute_length_s(2e9, 1e12)
+    0.002
+    """
     check_range("flop", flop, 0.0)
     check_range("compute_op_s", compute_op_s, 0.0, open_low=True)
     return flop / compute_op_s
 
 
 def roofline_length_s(byte: float, flop: float, bandwidth_byte_s: float, compute_op_s: float) -> float:
-    """The longer of moving and computing [s]."""
+    """Return the longer of moving and computing, ``max(B / BW, F / P)``.
+
+    Parameters
+    ----------
+    byte : float
+        Bytes B [byte], >= 0.
+    flop : float
+        Operations F [op], >= 0.
+    bandwidth_byte_s : float
+        Bandwidth BW [byte/s], > 0.
+    compute_op_s : float
+        Compute rate P [op/s], > 0.
+
+    Returns
+    -------
+    float
+        Time [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M12
+    .. [2] williams2009, docs/references.md
+
+    Examples
+    --------
+    >>> roofline_length_s(51.2e6, 2e9, 51.2e9, 1e12)
+    0.002
+    """
     return max(memory_length_s(byte, bandwidth_byte_s), compute_length_s(flop, compute_op_s))
 
 
