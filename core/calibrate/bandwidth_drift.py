@@ -1,13 +1,17 @@
-"""Times measured while the memory bandwidth moved, as they would have been at its usual value.
+"""Drift of the memory bandwidth: times measured while it changed, moved to its usual value.
 
 Other tenants of a machine take memory bandwidth from it for fractions of a second and for minutes. A run that probes
-the read bandwidth between its tokens knows how much was left to it. Its time goes with that as
+the read bandwidth between its tokens has a measure of the rest, and its time follows it as
 
     ln t = ln t_usual - s (ln B - ln B_usual)
 
-with an elasticity s of each weight format: 1 where memory alone limits, 0 where unpacking does. Bandwidth is an axis of
-the model of a token, so this moves an observation along that axis; how long the point takes is not looked at: s comes
-from the differences between repeats of one point, their mean taken off.
+with an elasticity s of each weight format: 1 where memory alone limits, 0 where unpacking does. This moves an
+observation along the bandwidth axis of the model. The level of the times has no influence: s is fitted to differences
+between repeats of one point.
+
+References
+----------
+.. [1] docs/physics.md M10
 """
 
 from __future__ import annotations
@@ -22,14 +26,34 @@ REPEAT_LOG_SD = 0.03  # [prior] of a repeat about the others at one bandwidth
 
 
 def elasticity(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp]) -> float:
-    """Return s of one format, from repeats of its points.
+    """Return the elasticity s of one format's times to the read bandwidth, from repeats of its points.
+
+    ``s = (k s_0 - t' b) / (k + b' b)`` with t and b the logarithms of time and bandwidth about their means at each
+    point and ``k = (0.03 / 0.25)^2``: least squares of ``t = -s b`` with the prior s_0 = 0.5 +- 0.25.
 
     Parameters
     ----------
-    log_time, log_bandwidth : array (n,)
-        Logarithms of measured times and of the read bandwidths beside them.
-    point : array (n,)
-        Number of the operating point of each.
+    log_time : ndarray, shape (n,)
+        Natural logarithms of measured times [ln s].
+    log_bandwidth : ndarray, shape (n,)
+        Natural logarithms of the read bandwidths probed in the same runs [ln(byte/s)].
+    point : ndarray of int, shape (n,)
+        Number of the operating point of each [1].
+
+    Returns
+    -------
+    float
+        Elasticity [1]: 1 where memory alone limits, 0 where unpacking does.
+
+    References
+    ----------
+    .. [1] docs/physics.md M10
+
+    Examples
+    --------
+    >>> b = np.log([40e9, 20e9] * 50)
+    >>> round(elasticity(-0.8 * b, b, np.zeros(100, np.intp)), 3)
+    0.8
     """
     t, b = _about_mean(log_time, point), _about_mean(log_bandwidth, point)
     known = (REPEAT_LOG_SD / ELASTICITY_SD) ** 2
@@ -37,9 +61,35 @@ def elasticity(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp])
 
 
 def usual_log_time(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp], kind: NDArray[np.intp]) -> Floats:
-    """Return the logarithms of the times at the median of the bandwidths; arguments as of `elasticity`.
+    """Return the logarithms of the times at the median of the bandwidths.
 
-    `kind` (n,) tells the weight formats apart.
+    ``ln t_usual = ln t + s (ln B - ln B_usual)`` with s of `elasticity` for each weight format.
+
+    Parameters
+    ----------
+    log_time : ndarray, shape (n,)
+        Natural logarithms of measured times [ln s].
+    log_bandwidth : ndarray, shape (n,)
+        Natural logarithms of the read bandwidths probed in the same runs [ln(byte/s)].
+    point : ndarray of int, shape (n,)
+        Number of the operating point of each [1].
+    kind : ndarray of int, shape (n,)
+        Number of the weight format of each [1].
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Natural logarithms of the times [ln s].
+
+    References
+    ----------
+    .. [1] docs/physics.md M10
+
+    Examples
+    --------
+    >>> b, same = np.log([40e9, 20e9, 30e9] * 50), np.zeros(150, np.intp)
+    >>> float(np.ptp(usual_log_time(-0.8 * b, b, same, same)).round(3))
+    0.0
     """
     usual = log_time.copy()
     if not len(usual):

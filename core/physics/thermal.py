@@ -1,4 +1,4 @@
-"""Heat: ladders stepped exactly, step responses, and the point beyond which leakage runs away.
+"""Heat: exact steps of ladders, step responses, and thermal runaway by leakage.
 
 A board is a ladder (Cauer network) of heat capacities, die first, joined by thermal resistances, the last one to the
 ambient: ``C_1 T_1' = P - (T_1 - T_2)/R_1``, ..., ``C_n T_n' = (T_{n-1} - T_n)/R_{n-1} - (T_n - T_a)/R_n``. Its modes
@@ -9,7 +9,8 @@ Temperatures here are rises over the ambient [K] unless the name ends in `temp_c
 
 References
 ----------
-docs/physics.md, M8. Leakage: M6, ``P_l exp(b (T - T_0))``.
+.. [1] docs/physics.md M8
+.. [2] docs/physics.md M6, leakage ``P_l exp(b (T - T_0))``
 """
 
 from __future__ import annotations
@@ -27,7 +28,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """A Cauer ladder, die first: `capacity_j_k` [J/K] of n nodes and `resistance_k_w` [K/W] behind each, all > 0."""
+    """A Cauer ladder of n nodes, die first.
+
+    Attributes
+    ----------
+    capacity_j_k : tuple of float
+        Heat capacity C of each node [J/K], > 0.
+    resistance_k_w : tuple of float
+        Thermal resistance R behind each node [K/W], > 0; the last one to the ambient.
+    """
 
     capacity_j_k: tuple[float, ...]
     resistance_k_w: tuple[float, ...]
@@ -46,8 +55,17 @@ class Ladder:
 class Modes:
     """A ladder seen through its modes, the fastest first.
 
-    Each mode is a first-order lag of the power at the die: gain `resistance_k_w` [K/W], time constant `tau_s` [s]. Node
-    temperatures are ``node_share @ (mode states)``; the first row of `node_share` is all ones, so the die is their sum.
+    Each mode is a first-order lag of the power at the die. Node temperatures are ``node_share @ (mode states)``; the
+    first row of `node_share` is all ones, so the die is their sum.
+
+    Attributes
+    ----------
+    resistance_k_w : ndarray, shape (n,)
+        Gain of each mode [K/W].
+    tau_s : ndarray, shape (n,)
+        Time constant of each mode [s].
+    node_share : ndarray, shape (n nodes, n modes)
+        Rise of each node per rise of the die in each mode [1].
     """
 
     resistance_k_w: Floats  # (n,)
@@ -56,7 +74,27 @@ class Modes:
 
 
 def modes(ladder: Ladder) -> Modes:
-    """Modes of a ladder, from the symmetric matrix ``C^(-1/2) G C^(-1/2)``."""
+    """Return the modes of a ladder, from the symmetric matrix ``C^(-1/2) G C^(-1/2)``.
+
+    Parameters
+    ----------
+    ladder : Ladder
+        The ladder.
+
+    Returns
+    -------
+    Modes
+        Gains [K/W], time constants [s] and shapes [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> np.round(modes(Ladder((2.0, 60.0), (1.5, 3.0))).tau_s, 4).tolist()
+    [2.9017, 186.0983]
+    """
     root = np.sqrt(np.asarray(ladder.capacity_j_k))
     conductance = 1 / np.asarray(ladder.resistance_k_w)
     diagonal = conductance + np.concatenate([[0.0], conductance[:-1]])
@@ -68,11 +106,34 @@ def modes(ladder: Ladder) -> Modes:
 
 
 def zoh(ladder: Ladder, step_s: float) -> tuple[Floats, Floats]:
-    """Exact step for constant power: ``x(t + h) = A x(t) + B P`` with x the rises of the nodes [K].
+    """Return the exact step of a ladder for constant power, ``x(t + h) = A x(t) + B P`` with x the rises of the nodes.
+
+    Parameters
+    ----------
+    ladder : Ladder
+        The ladder.
+    step_s : float
+        Length h of the step [s], > 0; any length is stable.
 
     Returns
     -------
-    A (n, n), B (n,) [K/W]. Stable for any `step_s` > 0.
+    tuple of ndarray
+        A [1], shape (n, n), and B [K/W], shape (n,).
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> transition, gain = zoh(Ladder((2.0, 60.0), (1.5, 3.0)), 100.0)
+    >>> np.round(10.0 * gain, 4).tolist()
+    [26.9018, 12.1935]
     """
     check_range("step_s", step_s, 0.0, open_low=True)
     m = modes(ladder)
@@ -82,29 +143,72 @@ def zoh(ladder: Ladder, step_s: float) -> tuple[Floats, Floats]:
 
 
 def largest_explicit_step_s(ladder: Ladder) -> float:
-    """Longest explicit Euler step that stays stable, twice the fastest time constant [s]; `zoh` has no such limit."""
+    """Return the longest stable step of explicit Euler, twice the fastest time constant.
+
+    Parameters
+    ----------
+    ladder : Ladder
+        The ladder.
+
+    Returns
+    -------
+    float
+        Length of the step [s].
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> round(largest_explicit_step_s(Ladder((2.0, 60.0), (1.5, 3.0))), 4)
+    5.8034
+    """
     return float(2 * modes(ladder).tau_s[0])
 
 
 def respond(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: ArrayLike = 0.0) -> Floats:
-    """Rises of all nodes at the end of each step of a power series (constant within a step).
+    """Return the rises of all nodes at the end of each step of a power series.
+
+    ``C_1 T_1' = P - (T_1 - T_2) / R_1``, ..., ``C_n T_n' = (T_{n-1} - T_n) / R_{n-1} - (T_n - T_a) / R_n``, exact for
+    power that is constant within a step.
 
     Parameters
     ----------
-    power_w : (m,) power into the die [W].
-    step_s : Length of a step, > 0 [s].
-    start_k : Rise at the start [K], one for all nodes or (n,).
+    ladder : Ladder
+        The ladder.
+    power_w : array_like, shape (m,)
+        Power P into the die in each step [W].
+    step_s : float
+        Length of a step [s], > 0.
+    start_k : float or array_like, shape (n,)
+        Rise at the start [K].
 
     Returns
     -------
-    (m, n) rises [K].
+    ndarray, shape (m, n)
+        Rises over the ambient [K].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> np.round(respond(Ladder((2.0, 60.0), (1.5, 3.0)), np.full(100, 10.0), 1.0)[-1], 4).tolist()
+    [26.9018, 12.1935]
     """
     m = modes(ladder)
     return np.asarray((m.node_share @ _mode_states(m, power_w, step_s, start_k)[:, 1:]).T)
 
 
 def _mode_states(m: Modes, power_w: ArrayLike, step_s: float, start_k: ArrayLike) -> Floats:
-    """State of each mode at the start and at the end of each step, (n, m + 1) [K]."""
+    """Return the state of each mode at the start and at the end of each step, (n, m + 1) [K]."""
     check_range("step_s", step_s, 0.0, open_low=True)
     power = np.asarray(power_w, float)
     states = np.empty((m.tau_s.size, power.size + 1))
@@ -115,10 +219,33 @@ def _mode_states(m: Modes, power_w: ArrayLike, step_s: float, start_k: ArrayLike
 
 
 def lag(target: ArrayLike, step_over_tau: float, start: float = 0.0) -> Floats:
-    """First-order lag towards a stepwise constant target: ``y_k = a y_{k-1} + (1 - a) u_k``, ``a = exp(-h/tau)``.
+    """Return the first-order lag towards a stepwise constant target.
 
-    The recursion is summed by doubling (after j passes each y holds its 2^j last inputs), so it costs log2(m) array
-    operations and no loop over steps.
+    ``y_k = a y_{k-1} + (1 - a) u_k`` with ``a = exp(-h / tau)``, summed by doubling: after j passes each y holds its
+    2^j last inputs, so it takes log2(m) array operations.
+
+    Parameters
+    ----------
+    target : array_like, shape (m,)
+        Target u of each step [any unit].
+    step_over_tau : float
+        Length of a step over the time constant, h / tau [1], > 0.
+    start : float
+        Value before the first step [unit of `target`].
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Values y at the end of each step [unit of `target`].
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> np.round(lag([1.0, 1.0], np.log(2.0)), 6).tolist()
+    [0.5, 0.75]
     """
     decay = np.exp(-step_over_tau)
     y = -np.expm1(-step_over_tau) * np.asarray(target, float)
@@ -132,9 +259,40 @@ def lag(target: ArrayLike, step_over_tau: float, start: float = 0.0) -> Floats:
 
 
 def balance_error_j(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: ArrayLike = 0.0) -> float:
-    """Energy in, minus stored, minus given to the ambient over a power series [J]; rounding is all that may remain.
+    """Return the energy that an account of a power series leaves open: in, minus stored, minus given to the ambient.
 
-    The heat given off is the exact integral of the last node's rise over its resistance, mode by mode.
+    The heat given off is the exact integral of the last node's rise over its resistance, mode by mode. The result is
+    rounding.
+
+    Parameters
+    ----------
+    ladder : Ladder
+        The ladder.
+    power_w : array_like, shape (m,)
+        Power into the die in each step [W].
+    step_s : float
+        Length of a step [s], > 0.
+    start_k : float or array_like, shape (n,)
+        Rise at the start [K].
+
+    Returns
+    -------
+    float
+        Energy [J].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> abs(balance_error_j(Ladder((2.0, 60.0), (1.5, 3.0)), np.full(100, 10.0), 1.0)) < 1e-9
+    True
     """
     power, m = np.asarray(power_w, float), modes(ladder)
     state = _mode_states(m, power, step_s, start_k)
@@ -147,13 +305,38 @@ def balance_error_j(ladder: Ladder, power_w: ArrayLike, step_s: float, start_k: 
 
 
 def foster_rise_k(t_s: Array, power_w: Array, resistance_k_w: ArrayLike, tau_s: ArrayLike) -> Floats:
-    """Rise after a power step, ``P sum_i R_i (1 - exp(-t/tau_i))`` [K].
+    """Return the rise of the die after a power step, ``P sum_i R_i (1 - exp(-t / tau_i))``.
 
     Parameters
     ----------
-    t_s : (...) time since the step, >= 0 [s].
-    power_w : (...) height of the step [W].
-    resistance_k_w, tau_s : (n,) gains >= 0 [K/W] and time constants > 0 [s].
+    t_s : float or ndarray
+        Time t since the step [s], >= 0.
+    power_w : float or ndarray
+        Height P of the step [W].
+    resistance_k_w : array_like, shape (n,)
+        Gains R [K/W], >= 0.
+    tau_s : array_like, shape (n,)
+        Time constants tau [s], > 0.
+
+    Returns
+    -------
+    ndarray
+        Rise [K].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+    .. [2] docs/articles.md B03
+
+    Examples
+    --------
+    >>> np.round(foster_rise_k(np.array([0.2, 8.0, 120.0]), 10.0, [0.5, 2.0, 5.0], [0.2, 8.0, 120.0]), 4).tolist()
+    [3.7377, 20.8671, 56.606]
     """
     check_range("t_s", t_s, 0.0)
     check_range("resistance_k_w", resistance_k_w, 0.0)
@@ -163,15 +346,38 @@ def foster_rise_k(t_s: Array, power_w: Array, resistance_k_w: ArrayLike, tau_s: 
 
 
 def ladder_from_foster(resistance_k_w: ArrayLike, tau_s: ArrayLike) -> Ladder:
-    """The one ladder whose die answers a power step as the given exponentials do.
+    """Return the one ladder whose die answers a power step as the given exponentials do.
 
-    Lanczos tridiagonalisation of the rates with the square roots of ``R_i / tau_i`` as first vector rebuilds the
-    ladder's matrix; its entries then give capacities and resistances one after the other.
+    Lanczos tridiagonalisation of the rates with the square roots of ``R_i / tau_i`` as first vector gives the matrix of
+    the ladder; capacities and resistances follow from its entries one after the other.
+
+    Parameters
+    ----------
+    resistance_k_w : array_like, shape (n,)
+        Gains R [K/W], > 0.
+    tau_s : array_like, shape (n,)
+        Time constants tau [s], > 0, all different.
+
+    Returns
+    -------
+    Ladder
+        Capacities [J/K] and resistances [K/W].
 
     Raises
     ------
     ValueError
-        A gain or time constant is not positive, or two time constants are equal (they are one mode).
+        A gain or time constant is not above 0, or two time constants are equal (they are one mode).
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+
+    Examples
+    --------
+    >>> found = modes(Ladder((2.0, 60.0), (1.5, 3.0)))
+    >>> ladder = ladder_from_foster(found.resistance_k_w, found.tau_s)
+    >>> np.round([*ladder.capacity_j_k, *ladder.resistance_k_w], 6).tolist()
+    [2.0, 60.0, 1.5, 3.0]
     """
     gain, tau = np.asarray(resistance_k_w, float), np.asarray(tau_s, float)
     check_range("resistance_k_w", gain, 0.0, open_low=True)
@@ -191,7 +397,7 @@ def ladder_from_foster(resistance_k_w: ArrayLike, tau_s: ArrayLike) -> Ladder:
 
 
 def _lanczos(rate: Floats, first: Floats) -> tuple[Floats, Floats]:
-    """Tridiagonal matrix (diagonal, off-diagonal) similar to ``diag(rate)`` with `first` as first basis vector."""
+    """Return the tridiagonal matrix (diagonal, off-diagonal) similar to ``diag(rate)``; `first` is the first basis vector."""
     basis = [first / np.linalg.norm(first)]
     diagonal, below = [], []
     for i in range(rate.size):
@@ -206,7 +412,37 @@ def _lanczos(rate: Floats, first: Floats) -> tuple[Floats, Floats]:
 
 
 def sustained_power_w(limit_temp_c: Array, ambient_temp_c: Array, resistance_k_w: Array) -> Array:
-    """Mean power that holds a temperature limit, ``(T_lim - T_a) / R`` [W], duty-cycled or not."""
+    """Return the mean power that holds a temperature limit, duty-cycled or not, ``(T_lim - T_a) / R``.
+
+    Parameters
+    ----------
+    limit_temp_c : float or ndarray
+        Temperature limit T_lim [deg C].
+    ambient_temp_c : float or ndarray
+        Temperature T_a of the ambient [deg C].
+    resistance_k_w : float or ndarray
+        Thermal resistance R from die to ambient [K/W], > 0.
+
+    Returns
+    -------
+    float or ndarray
+        Power [W].
+
+    Raises
+    ------
+    ValueError
+        `resistance_k_w` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+    .. [2] docs/articles.md B06
+
+    Examples
+    --------
+    >>> float(sustained_power_w(85.0, 25.0, 4.0))
+    15.0
+    """
     check_range("resistance_k_w", resistance_k_w, 0.0, open_low=True)
     return np.subtract(limit_temp_c, ambient_temp_c) / resistance_k_w
 
@@ -214,12 +450,40 @@ def sustained_power_w(limit_temp_c: Array, ambient_temp_c: Array, resistance_k_w
 def runaway_temp_c(
     resistance_k_w: Array, leakage_w: Array, rate_per_k: Array, reference_temp_c: Array
 ) -> NDArray[np.float64]:
-    """Temperature above which leakage feeds itself: where the loop gain ``R b P_l exp(b (T - T_0))`` is 1 [deg C].
+    """Return the temperature above which leakage feeds itself, ``T* = T_0 - ln(R b P_l) / b``.
+
+    There the gain ``R b P_l exp(b (T - T_0))`` of the loop is 1.
 
     Parameters
     ----------
-    resistance_k_w : R, die to ambient, > 0 [K/W].
-    leakage_w, rate_per_k, reference_temp_c : P_l > 0 [W], b > 0 [1/K] and T_0 [deg C] of the leakage.
+    resistance_k_w : float or ndarray
+        Thermal resistance R from die to ambient [K/W], > 0.
+    leakage_w : float or ndarray
+        Leakage P_l at the reference temperature [W], > 0.
+    rate_per_k : float or ndarray
+        Relative growth b of the leakage [1/K], > 0.
+    reference_temp_c : float or ndarray
+        Reference temperature T_0 [deg C].
+
+    Returns
+    -------
+    ndarray
+        Temperature [deg C].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+    .. [2] docs/articles.md B06
+
+    Examples
+    --------
+    >>> round(float(runaway_temp_c(2.0, 1.0, 0.02, 25.0)), 1)
+    185.9
     """
     check_range("resistance_k_w", resistance_k_w, 0.0, open_low=True)
     check_range("leakage_w", leakage_w, 0.0, open_low=True)
@@ -231,24 +495,69 @@ def runaway_temp_c(
 def runaway_power_w(
     ambient_temp_c: Array, resistance_k_w: Array, leakage_w: Array, rate_per_k: Array, reference_temp_c: Array
 ) -> NDArray[np.float64]:
-    """Power besides leakage at which the last stable temperature is reached, ``(T* - T_a)/R - 1/(R b)`` [W]."""
+    """Return the power besides leakage at which the last stable temperature is reached.
+
+    ``P* = (T* - T_a) / R - 1 / (R b)`` with T* of `runaway_temp_c`.
+
+    Parameters
+    ----------
+    ambient_temp_c : float or ndarray
+        Temperature T_a of the ambient [deg C].
+    resistance_k_w : float or ndarray
+        Thermal resistance R from die to ambient [K/W], > 0.
+    leakage_w : float or ndarray
+        Leakage P_l at the reference temperature [W], > 0.
+    rate_per_k : float or ndarray
+        Relative growth b of the leakage [1/K], > 0.
+    reference_temp_c : float or ndarray
+        Reference temperature T_0 [deg C].
+
+    Returns
+    -------
+    ndarray
+        Power [W].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+    .. [2] docs/articles.md B06
+
+    Examples
+    --------
+    >>> round(float(runaway_power_w(25.0, 2.0, 1.0, 0.02, 25.0)), 6)
+    55.471896
+    """
     tangent = runaway_temp_c(resistance_k_w, leakage_w, rate_per_k, reference_temp_c)
     return np.asarray((tangent - ambient_temp_c) / resistance_k_w - 1 / (np.asarray(resistance_k_w) * rate_per_k))
 
 
-# --- a board learned from its sensor ----------------------------------------------------------------------------------
+# --- a board fitted to its sensor -------------------------------------------------------------------------------------
 
 _PRIOR_TAU_S = {1: (60.0,), 2: (25.0, 250.0), 3: (0.3, 25.0, 250.0)}
-"""[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (docs/physics.md, M8)."""
+"""[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (docs/physics.md M8)."""
 _PRIOR_RESISTANCE_K_W = 2.0  # [prior] per pole; bare chip 8 to 12 K/W in all, heat sink 3 to 5, fan 1.5 to 3
 _PRIOR_TAU_LOG_SD, _PRIOR_RESISTANCE_LOG_SD = 0.545, 0.8  # [prior] 90 % within a factor of six: 10 to 60, 100 to 600 s
 
 
 @dataclass(frozen=True, slots=True)
 class FosterFit:
-    """Exponentials fitted to a step response: the start temperature, gains and time constants, and their covariance.
+    """Exponentials fitted to a step response.
 
-    `covariance` is that of (start_temp_c, ln resistance..., ln tau...), prior included.
+    Attributes
+    ----------
+    start_temp_c : float
+        Temperature at the start [deg C].
+    resistance_k_w : tuple of float
+        Gains [K/W].
+    tau_s : tuple of float
+        Time constants [s], rising.
+    covariance : ndarray, shape (1 + 2 n, 1 + 2 n)
+        Of (start_temp_c, ln resistance..., ln tau...), prior included.
     """
 
     start_temp_c: float
@@ -257,17 +566,20 @@ class FosterFit:
     covariance: Floats
 
     def temp_c(self, t_s: Array, power_w: float) -> Floats:
-        """Temperature at `t_s` after a power step of `power_w` [deg C]."""
+        """Return the temperature at `t_s` after a power step of `power_w` [deg C]."""
         return self.start_temp_c + foster_rise_k(t_s, power_w, self.resistance_k_w, self.tau_s)
 
     def sd_k(self, t_s: ArrayLike, power_w: float) -> Floats:
-        """Standard error of `temp_c` at each time (m,) from the errors of the parameters [K]."""
+        """Return the standard error of `temp_c` at each time (m,) from the errors of the parameters [K]."""
         slope = _log_slope(np.asarray(t_s, float), power_w, np.asarray(self.resistance_k_w), np.asarray(self.tau_s))
         return np.asarray(np.sqrt(np.einsum("...i,ij,...j", slope, self.covariance, slope)))
 
 
 def _log_slope(t_s: Floats, power_w: float, resistance_k_w: Floats, tau_s: Floats) -> Floats:
-    """Slope of the temperature (m, 1 + 2 n) in the start temperature and the logarithms of gains and time constants."""
+    """Return the slope of the temperature in the start temperature and in the logarithms of gains and time constants.
+
+    Shape (m, 1 + 2 n).
+    """
     relative = t_s[..., None] / tau_s
     left, gain = np.exp(-relative), power_w * resistance_k_w
     return np.concatenate([np.ones_like(t_s)[..., None], gain * (1 - left), -gain * relative * left], axis=-1)
@@ -276,17 +588,48 @@ def _log_slope(t_s: Floats, power_w: float, resistance_k_w: Floats, tau_s: Float
 def fit_foster(
     t_s: ArrayLike, temp_c: ArrayLike, power_w: float, *, n_poles: int = 2, noise_k: float = 0.3, quantum_k: float = 0.0
 ) -> FosterFit:
-    """Fit a step response with priors on gains and time constants, so that a pole barely seen is not invented.
+    """Return the exponentials that fit a step response, with priors on gains and time constants.
 
-    Maximum a posteriori least squares in the logarithms. The sensor's steps count as noise of ``quantum / sqrt(12)``;
-    no derivative of the reading is ever taken.
+    Maximum a posteriori least squares in the logarithms of ``T_0 + P sum_i R_i (1 - exp(-t / tau_i))``: a pole that the
+    data hardly show keeps its prior. The steps of the sensor count as noise of ``quantum / sqrt(12)``; the reading is
+    never differentiated.
 
     Parameters
     ----------
-    t_s, temp_c : (m,) times since the step, >= 0 [s], and readings [deg C]; m > 2 `n_poles`.
-    power_w : Height of the step, > 0 [W].
-    n_poles : 1 to 3.
-    noise_k, quantum_k : Noise (> 0) and resolution of the sensor [K].
+    t_s : array_like, shape (m,)
+        Times since the step [s], >= 0, more than 2 `n_poles`.
+    temp_c : array_like, shape (m,)
+        Readings [deg C].
+    power_w : float
+        Height P of the step [W], > 0.
+    n_poles : int
+        Exponentials [1], 1 to 3.
+    noise_k : float
+        Noise of the sensor [K], > 0.
+    quantum_k : float
+        Resolution of the sensor [K], >= 0.
+
+    Returns
+    -------
+    FosterFit
+        Start temperature [deg C], gains [K/W] and time constants [s] with their covariance.
+
+    Raises
+    ------
+    ValueError
+        The columns are unequal or too short, or an argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M8
+    .. [2] docs/articles.md B03
+
+    Examples
+    --------
+    >>> t = np.arange(0.0, 1200.0, 5.0)
+    >>> fit = fit_foster(t, 25.0 + foster_rise_k(t, 10.0, [2.0, 5.0], [20.0, 200.0]), 10.0, noise_k=0.01)
+    >>> np.round(fit.resistance_k_w, 2).tolist(), np.round(fit.tau_s, 0).tolist()
+    ([2.0, 5.0], [20.0, 200.0])
     """
     from scipy.optimize import least_squares
 
