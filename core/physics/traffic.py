@@ -1,8 +1,13 @@
-"""What one token moves and computes: bytes of weights and KV cache, floating-point operations, memory footprint.
+"""Traffic of one token: bytes of weights and KV cache, floating-point operations, memory footprint.
 
-All functions broadcast over their numeric arguments; shapes and formats are scalars. It is the bookkeeping of a
-decoder-only transformer with grouped-query attention: n cached tokens, L layers, H_q query heads over H_kv KV heads of
-d values.
+All functions broadcast over their numeric arguments; shapes and formats are scalars. The model is a decoder-only
+transformer with grouped-query attention [1]_: n cached tokens, L layers, H_q query heads over H_kv KV heads of d
+values.
+
+References
+----------
+.. [1] ainslie2023, docs/references.md
+.. [2] docs/physics.md M1, M2, M4
 """
 
 from __future__ import annotations
@@ -17,23 +22,36 @@ PAGE_TOKENS = 16  # tokens in a page of a paged KV cache, as vLLM's default bloc
 
 
 def weight_byte(shape: ModelShape, weights: WeightFormat, head: WeightFormat | None = None) -> float:
-    """Return the bytes of weights streamed per decoded token [byte].
+    """Return the bytes of weights streamed per decoded token.
 
-    The exact count of a model file when the shape has it for this format, else
-    ``(body * bits + head * head_bits) / 8``. The embedding table is looked up, not streamed; a mixture of experts
-    counts the active ones.
+    ``W = (N_body b + N_head b_head) / 8``, or the exact count of a model file where the shape has it for this format.
+    The embedding table is looked up, not streamed; a mixture of experts counts the active ones.
 
     Parameters
     ----------
-    shape, weights
-        Model and weight format.
+    shape : ModelShape
+        The model.
+    weights : WeightFormat
+        Its weight format.
     head : WeightFormat, optional
-        Format of the output head, where it is not the one that `weights` gives it: runtimes that keep it in 16 bit read
-        that much more per token, which small models with large vocabularies feel most.
+        Format of the output head where it differs from that of `weights`, as in runtimes that keep it in 16 bit.
+
+    Returns
+    -------
+    float
+        Bytes W [byte].
 
     References
     ----------
-    docs/articles.md, A01: 4221.520128 MB for Llama-3-8B at 4.5 bit per weight.
+    .. [1] docs/physics.md M1
+    .. [2] docs/articles.md A01
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> four_bit = WeightFormat("q", "4.5 bit", bits_per_weight=4.5, head_bits_per_weight=4.5, needs_unpacking=True)
+    >>> weight_byte(load_catalogue().models["llama-3-8b"], four_bit)
+    4221370368.0
     """
     exact = shape.weight_byte_by_format.get(weights.key)
     bits = shape.body_params * weights.bits_per_weight + shape.head_params * weights.head_bits_per_weight
@@ -44,11 +62,35 @@ def weight_byte(shape: ModelShape, weights: WeightFormat, head: WeightFormat | N
 
 
 def unpacked_weights(shape: ModelShape, weights: WeightFormat) -> float:
-    """Return how many weights must be unpacked per decoded token; 0 for formats that the units read directly.
+    """Return the weights that must be unpacked per decoded token.
 
-    All of them, but for a file that takes more bits per weight than its format: then it holds some tensors in 8 bit,
-    as GGUF files do where rows do not fill the format's blocks, and the share ``(8.5 - b) / (8.5 - b_format)`` of the
-    weights explains the mean b.
+    All of a packed format, none of a format that the units read directly. A file that takes more bits per weight than
+    its format holds some tensors in 8 bit, as GGUF files do where rows do not fill the blocks of the format: then the
+    share ``(8.5 - b) / (8.5 - b_format)`` of the weights explains the mean b.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    weights : WeightFormat
+        Its weight format.
+
+    Returns
+    -------
+    float
+        Weights N_w [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M1
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> catalogue = load_catalogue()
+    >>> llama = catalogue.models["llama-3-8b"]
+    >>> [round(unpacked_weights(llama, catalogue.weight_formats[key]) / 1e9, 3) for key in ("int4", "bf16")]
+    [7.505, 0.0]
     """
     if not weights.needs_unpacking:
         return 0.0
@@ -61,19 +103,64 @@ def unpacked_weights(shape: ModelShape, weights: WeightFormat) -> float:
 
 
 def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
-    """Return the bytes of keys and values that one cached token takes [byte], ``2 L H_kv d b / 8``.
+    """Return the bytes of keys and values of one cached token, ``K = 2 L_c H_kv d b_kv / 8``.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model: L_c layers with a cache, H_kv KV heads, head dimension d.
+    kv : KvFormat
+        Format of the cache, b_kv bits per value.
+
+    Returns
+    -------
+    float
+        Bytes K [byte].
 
     References
     ----------
-    docs/articles.md, A01: 131072 byte for Llama-3-8B in 16 bit.
+    .. [1] docs/physics.md M1
+    .. [2] docs/articles.md A01
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> catalogue = load_catalogue()
+    >>> kv_byte_per_token(catalogue.models["llama-3-8b"], catalogue.kv_formats["bf16"])
+    131072.0
     """
     return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
 
 
 def cached_tokens(shape: ModelShape, context_tokens: Array) -> Array:
-    """Return how many cached tokens a layer with a cache reads, their mean over such layers.
+    """Return the cached tokens that a layer with a cache reads, the mean over such layers.
 
-    All of the context, ``n``, but in layers with a window ``min(n, w)``.
+    ``n_read = n - (L_w / L_c) max(n - w, 0)``: all n tokens, but ``min(n, w)`` in the L_w of L_c layers with a window.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model: L_w layers with a window of w tokens.
+    context_tokens : float or ndarray
+        Cached tokens n [1].
+
+    Returns
+    -------
+    float or ndarray
+        Tokens [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M1
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> gemma = load_catalogue().models["gemma-2-2b"]
+    >>> gemma.n_window_layers, gemma.n_caching_layers, gemma.window_tokens
+    (13, 26, 4096.0)
+    >>> float(cached_tokens(gemma, 8192.0))
+    6144.0
     """
     if not shape.n_window_layers:
         return context_tokens
@@ -83,13 +170,37 @@ def cached_tokens(shape: ModelShape, context_tokens: Array) -> Array:
 
 
 def reselection_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array, Array]:
-    """Return the bytes that one KV token re-selection reads, with 16 bits an element [byte].
+    """Return the bytes that one KV token re-selection reads, with 16 bits an element.
+
+    ``C = 4 L_c H_kv d n (1 - alpha)`` in the compacted layout, else 0; ``K = 2 L_c H_kv d n``; ``Q = 2 L_c H_q d n``.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    context_tokens : float or ndarray
+        Cached tokens n [1].
+    alpha : float or ndarray
+        Share alpha of them removed [1].
+    layout : str
+        One of `core.spec.LAYOUTS`.
 
     Returns
     -------
-    copied_byte, key_byte, scored_byte : float or array
-        Keys and values of the tokens kept where the layout copies them together, else 0; keys of all cached tokens;
-        the same once for each query head.
+    tuple of float or ndarray
+        C, keys and values of the kept tokens that are copied; K, keys of all cached tokens; Q, the same once for each
+        query head [byte].
+
+    References
+    ----------
+    .. [1] docs/physics.md M4
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> llama = load_catalogue().models["llama-3-8b"]
+    >>> [float(byte) for byte in reselection_byte(llama, 1024.0, 0.5, "compacted")]
+    [67108864.0, 67108864.0, 268435456.0]
     """
     of_head = 2 * shape.n_caching_layers * shape.head_dim * np.asarray(context_tokens)
     copied_byte = 2 * shape.n_kv_heads * of_head * (1.0 - np.asarray(alpha)) if layout == "compacted" else 0.0
@@ -97,24 +208,41 @@ def reselection_byte(shape: ModelShape, context_tokens: Array, alpha: Array, lay
 
 
 def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens: int = PAGE_TOKENS) -> Array:
-    """Return the share of KV bytes that pruning a share `alpha` of the tokens really saves [frac].
+    """Return the share of KV bytes that removing a share of the tokens saves.
 
-    Compacted: alpha. Paged: alpha when whole pages go, ``alpha**page_tokens`` when tokens are dropped at random inside
-    pages, since a page is skipped only when all its tokens are gone. Masked: 0, everything is still read.
+    Compacted: ``alpha``. Paged: ``alpha`` where whole pages go, ``alpha^page`` where tokens are removed at random
+    inside pages, since a page is skipped only when all its tokens are gone. Masked: 0, everything is still read.
 
     Parameters
     ----------
-    alpha : float or array
-        Share of cached tokens removed, 0 <= alpha < 1.
+    alpha : float or ndarray
+        Share alpha of cached tokens removed [1], 0 to below 1.
     layout : str
         One of `core.spec.LAYOUTS`.
     whole_pages : bool
-        The policy removes contiguous runs of tokens.
+        Whether the policy removes contiguous runs of tokens.
+    page_tokens : int
+        Tokens of a page [1].
+
+    Returns
+    -------
+    float or ndarray
+        Share of KV bytes [1].
 
     Raises
     ------
     ValueError
-        `alpha` outside [0, 1) or an unknown layout.
+        `alpha` is outside its range, or the layout is unknown.
+
+    References
+    ----------
+    .. [1] docs/physics.md M1
+    .. [2] kwon2023, docs/references.md
+
+    Examples
+    --------
+    >>> alpha_effective(0.5, "compacted", whole_pages=False), alpha_effective(0.5, "paged", whole_pages=False)
+    (0.5, 1.52587890625e-05)
     """
     check_range("alpha", alpha, 0.0, 1.0, open_high=True)
     if layout == "compacted" or (layout == "paged" and whole_pages):
@@ -127,16 +255,39 @@ def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens
 
 
 def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) -> Array:
-    """Return the operations of decoding one token [op], ``2 (body + head) + 4 L H_q d n (1 - alpha)``.
+    """Return the operations of decoding one token, ``F = 2 (N_body + N_head) + 4 L_c H_q d n_read (1 - alpha)``.
 
-    Layers with a window attend to it, see `cached_tokens`.
+    n_read is `cached_tokens`.
 
     Parameters
     ----------
-    context_tokens : float or array
-        Cached tokens n, >= 0.
-    alpha : float or array
-        Share of them that attention skips, 0 <= alpha <= 1.
+    shape : ModelShape
+        The model.
+    context_tokens : float or ndarray
+        Cached tokens n [1], >= 0.
+    alpha : float or ndarray
+        Share of them that attention skips [1], 0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        Operations F [op].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M1
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> llama = load_catalogue().models["llama-3-8b"]
+    >>> float(decode_flop(llama, 2048.0))
+    16083058688.0
     """
     check_range("context_tokens", context_tokens, 0.0)
     check_range("alpha", alpha, 0.0, 1.0)
@@ -146,7 +297,30 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
 
 
 def idle_params(shape: ModelShape) -> float:
-    """Return the weights that a token leaves alone though others need them: those of experts it does not take."""
+    """Return the weights of the experts that one token leaves out.
+
+    ``N_idle = N_total - N_embedding - N_body - N_head``, at least 0.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+
+    Returns
+    -------
+    float
+        Weights N_idle [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> [round(idle_params(load_catalogue().models[key]) / 1e9, 1) for key in ("llama-3-8b", "deepseek-v2-lite")]
+    [0.0, 13.0]
+    """
     embedding = 0.0 if shape.tied_embeddings else shape.head_params
     return max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
 
@@ -154,10 +328,42 @@ def idle_params(shape: ModelShape) -> float:
 def prompt_weight_byte(
     shape: ModelShape, weights: WeightFormat, n_tokens: Array, head: WeightFormat | None = None
 ) -> Array:
-    """Return the bytes of weights that a prompt of `n_tokens` >= 1 reads once [byte]: a token's, and idle experts.
+    """Return the bytes of weights that a prompt reads once: those of a token, and of idle experts.
 
-    Tokens differ in the experts they take: of those that one token leaves idle, the others leave ``(1 - a)**(n - 1)``
-    idle, a being the active share of the weights.
+    ``W + [1 - (N_idle / (N_idle + N_body))^(n - 1)] N_idle b / 8``, since tokens differ in the experts that they take.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    weights : WeightFormat
+        Its weight format, b bits per weight.
+    n_tokens : float or ndarray
+        Tokens n of the prompt [1], >= 1.
+    head : WeightFormat, optional
+        Format of the output head, as in `weight_byte`.
+
+    Returns
+    -------
+    float or ndarray
+        Bytes [byte].
+
+    Raises
+    ------
+    ValueError
+        `n_tokens` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> four_bit = WeightFormat("q", "4.5 bit", bits_per_weight=4.5, head_bits_per_weight=4.5, needs_unpacking=True)
+    >>> sparse = load_catalogue().models["deepseek-v2-lite"]
+    >>> [round(float(prompt_weight_byte(sparse, four_bit, n)) / 1e9, 2) for n in (1.0, 8.0, 512.0)]
+    [1.38, 6.3, 8.72]
     """
     check_range("n_tokens", n_tokens, 1.0)
     idle = idle_params(shape)
@@ -168,15 +374,74 @@ def prompt_weight_byte(
 
 
 def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
-    """Return the operations of a prompt's matrix products with weights [op], ``2 body n + 2 head`` (head once)."""
+    """Return the operations of a prompt's products with weights, ``2 N_body n + 2 N_head``.
+
+    The head is computed once, for the last token.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    context_tokens : float or ndarray
+        Tokens n of the prompt [1], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Operations [op].
+
+    Raises
+    ------
+    ValueError
+        `context_tokens` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> llama = load_catalogue().models["llama-3-8b"]
+    >>> float(prefill_linear_flop(llama, 128.0))
+    1787757068288.0
+    """
     check_range("context_tokens", context_tokens, 0.0)
     return OP_PER_MAC * (shape.body_params * context_tokens + shape.head_params)
 
 
 def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
-    """Return the operations of causal attention over a prompt [op], ``2 L H_q d n (n + 1)`` for QK and PV together.
+    """Return the operations of causal attention over a prompt, QK and PV together.
 
-    Less what layers with a window leave out, ``2 L_w H_q d m (m + 1)`` of the ``m = n - w`` tokens beyond it.
+    ``2 L_c H_q d n (n + 1) - 2 L_w H_q d k (k + 1)`` with ``k = max(n - w, 0)`` for the L_w layers with a window of w
+    tokens.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    context_tokens : float or ndarray
+        Tokens n of the prompt [1], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Operations [op].
+
+    Raises
+    ------
+    ValueError
+        `context_tokens` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> float(prefill_attention_flop(load_catalogue().models["llama-3-8b"], 128.0))
+    4328521728.0
     """
     check_range("context_tokens", context_tokens, 0.0)
     n, of_head = context_tokens, OP_PER_MAC * shape.n_heads * shape.head_dim
@@ -188,26 +453,75 @@ def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
 
 
 def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
-    """Return the operations of processing a prompt of n tokens [op].
+    """Return the operations of a prompt, `prefill_linear_flop` and `prefill_attention_flop` together.
+
+    For one token it equals `decode_flop` exactly.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    context_tokens : float or ndarray
+        Tokens n of the prompt [1], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Operations [op].
+
+    Raises
+    ------
+    ValueError
+        `context_tokens` is outside its range.
 
     References
     ----------
-    docs/physics.md, M2: 1.792085590016e12 for Llama-3-8B and n = 128; n = 1 equals `decode_flop` exactly.
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> float(prefill_flop(load_catalogue().models["llama-3-8b"], 128.0))
+    1792085590016.0
     """
     return prefill_linear_flop(shape, context_tokens) + prefill_attention_flop(shape, context_tokens)
 
 
 def graph_flop(shape: ModelShape, n_tokens: Array, graph_tokens: Array) -> Array:
-    """Return the operations of a prompt in graphs of fixed shape [op], ``2 (body + head) n + 4 L H_q d n N``.
+    """Return the operations of a prompt in graphs of fixed shape, ``2 (N_body + N_head) n + 4 L_c H_q d n N``.
 
-    Such a graph leaves nothing out: it takes the head for each of its tokens, and attends to all places of its cache.
+    Such a graph computes the head for each of its tokens and attends to all N places of its cache. All experts are
+    computed.
 
     Parameters
     ----------
-    n_tokens : float or array
-        n, tokens of all graphs run, those that pad the last one included.
-    graph_tokens : float
-        N, the context that the graphs were compiled for.
+    shape : ModelShape
+        The model.
+    n_tokens : float or ndarray
+        Tokens n of all graphs run [1], >= 0, with those that pad the last one.
+    graph_tokens : float or ndarray
+        Context N that the graphs were compiled for [1], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Operations [op].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> llama = load_catalogue().models["llama-3-8b"]
+    >>> float(graph_flop(llama, 128.0, 2048.0)) - 128 * float(decode_flop(llama, 2048.0))
+    0.0
     """
     check_range("n_tokens", n_tokens, 0.0)
     check_range("graph_tokens", graph_tokens, 0.0)
@@ -225,16 +539,44 @@ def memory_byte(
     kept_frac: Array = 1.0,
     head: WeightFormat | None = None,
 ) -> Array:
-    """Return what must fit in memory: all weights, the embedding table and the kept KV cache [byte].
+    """Return the bytes that must fit in memory: all weights, the embedding table and the kept KV cache.
 
     Parameters
     ----------
-    context_tokens : float or array
-        Cached tokens before pruning.
-    kept_frac : float or array
-        Share of KV bytes still held, ``1 - alpha_effective``.
+    shape : ModelShape
+        The model.
+    weights : WeightFormat
+        Its weight format.
+    kv : KvFormat
+        Format of the cache.
+    context_tokens : float or ndarray
+        Cached tokens before pruning [1], >= 0.
+    kept_frac : float or ndarray
+        Share of KV bytes held, ``1 - alpha_effective`` [1], 0 to 1.
     head : WeightFormat, optional
-        As in `weight_byte`.
+        Format of the output head, as in `weight_byte`.
+
+    Returns
+    -------
+    float or ndarray
+        Bytes [byte].
+
+    Raises
+    ------
+    ValueError
+        `context_tokens` or `kept_frac` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M1
+
+    Examples
+    --------
+    >>> from core.catalogue.load import load_catalogue
+    >>> catalogue = load_catalogue()
+    >>> llama, bf16 = catalogue.models["llama-3-8b"], catalogue.weight_formats["bf16"]
+    >>> round(float(memory_byte(llama, bf16, catalogue.kv_formats["bf16"], 2048.0)) / 1e9, 3)
+    16.328
     """
     check_range("context_tokens", context_tokens, 0.0)
     check_range("kept_frac", kept_frac, 0.0, 1.0)
