@@ -397,7 +397,7 @@ def ladder_from_foster(resistance_k_w: ArrayLike, tau_s: ArrayLike) -> Ladder:
 
 
 def _lanczos(rate: Floats, first: Floats) -> tuple[Floats, Floats]:
-    """Return the tridiagonal matrix similar to ``diag(rate)``, diagonal and off-diagonal; `first` is the first basis vector."""
+    """Return the diagonals of the tridiagonal matrix that is similar to ``diag(rate)``, from a first basis vector."""
     basis = [first / np.linalg.norm(first)]
     diagonal, below = [], []
     for i in range(rate.size):
