@@ -1,7 +1,11 @@
 """Fits of a curve through few points: ridge polynomial, polynomial plus exponential, two straight pieces.
 
-The error of leaving each point out comes first in every report and R squared last: with as many coefficients as points
-R squared is 1 whatever the data.
+The leave-one-out error comes first in every report and R squared last: with as many coefficients as points R squared is
+1 whatever the data.
+
+References
+----------
+.. [1] docs/articles.md A09, A12
 """
 
 from __future__ import annotations
@@ -17,12 +21,28 @@ from core.spec import Absent
 from core.units import check_range
 
 Vector = NDArray[np.float64]
-MIN_KNEE_POINTS = 6  # two lines and a knee have four parameters; fewer points than this cannot tell them apart
+MIN_KNEE_POINTS = 6  # two lines and a knee have four parameters; fewer points do not determine them
 
 
 @dataclass(frozen=True, slots=True)
 class PolynomialFit:
-    """A ridge polynomial in ``u = (x - x_low) / x_span``, so that the ridge does not depend on the unit of x."""
+    """A ridge polynomial in ``u = (x - x_low) / x_span``, so that the ridge does not depend on the unit of x.
+
+    Attributes
+    ----------
+    coefficients : ndarray
+        Of 1, u, u^2, ... [unit of y].
+    x_low, x_span : float
+        Least x and width of x [unit of x].
+    leave_one_out_rmse : float
+        Error of points left out [unit of y].
+    n_effective : float
+        Parameters that the ridge leaves free, the trace of the hat matrix [1].
+    condition : float
+        Condition number of the penalised normal matrix [1].
+    r_squared : float
+        Coefficient of determination [1].
+    """
 
     coefficients: Vector  # of 1, u, u**2, ...
     x_low: float
@@ -39,23 +59,42 @@ class PolynomialFit:
 
 
 def fit_polynomial(x: ArrayLike, y: ArrayLike, degree: int = 4, ridge: float = 1.2e-4) -> PolynomialFit:
-    """Fit a polynomial with a ridge on all coefficients but the constant.
+    """Return a polynomial with a ridge on all coefficients but the constant, fitted to points.
 
-    Minimises ``|y - A c|**2 + ridge * |c[1:]|**2`` with A the powers of u, x mapped to 0..1. The leave-one-out error is
-    in closed form, ``e_i / (1 - h_ii)``.
+    Minimises ``|y - A c|^2 + ridge |c[1:]|^2`` with A the powers of u, x mapped to 0..1. The leave-one-out error is in
+    closed form, ``e_i / (1 - h_ii)``.
 
     Parameters
     ----------
-    x, y : array, shape (n,)
-        Points with at least two different x.
+    x : array_like, shape (n,)
+        Abscissas [any unit], at least two different ones.
+    y : array_like, shape (n,)
+        Ordinates [any unit].
     degree : int
-        1 to 12.
+        Degree [1], 1 to 12.
     ridge : float
-        >= 0; towards infinity the fit is the mean of y.
+        Ridge [1], >= 0; towards infinity the fit is the mean of y.
+
+    Returns
+    -------
+    PolynomialFit
+        Coefficients and leave-one-out error [unit of `y`].
+
+    Raises
+    ------
+    ValueError
+        The columns are unequal, or an argument is outside its range.
 
     References
     ----------
-    docs/articles.md, A09.
+    .. [1] docs/articles.md A09
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 9)
+    >>> fit = fit_polynomial(x, 1 + 2 * x - x**2 + 0.5 * np.exp(-3 * x))
+    >>> round(fit.leave_one_out_rmse, 11), round(fit.n_effective, 9), round(fit.r_squared, 9)
+    (0.01081446797, 4.274948219, 0.999760504)
     """
     xs, ys = _points(x, y)
     check_range("degree", degree, 1, 12)
@@ -83,7 +122,27 @@ def fit_polynomial(x: ArrayLike, y: ArrayLike, degree: int = 4, ridge: float = 1
 
 @dataclass(frozen=True, slots=True)
 class DecayFit:
-    """A polynomial plus one decaying exponential, ``sum c_k u**k + amplitude * exp(-rate * (x - x_low))``."""
+    """A polynomial plus one decaying exponential, ``sum c_k u^k + amplitude exp(-rate (x - x_low))``.
+
+    Attributes
+    ----------
+    coefficients : ndarray
+        Of 1, u, u^2, ... [unit of y].
+    amplitude : float
+        Amplitude of the exponential [unit of y].
+    rate : float
+        Rate of the exponential [1 / unit of x].
+    edge : bool
+        Whether the rate is at an end of the searched range, so that the points do not determine it.
+    x_low, x_span : float
+        Least x and width of x [unit of x].
+    leave_one_out_rmse : float
+        Error of points left out [unit of y], to the first order of the rate.
+    n_effective : float
+        Parameters that the ridge leaves free, the rate among them [1].
+    r_squared : float
+        Coefficient of determination [1].
+    """
 
     coefficients: Vector
     amplitude: float
@@ -105,25 +164,45 @@ class DecayFit:
 def fit_decay(
     x: ArrayLike, y: ArrayLike, degree: int = 2, rates: tuple[float, float] = (0.1, 100.0), ridge: float = 0.0
 ) -> DecayFit:
-    """Fit a polynomial plus an exponential by variable projection: only the rate is searched, the rest is linear.
+    """Return a polynomial plus an exponential, fitted to points by variable projection.
 
-    Minimises ``|y - A(rate) c|**2 + ridge * |c[1:]|**2`` with A the powers of u and ``exp(-rate u)``, x mapped to 0..1
-    as u: the ridge depends on no unit and spares the constant. The leave-one-out error is in closed form.
+    Minimises ``|y - A(rate) c|^2 + ridge |c[1:]|^2`` with A the powers of u and ``exp(-rate u)``, x mapped to 0..1 as
+    u: the rate is searched, the rest is linear. The ridge depends on no unit and spares the constant. The leave-one-out
+    error is in closed form.
 
     Parameters
     ----------
-    x, y : array, shape (n,)
-        At least ``degree + 4`` points.
+    x : array_like, shape (n,)
+        Abscissas [any unit], at least ``degree + 4``.
+    y : array_like, shape (n,)
+        Ordinates [any unit].
     degree : int
-        0 to 8.
-    rates : pair of float
-        Between which the rate is searched, > 0, in units of 1 / span of x.
+        Degree of the polynomial [1], 0 to 8.
+    rates : tuple of float
+        Ends of the searched rates [1 / span of x], > 0, rising.
     ridge : float
-        >= 0.
+        Ridge [1], >= 0.
+
+    Returns
+    -------
+    DecayFit
+        Coefficients, amplitude and leave-one-out error [unit of `y`], and rate [1 / unit of `x`].
+
+    Raises
+    ------
+    ValueError
+        The columns are unequal, or an argument is outside its range.
 
     References
     ----------
-    docs/articles.md, A09: a rate of 3 is recovered from 9 points. Golub and Pereyra, variable projection.
+    .. [1] docs/articles.md A09
+    .. [2] golub1973, docs/references.md
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 9)
+    >>> round(fit_decay(x, 1 + 2 * x - x**2 + 0.5 * np.exp(-3 * x)).rate, 6)
+    3.0
     """
     xs, ys = _points(x, y)
     check_range("degree", degree, 0, 8)
@@ -155,7 +234,7 @@ def fit_decay(
 
 
 class _Projected:
-    """Least squares of what is linear at a rate; the ridge is rows of its own below the points."""
+    """Least squares of the linear part at one rate; the ridge is rows of its own below the points."""
 
     def __init__(self, u: Vector, ys: Vector, degree: int, ridge: float) -> None:
         self.u, self.powers = u, np.vander(u, degree + 1, increasing=True)
@@ -174,7 +253,7 @@ class _Projected:
         return float(residual @ residual)
 
     def tangent(self, log_rate: float, amplitude: float) -> Vector:
-        """Return how the fitted values follow the logarithm of the rate, the linear part held."""
+        """Return the derivative of the fitted values by the logarithm of the rate, the linear part held."""
         slope = -amplitude * np.exp(log_rate) * self.u * np.exp(-np.exp(log_rate) * self.u)
         return np.concatenate([slope, np.zeros(len(self.penalty))])
 
@@ -199,7 +278,21 @@ def _best_log_rate(problem: _Projected, ends: tuple[float, float]) -> tuple[floa
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where two straight pieces meet, with its 90 % interval by a likelihood ratio that a bootstrap calibrates."""
+    """Meeting point of two straight pieces, with its 90 % interval by a likelihood ratio that a bootstrap calibrates.
+
+    Attributes
+    ----------
+    x : float
+        Abscissa of the knee [unit of x].
+    q05, q95 : float
+        Ends of the interval [unit of x].
+    edge : bool
+        Whether the knee is at an end of the search, the second or last but one x, so that it may lie beyond.
+    slope_before, slope_after : float
+        Slopes of the pieces [unit of y / unit of x].
+    rmse : float
+        Residual error [unit of y].
+    """
 
     x: float
     q05: float
@@ -211,17 +304,43 @@ class Knee:
 
 
 def fit_knee(x: ArrayLike, y: ArrayLike, n_bootstrap: int = 400, seed: int = 0) -> Knee | Absent:
-    """Fit two straight pieces that meet at a knee.
+    """Return two straight pieces that meet at a knee, fitted to points.
+
+    A knee needs six different x, and must help more than it does on a straight line with the same scatter (5 % level,
+    simulated, because the knee itself was searched for).
+
+    Parameters
+    ----------
+    x : array_like, shape (n,)
+        Abscissas [any unit].
+    y : array_like, shape (n,)
+        Ordinates [any unit].
+    n_bootstrap : int
+        Draws of the bootstrap [1].
+    seed : int
+        Seed of the bootstrap [1].
 
     Returns
     -------
     Knee or Absent
-        Absent with the reason where the points cannot tell: fewer than 6, or a knee that helps no more than it does on
-        a straight line with the same scatter (5 % level, simulated, because the knee itself was searched for).
+        Knee and interval [unit of `x`]; absent with the reason where the points do not show one.
+
+    Raises
+    ------
+    ValueError
+        The columns are unequal, shorter than 2, or hold NaN.
 
     References
     ----------
-    docs/articles.md, A12: three points do not show a knee.
+    .. [1] docs/articles.md A12
+
+    Examples
+    --------
+    >>> fit_knee([60.0, 62.3, 65.0], [12.39, 12.41, 13.23])
+    Absent(reason='3 points cannot show a knee; at least 6 are needed')
+    >>> x = np.arange(9.0)
+    >>> round(fit_knee(x, np.maximum(x - 4, 0) + 0.01 * (-1) ** x).x, 1)
+    4.0
     """
     xs, ys = _points(x, y)
     n_different = np.unique(xs).size

@@ -1,4 +1,9 @@
-"""Memory hierarchies: the bandwidth of a mix of levels, and what it takes to reach it."""
+"""Memory hierarchies: the bandwidth of a mix of levels, and the bytes in flight that it needs.
+
+References
+----------
+.. [1] docs/articles.md A03, A04
+"""
 
 from __future__ import annotations
 
@@ -12,35 +17,71 @@ LINE_BYTE = 64
 
 
 def serial_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> Array:
-    """Return the bandwidth of a stream whose bytes come from several levels one after the other [byte/s].
+    """Return the bandwidth of a stream whose bytes come from several levels one after the other.
 
-    ``1 / sum(h_i / B_i)``: times add, rates do not. Never above the arithmetic mean, equal to it only where all bytes
-    come from one level or all levels are equally fast.
+    ``1 / sum(h_i / B_i)``: times add, rates do not. At most the arithmetic mean, equal to it where all bytes come from
+    one level or all levels are equally fast.
 
     Parameters
     ----------
-    byte_share : array, shape (..., n)
-        Share of the bytes that each of n levels serves, summing to 1 along the last axis.
-    bandwidth_byte_s : array, shape (..., n)
-        Bandwidth of each level [byte/s], > 0; infinite where a level takes no time.
+    byte_share : array_like, shape (..., n)
+        Share h of the bytes that each level serves [1], summing to 1 along the last axis.
+    bandwidth_byte_s : array_like, shape (..., n)
+        Bandwidth B of each level [byte/s], > 0; infinite where a level takes no time.
+
+    Returns
+    -------
+    float or ndarray
+        Bandwidth [byte/s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/articles.md, A04: 478.37 GB/s for 82 % at 768 and 18 % at 176 GB/s.
+    .. [1] docs/articles.md A04
+
+    Examples
+    --------
+    >>> round(float(serial_bandwidth_byte_s([0.82, 0.18], [768e9, 176e9])) / 1e9, 7)
+    478.3691959
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
     return _rate(np.sum(share / bandwidth, axis=-1))
 
 
 def filled_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> Array:
-    """Return the serial bandwidth when a miss first fills the faster levels: each level carries all bytes beyond it.
+    """Return the serial bandwidth where a miss first fills the faster levels.
 
-    ``1 / sum_i (sum_{j >= i} h_j) / B_i``, levels from the fastest to the slowest; else as
-    `serial_bandwidth_byte_s`.
+    ``1 / sum_i (sum_{j >= i} h_j) / B_i``: each level carries all bytes of the slower ones as well.
+
+    Parameters
+    ----------
+    byte_share : array_like, shape (..., n)
+        Share h of the bytes that each level serves [1], summing to 1 along the last axis.
+    bandwidth_byte_s : array_like, shape (..., n)
+        Bandwidth B of each level [byte/s], > 0, the fastest first.
+
+    Returns
+    -------
+    float or ndarray
+        Bandwidth [byte/s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range, or the bandwidths rise.
 
     References
     ----------
-    docs/articles.md, A04: 430.14 GB/s.
+    .. [1] docs/articles.md A04
+
+    Examples
+    --------
+    >>> round(float(filled_bandwidth_byte_s([0.82, 0.18], [768e9, 176e9])) / 1e9, 7)
+    430.1425662
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
     if np.any(bandwidth[..., 1:] > bandwidth[..., :-1]):
@@ -50,22 +91,64 @@ def filled_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) 
 
 
 def overlapped_bandwidth_byte_s(byte_share: ArrayLike, bandwidth_byte_s: ArrayLike) -> Array:
-    """Return the bandwidth when all levels work at the same time, ``1 / max(h_i / B_i)`` [byte/s]: the upper end.
+    """Return the bandwidth where all levels work at the same time, ``1 / max(h_i / B_i)``: the upper end.
 
-    Arguments as in `serial_bandwidth_byte_s`.
+    Parameters
+    ----------
+    byte_share : array_like, shape (..., n)
+        Share h of the bytes that each level serves [1], summing to 1 along the last axis.
+    bandwidth_byte_s : array_like, shape (..., n)
+        Bandwidth B of each level [byte/s], > 0.
+
+    Returns
+    -------
+    float or ndarray
+        Bandwidth [byte/s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/articles.md, A04: 936.59 GB/s.
+    .. [1] docs/articles.md A04
+
+    Examples
+    --------
+    >>> round(float(overlapped_bandwidth_byte_s([0.82, 0.18], [768e9, 176e9])) / 1e9, 7)
+    936.5853659
     """
     share, bandwidth = _levels(byte_share, bandwidth_byte_s)
     return _rate(np.max(share / bandwidth, axis=-1))
 
 
 def worst_over_estimate(ratio: Array) -> Array:
-    """Return by how much the mean of two rates exceeds the true rate at worst, ``(1 + r)**2 / (4 r)`` at equal shares.
+    """Return the largest ratio of the mean of two rates to the true rate, ``(1 + r)^2 / (4 r)`` at equal shares.
 
-    `ratio` is the faster bandwidth over the slower, >= 1.
+    Parameters
+    ----------
+    ratio : float or ndarray
+        Faster over slower bandwidth r [1], >= 1.
+
+    Returns
+    -------
+    float or ndarray
+        Ratio [1].
+
+    Raises
+    ------
+    ValueError
+        `ratio` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/articles.md A04
+
+    Examples
+    --------
+    >>> round(float(worst_over_estimate(768 / 176)), 3)
+    1.648
     """
     check_range("ratio", ratio, 1.0)
     ratio = np.asarray(ratio)
@@ -73,18 +156,35 @@ def worst_over_estimate(ratio: Array) -> Array:
 
 
 def bus_bandwidth_byte_s(transfers_s: Array, n_channels: int, channel_bit: int) -> Array:
-    """Return the peak of a DRAM bus [byte/s]: transfers per second times its width.
+    """Return the peak bandwidth of a DRAM bus, ``transfers n b / 8``.
 
     Parameters
     ----------
-    transfers_s : float or array
-        Transfers of one line per second, > 0 [1/s].
-    n_channels, channel_bit : int or array
-        Channels and lines of each, >= 1.
+    transfers_s : float or ndarray
+        Transfers of one line per second [1/s], > 0.
+    n_channels : int
+        Channels n [1], >= 1.
+    channel_bit : int
+        Lines b of a channel [bit], >= 1.
+
+    Returns
+    -------
+    float or ndarray
+        Bandwidth [byte/s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/articles.md, A03: 136.528 GB/s for 8 channels of 16 bit at 8533 MT/s.
+    .. [1] docs/articles.md A03
+
+    Examples
+    --------
+    >>> [round(float(bus_bandwidth_byte_s(mt * 1e6, 8, 16)) / 1e9, 3) for mt in (8533, 9600, 10667)]
+    [136.528, 153.6, 170.672]
     """
     check_range("transfers_s", transfers_s, 0.0, open_low=True)
     check_range("n_channels", n_channels, 1)
@@ -93,16 +193,34 @@ def bus_bandwidth_byte_s(transfers_s: Array, n_channels: int, channel_bit: int) 
 
 
 def bytes_in_flight(bandwidth_byte_s: Array, latency_s: Array) -> Array:
-    """Return the bytes that must be under way to keep a bus busy [byte], Little's law ``BW * latency``.
+    """Return the bytes that must be under way to keep a bus busy, Little's law ``BW t``.
 
     Parameters
     ----------
-    bandwidth_byte_s, latency_s : float or array
-        >= 0 [byte/s, s].
+    bandwidth_byte_s : float or ndarray
+        Bandwidth BW [byte/s], >= 0.
+    latency_s : float or ndarray
+        Latency t [s], >= 0.
+
+    Returns
+    -------
+    float or ndarray
+        Bytes [byte].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
 
     References
     ----------
-    docs/articles.md, A03: 5120 byte, 80 lines of 64, for 128 GB/s and 40 ns.
+    .. [1] docs/articles.md A03
+    .. [2] little1961, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(bytes_in_flight(128e9, 40e-9)), 6), round(float(bytes_in_flight(208e9, 65e-9)), 6)
+    (5120.0, 13520.0)
     """
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0)
     check_range("latency_s", latency_s, 0.0)
@@ -110,18 +228,36 @@ def bytes_in_flight(bandwidth_byte_s: Array, latency_s: Array) -> Array:
 
 
 def core_bandwidth_byte_s(n_outstanding: Array, latency_s: Array, line_byte: int = LINE_BYTE) -> Array:
-    """Return what one core can pull when it keeps `n_outstanding` misses open [byte/s], ``n * line / latency``.
+    """Return the bandwidth of one core with a number of open misses, ``n line / t``.
 
     Parameters
     ----------
-    n_outstanding, latency_s : float or array
-        >= 0, and the latency of one miss, > 0 [s].
+    n_outstanding : float or ndarray
+        Open misses n [1], >= 0.
+    latency_s : float or ndarray
+        Latency t of a miss [s], > 0.
     line_byte : int
         Size of a cache line [byte].
 
+    Returns
+    -------
+    float or ndarray
+        Bandwidth [byte/s].
+
+    Raises
+    ------
+    ValueError
+        `n_outstanding` or `latency_s` is outside its range.
+
     References
     ----------
-    docs/articles.md, A03.
+    .. [1] docs/articles.md A03
+    .. [2] little1961, docs/references.md
+
+    Examples
+    --------
+    >>> round(float(core_bandwidth_byte_s(80, 40e-9)) / 1e9, 6)
+    128.0
     """
     check_range("n_outstanding", n_outstanding, 0.0)
     check_range("latency_s", latency_s, 0.0, open_low=True)
