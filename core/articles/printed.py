@@ -1,6 +1,6 @@
-"""What the two articles print, item by item: formulas as text, figures by name with their unit.
+"""Printed formulas and figures of the two articles by item, each figure with its unit.
 
-What an item's own function gives as printed comes first; this is the rest of it.
+`core.articles.item` puts the figures of an item's own function first and adds these.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 What is relaxed must be the latency of each width, not the width itself: latency is convex in the width, so the latency
 of the mean width is below the mean latency (Jensen).
 
-`choice_probabilities`, `relaxed_mean`, `access_time` and `relaxed_access_time` also take torch tensors. Where the logits
-are a tensor, the result is one too and carries the gradient; noise and widths may be numbers. Use 64 bits, since 32 lose
-the gradient.
+`choice_probabilities`, `relaxed_mean`, `access_time` and `relaxed_access_time` also take torch tensors. Where the
+logits are a tensor, the result is one too and carries the gradient; noise and widths may be numbers. Use 64 bits, since
+32 lose the gradient.
 
 References
 ----------

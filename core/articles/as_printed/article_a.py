@@ -18,7 +18,17 @@ BETA = {"SVE2": 1.0, "CANN7": 1.83, "MLU370": 2.11, "J5": 1.42}
 
 
 def golden_latency_ms(bandwidth_gb_s: Array, alpha: Array, beta: Array) -> Array:
-    """Return ``12.8 * (1 / BW) * (1 - alpha) * beta`` [ms], BW in GB/s."""
+    """Return the latency [ms] by the golden formula, ``T = 12.8 (1 / BW) (1 - alpha) beta`` with BW in GB/s.
+
+    References
+    ----------
+    .. [1] docs/articles.md A01
+
+    Examples
+    --------
+    >>> round(float(golden_latency_ms(204.8, 0.3, 1.83)), 7)
+    0.0800625
+    """
     return 12.8 * (1.0 / np.asarray(bandwidth_gb_s)) * (1.0 - np.asarray(alpha)) * beta
 
 
@@ -26,22 +36,41 @@ def golden_latency_ms(bandwidth_gb_s: Array, alpha: Array, beta: Array) -> Array
 
 
 def entropy_keep_count(n_tokens: int, threshold: float) -> int:
-    """Return how many positions the entropy fragment keeps, ``int((1 - threshold) * S)``."""
+    """Return the positions that the entropy fragment keeps, ``int((1 - threshold) S)``.
+
+    References
+    ----------
+    .. [1] docs/articles.md A02
+
+    Examples
+    --------
+    >>> entropy_keep_count(10, 0.3), entropy_keep_count(10, 0.9)
+    (7, 0)
+    """
     return int((1 - threshold) * n_tokens)
 
 
 def entropy_prune(
     attention: NDArray[np.float64], keys: NDArray[np.float64], n_cached: int, threshold: float
 ) -> NDArray[np.float64]:
-    """Prune keys by the entropy of queries as the fragment does; attention [B, H, Q, S], keys [B, H, S, D].
+    """Return keys [B, H, S, D] pruned by the entropy of attention [B, H, Q, S], as the fragment does.
 
-    The entropy runs over the key axis, so it scores queries; the result has six dimensions, because the keys are
-    indexed with an index array instead of gathered.
+    ``entropy = -sum over keys of p ln(p + 1e-9)``, top ``int((1 - threshold) S)``. It scores queries, and the keys are
+    indexed with an index array instead of gathered, so that the result has six dimensions.
 
     Raises
     ------
     RuntimeError
         More positions are to be kept than there are queries, as in every decode step.
+
+    References
+    ----------
+    .. [1] docs/articles.md A02
+
+    Examples
+    --------
+    >>> entropy_prune(np.full((1, 2, 11, 11), 1 / 11), np.zeros((1, 2, 11, 8)), 11, 0.0).shape
+    (1, 2, 1, 2, 11, 8)
     """
     entropy = -np.sum(attention * np.log(attention + 1e-9), axis=-1)
     k = entropy_keep_count(n_cached, threshold)
@@ -60,7 +89,19 @@ MIX_PRINTED_GB_S = 682.9
 
 
 def mixed_bandwidth(sram_gb_s: float, dram_gb_s: float, hit_rate: float) -> float:
-    """Return the mean of two bandwidths weighted by the hit rate [GB/s]; printed as 682.9 for (768, 176, 0.82)."""
+    """Return the mean of two bandwidths [GB/s] weighted by the hit rate, ``h BW_sram + (1 - h) BW_dram``.
+
+    Printed as 682.9 GB/s for (768, 176, 0.82).
+
+    References
+    ----------
+    .. [1] docs/articles.md A04
+
+    Examples
+    --------
+    >>> round(mixed_bandwidth(768.0, 176.0, 0.82), 6)
+    661.44
+    """
     return sram_gb_s * hit_rate + dram_gb_s * (1 - hit_rate)
 
 
@@ -71,17 +112,51 @@ R_MAX_PRINTED = ((0.6, 2.0, 2048, 0.57), (0.4, 4.5, 2048, 0.19))
 
 
 def r_max(mean_head_sparsity: Array, position_entropy: Array, n_tokens: Array, base: float = math.e) -> Array:
-    """Return ``alpha_bar * (1 - H_pos / log L)``. The article names no base of the logarithm."""
+    """Return the largest prune rate, ``mean head sparsity (1 - H_pos / log L)``.
+
+    The article names no base of the logarithm.
+
+    References
+    ----------
+    .. [1] docs/articles.md A05
+
+    Examples
+    --------
+    >>> [round(float(r_max(*row[:3])), 10) for row in R_MAX_PRINTED]
+    [0.4426150864, 0.1639226297]
+    """
     return np.asarray(mean_head_sparsity) * (1.0 - np.asarray(position_entropy) / (np.log(n_tokens) / math.log(base)))
 
 
 def causal_head_sparsity(n_tokens: int) -> float:
-    """Return the head sparsity of a dense causal matrix as defined, ``1 - nnz / L**2``: half of it is the mask."""
+    """Return the head sparsity of a dense causal matrix as defined, ``1 - nnz / L^2``: half of it is the mask.
+
+    References
+    ----------
+    .. [1] docs/articles.md A05
+
+    Examples
+    --------
+    >>> round(causal_head_sparsity(2048), 5)
+    0.49976
+    """
     return 1.0 - n_tokens * (n_tokens + 1) / 2 / n_tokens**2
 
 
 def uniform_position_entropy(n_heads: int, n_tokens: int) -> float:
-    """Return the position entropy as defined for even attention: p sums over the heads without being normalised."""
+    """Return the position entropy [nat] as defined for even attention, ``-L p ln p`` with ``p = heads / L``.
+
+    p sums over the heads without being normalised.
+
+    References
+    ----------
+    .. [1] docs/articles.md A05
+
+    Examples
+    --------
+    >>> round(float(r_max(0.6, uniform_position_entropy(32, 2048), 2048)), 3)
+    -9.873
+    """
     p = n_heads / n_tokens
     return -n_tokens * p * math.log(p)
 
@@ -90,7 +165,19 @@ def uniform_position_entropy(n_heads: int, n_tokens: int) -> float:
 
 
 def gemm_cycles(n: int, k: int, m: int, bandwidth: int, alu: int) -> int:
-    """Return ``max(ceil(N K M / (8 BW)), ceil(N K M / (4 ALU)))``: traffic taken proportional to the products."""
+    """Return the cycles of a matrix product, ``max(ceil(N K M / (8 BW)), ceil(N K M / (4 ALU)))``.
+
+    Traffic is taken proportional to the products.
+
+    References
+    ----------
+    .. [1] docs/articles.md A06
+
+    Examples
+    --------
+    >>> gemm_cycles(128, 512, 128, 64, 4096), gemm_cycles(128, 512, 128, 4096, 4096)
+    (16384, 512)
+    """
     macs = n * k * m
     return max(math.ceil(macs / (8 * bandwidth)), math.ceil(macs / (4 * alu)))
 
@@ -106,14 +193,36 @@ GUMBEL_TEMPERATURE = 0.1
 
 
 def relaxed_width(logits: ArrayLike, noise: ArrayLike = 0.0) -> Vector:
-    """Return the relaxed AXI width; the sum over the product is missing, so a vector comes back."""
+    """Return the relaxed AXI width [bit], ``softmax((logits + noise) / 0.1) widths``.
+
+    The sum over the product is missing, so four values come back.
+
+    References
+    ----------
+    .. [1] docs/articles.md A08
+
+    Examples
+    --------
+    >>> relaxed_width(np.zeros(4)).tolist()
+    [8.0, 16.0, 32.0, 64.0]
+    """
     z = (np.asarray(logits, dtype=float) + np.asarray(noise, dtype=float)) / GUMBEL_TEMPERATURE
     p = np.exp(z - z.max())
     return np.asarray(p / p.sum() * np.asarray(AXI_WIDTHS))
 
 
 def access_ns(a: float, b: float, line: float, width: float, burst: float) -> float:
-    """Return ``a * line / W + b * burst``."""
+    """Return the time of an access [ns], ``a line / W + b burst``.
+
+    References
+    ----------
+    .. [1] docs/articles.md A08
+
+    Examples
+    --------
+    >>> access_ns(10.0, 1.0, 64.0, 128.0, 8.0)
+    13.0
+    """
     return a * line / width + b * burst
 
 
@@ -124,7 +233,21 @@ FIT_RIDGE = 1.2e-4
 
 
 def ridge_quartic(x: ArrayLike, y: ArrayLike, ridge: float = FIT_RIDGE) -> Vector:
-    """Return the coefficients of a quartic with a ridge on x as it comes, whatever its unit."""
+    """Return the coefficients of a quartic with a ridge on x as it comes, whatever its unit.
+
+    ``(A'A + diag(0, r, r, r, r))^-1 A'y`` with A the powers of x up to 4.
+
+    References
+    ----------
+    .. [1] docs/articles.md A09
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 9)
+    >>> y = 1 + 2 * x - x**2 + 0.5 * np.exp(-3 * x)
+    >>> [round(float(ridge_quartic(x * unit, y) @ (0.5 * unit) ** np.arange(5)), 6) for unit in (1.0, 1000.0)]
+    [1.858168, 1.861615]
+    """
     design = np.vander(np.asarray(x, dtype=float), 5, increasing=True)
     penalty = np.diag([0.0] + [ridge] * 4)
     return np.asarray(np.linalg.solve(design.T @ design + penalty, design.T @ np.asarray(y, dtype=float)))
@@ -134,19 +257,53 @@ def ridge_quartic(x: ArrayLike, y: ArrayLike, ridge: float = FIT_RIDGE) -> Vecto
 
 
 def token_score(key_norm: Array, phase_change: Array, index: Array) -> Array:
-    """Return ``|k| exp(-0.5 i / 64) sigmoid(phase)``; i is the absolute index, so the oldest token scores highest."""
+    """Return the importance of a token with key k, ``|k| exp(-0.5 i / 64) sigmoid(phase)``.
+
+    i is the absolute index, so the oldest token scores highest.
+
+    References
+    ----------
+    .. [1] docs/articles.md A10
+
+    Examples
+    --------
+    >>> [round(float(token_score(1.0, 0.0, i)), 5) for i in (0, 64, 128)]
+    [0.5, 0.30327, 0.18394]
+    """
     decay = np.exp(-0.5 * np.asarray(index) / 64.0)
     return np.asarray(key_norm) * decay * sigmoid(phase_change)
 
 
 def sigmoid(x: Array) -> Array:
-    """Return the logistic function."""
+    """Return the logistic function, ``1 / (1 + exp(-x))``.
+
+    References
+    ----------
+    .. [1] docs/articles.md A10
+
+    Examples
+    --------
+    >>> round(float(sigmoid(0.3)), 5)
+    0.57444
+    """
     value: Array = 1.0 / (1.0 + np.exp(-np.asarray(x)))
     return value
 
 
 def batched_token_score(key_norm: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return norm times decay of a batch [B, S]: the mean over the batch is given to every request of it."""
+    """Return norm times decay of a batch [B, S], ``mean over the batch of |k| exp(-0.5 i / 64)``.
+
+    Every request gets the mean of the batch.
+
+    References
+    ----------
+    .. [1] docs/articles.md A10
+
+    Examples
+    --------
+    >>> batched_token_score(np.array([[1.0], [3.0]])).tolist()
+    [[2.0], [2.0]]
+    """
     mixed = key_norm.mean(axis=0) * np.exp(-0.5 * np.arange(key_norm.shape[1]) / 64.0)
     return np.broadcast_to(mixed, key_norm.shape)
 
@@ -157,7 +314,17 @@ BANK_LOAD_RATIO = (0.92, 0.87)
 
 
 def bank_id(address: int) -> int:
-    """Return ``(addr >> 12) & 7``."""
+    """Return the bank of an address [byte], ``(addr >> 12) & 7``.
+
+    References
+    ----------
+    .. [1] docs/articles.md A11
+
+    Examples
+    --------
+    >>> [bank_id(address) for address in (0, 0xFFF, 0x1000, 0x7FFF, 0x8000, 0x12345)]
+    [0, 0, 1, 7, 0, 2]
+    """
     return (address >> 12) & 7
 
 
@@ -171,7 +338,17 @@ RECOMPUTE = (3, 1.8, 0.15)
 
 
 def recompute_triggered(prune_rate: float) -> bool:
-    """Return ``rate > 0.623``."""
+    """Return whether layers are recomputed, ``rate > 0.623``.
+
+    References
+    ----------
+    .. [1] docs/articles.md A12
+
+    Examples
+    --------
+    >>> recompute_triggered(0.623), recompute_triggered(0.65)
+    (False, True)
+    """
     return prune_rate > 0.623
 
 
@@ -184,12 +361,32 @@ KV_REGION_BYTE = 262_144
 
 
 def layer_address(layer: int, offset: int, base: int = 0) -> int:
-    """Return ``base + layer * 262144 + offset`` as the text says."""
+    """Return the address of a layer's buffer as the text has it, ``base + layer 262144 + offset``.
+
+    References
+    ----------
+    .. [1] docs/articles.md A14
+
+    Examples
+    --------
+    >>> layer_address(1, 0x1000)
+    266240
+    """
     return base + layer * KV_REGION_BYTE + offset
 
 
 def listed_layer_address(layer: int, offset: int, base: int = 0) -> int:
-    """Return the address that the listing really reads: the layer does not enter."""
+    """Return the address that the listing reads, ``base + offset``: the layer does not enter.
+
+    References
+    ----------
+    .. [1] docs/articles.md A14
+
+    Examples
+    --------
+    >>> listed_layer_address(1, 0x1000)
+    4096
+    """
     del layer
     return base + offset
 

@@ -33,7 +33,17 @@ RESIDENT_MS = 245.0  # a third variant in the code, not in the table
 
 
 def feasible(variant: Variant) -> list[bool]:
-    """Return whether a variant meets the latency and the ROUGE-L limit."""
+    """Return whether a variant meets the limits, ``P99 <= 200 ms`` and ``ROUGE-L >= 58``.
+
+    References
+    ----------
+    .. [1] docs/articles.md B01
+
+    Examples
+    --------
+    >>> [feasible(VARIANTS[name]) for name in ("fp16", "int4_chunk", "int4_moe")]
+    [[False, True], [True, False], [False, False]]
+    """
     return [variant.latency_ms <= LIMIT_MS, variant.meets_rouge]
 
 
@@ -41,7 +51,17 @@ def feasible(variant: Variant) -> list[bool]:
 
 
 def masked_l0(weights: ArrayLike, mask: ArrayLike) -> int:
-    """Return ``|W * M|_0``: a weight that is 0 by chance counts as pruned."""
+    """Return the number of weights that stay, ``|W * M|_0``: a weight that is 0 by chance counts as pruned.
+
+    References
+    ----------
+    .. [1] docs/articles.md B02
+
+    Examples
+    --------
+    >>> masked_l0([0.0, 1.0, 2.0, 3.0], [1, 1, 1, 0])
+    2
+    """
     return int(np.count_nonzero(np.asarray(weights) * np.asarray(mask)))
 
 
@@ -65,9 +85,20 @@ ACTIVATION = ((8.2, 24.1, 63.4), (5.6, 38.7, 62.9))
 
 
 def activation_mask(values: ArrayLike, quantile: float = 0.15) -> tuple[float, int]:
-    """Return the threshold in single precision and how many values exceed it in magnitude.
+    """Return the threshold in single precision and the number of values above it in magnitude.
 
-    With at least as many exact zeros as the quantile, as after a ReLU, the threshold is 0 and nothing more is cut.
+    ``quantile(|x|, 0.15)``. With at least as many exact zeros as the quantile, as after a ReLU, the threshold is 0 and
+    nothing more is cut.
+
+    References
+    ----------
+    .. [1] docs/articles.md B05
+
+    Examples
+    --------
+    >>> threshold, kept = activation_mask(np.arange(1.0, 21.0))
+    >>> round(threshold, 4), kept
+    (3.85, 17)
     """
     magnitude = np.sort(np.abs(np.asarray(values, dtype=np.float32)))
     rank = np.float32(quantile) * np.float32(magnitude.size - 1)
@@ -87,7 +118,19 @@ RELAYOUT_BLOCK = 128
 
 
 def relayout_loop(head_dim: int, n_rows: int = 4) -> list[int]:
-    """Return what the relayout loop does: blocks allocated a row, blocks copied, elements read past the rows."""
+    """Return the blocks that the relayout loop allocates and copies and the elements that it reads past the rows.
+
+    ``D / 128`` blocks are allocated a row, ``ceil(D / 128)`` copied.
+
+    References
+    ----------
+    .. [1] docs/articles.md B08
+
+    Examples
+    --------
+    >>> [relayout_loop(d) for d in (64, 96, 128)]
+    [[0, 4, 256], [0, 4, 128], [1, 4, 0]]
+    """
     copied = -(-head_dim // RELAYOUT_BLOCK)
     past = copied * RELAYOUT_BLOCK - head_dim
     return [head_dim // RELAYOUT_BLOCK, copied * n_rows, past * n_rows]
@@ -106,14 +149,36 @@ COMPENSATION_MS = {"single": 1.8, "dual": 0.9}
 
 
 def compensated(x: ArrayLike, target_mean: float, gain: float = COMPENSATION_GAIN) -> Vector:
-    """Return ``x + a * drift - (1 - a) * (x - round(x))``: the drift is added, so the loop amplifies it."""
+    """Return one step of the dual loop, ``x + a drift - (1 - a) (x - round(x))``.
+
+    The drift is added, so the loop amplifies it.
+
+    References
+    ----------
+    .. [1] docs/articles.md B10
+
+    Examples
+    --------
+    >>> np.round(compensated([1.2, 2.2, 3.2], 2.0), 9).tolist()
+    [1.02, 2.02, 3.02]
+    """
     values = np.asarray(x, dtype=float)
     drift = values.mean() - target_mean
     return np.asarray(values + gain * drift - (1.0 - gain) * (values - np.round(values)))
 
 
 def drift_after(drift: float, n_steps: int, gain: float = COMPENSATION_GAIN) -> float:
-    """Return the drift after some steps of the outer loop alone, ``drift (1 + a)**n``."""
+    """Return the drift after some steps of the outer loop alone, ``drift (1 + a)^n``.
+
+    References
+    ----------
+    .. [1] docs/articles.md B10
+
+    Examples
+    --------
+    >>> round(drift_after(0.2, 20), 9)
+    0.530659541
+    """
     return drift * (1.0 + gain) ** n_steps
 
 
@@ -126,7 +191,19 @@ CALIBRATION_TIMEOUT_MS, CALIBRATION_MESSAGE_BYTE = 500.0, 2048.0
 
 
 def calibration_figures(device: str) -> list[float]:
-    """Return the messages a payload takes, its rate [MB/s] and the timeout over the time."""
+    """Return messages [1], rate [MB/s] and time-out over time [1] of a calibration.
+
+    ``payload / 2048``, ``payload / time`` and ``500 ms / time``
+
+    References
+    ----------
+    .. [1] docs/articles.md B11
+
+    Examples
+    --------
+    >>> [round(figure, 3) for figure in calibration_figures("Hi3559A")]
+    [64.0, 1.542, 5.882]
+    """
     time_ms, payload_kib = CALIBRATION[device]
     payload_byte = payload_kib * 1024.0
     return [payload_byte / CALIBRATION_MESSAGE_BYTE, payload_byte / time_ms / 1e3, CALIBRATION_TIMEOUT_MS / time_ms]
@@ -161,7 +238,17 @@ SYNC_NS = 83.0
 
 
 def dscp(timestamp_ns: int) -> int:
-    """Return ``(ts >> 40) & 63``: the class of service is overwritten by a clock that ticks every 1099.5 s."""
+    """Return the six bits of a time stamp [ns], ``(ts >> 40) & 63``; the stamp ticks every 1099.5 s.
+
+    References
+    ----------
+    .. [1] docs/articles.md B15
+
+    Examples
+    --------
+    >>> dscp(1767225600 * 10**9)
+    50
+    """
     return (timestamp_ns >> 40) & 63
 
 
@@ -172,12 +259,32 @@ END_TO_END_MS = {"before": (320.0, 97.0), "after": (142.0, 23.0)}
 
 
 def quorum(n_nodes: int) -> list[int]:
-    """Return how many faulty nodes ``n`` tolerate and the votes needed, ``f = (n - 1) / 3`` and ``2 f + 1``."""
+    """Return the faulty nodes that a group tolerates and the votes needed, ``f = (n - 1) / 3`` and ``2 f + 1``.
+
+    References
+    ----------
+    .. [1] docs/articles.md B16
+
+    Examples
+    --------
+    >>> [quorum(n) for n in (4, 7, 10, 13)]
+    [[1, 3], [2, 5], [3, 7], [4, 9]]
+    """
     f = (n_nodes - 1) // 3
     return [f, 2 * f + 1]
 
 
 def lognormal_sigma(mean: float, p95: float) -> float:
-    """Return the log-sd of a log-normal delay of the given mean and 95th percentile (the smaller of the two roots)."""
+    """Return the log-sd of a log-normal delay, the smaller root of ``s^2 / 2 - z s + ln(p95 / mean) = 0``.
+
+    References
+    ----------
+    .. [1] docs/articles.md B16
+
+    Examples
+    --------
+    >>> round(lognormal_sigma(83.0, 110.0), 10)
+    0.1812061495
+    """
     z = 1.6448536269514722
     return z - math.sqrt(z * z - 2.0 * math.log(p95 / mean))
