@@ -6,17 +6,18 @@
     T_unpack  = rho N_w / (2 BW beta)      T_comp = F / (beta P)
     T = max(T_weights + T_kv + T_unpack, T_comp) + L t_layer + (V / 49152) t_token + T_reselect / m
 
-Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on computing and unpacking only. Everything
-here is a pure function that broadcasts over arrays; `DecodeCosts` says what a token moves, `LatencyParameters` what the
-board and runtime make of it.
+Pruning (alpha) acts on KV bytes only, the instruction-set factor (beta) on arithmetic and unpacking only. Every
+function is pure and broadcasts over arrays; `DecodeCosts` holds the traffic of a token, `LatencyParameters` the
+efficiency of runtime and board.
 
-The arithmetic of a decoded token is a roofline at the peak rate: what kernels lose below it, while they read, is in
-eta and kappa, since only the sum shows in a measurement. The share of the peak that prefill reaches (eta_compute) is
-that of matrix-matrix products and says nothing about matrix-vector products.
+The arithmetic of a decoded token is a roofline at the peak rate: losses of kernels below it, while they read, are in
+eta and kappa, since a measurement shows the sum only. The share of the peak that prefill reaches (eta_compute) is that
+of matrix-matrix products and does not hold for matrix-vector products.
 
 References
 ----------
-docs/physics.md, M1 and M2: four parameters fitted to 413 published rows of 18 board x runtime x mode groups.
+.. [1] docs/physics.md M1, M2: priors learned from 676 published decode rows of 38 board x runtime x mode groups
+.. [2] williams2009 (roofline), docs/references.md
 """
 
 from __future__ import annotations
@@ -33,20 +34,27 @@ SMOOTH_ORDER = 8  # p of the smooth maximum: at a tie it is 2**(1/8) = 1.0905 ti
 
 @dataclass(frozen=True, slots=True)
 class LatencyParameters:
-    """The cost parameters of one runtime on one board (arrays allowed).
+    """Cost parameters of one runtime on one board (arrays allowed).
 
-    They are not checked here: priors are as they are read, all others are exponentials, and a fit, which makes
+    They are not checked here: priors are checked as they are read, all others are exponentials, and a fit, which makes
     thousands of them, must go on from a step that went too far.
 
     Attributes
     ----------
-    eta : share of the peak bandwidth at which weights stream, > 0 [frac]
-    kappa : how much dearer a KV byte is than a weight byte, >= 0
-    rho : time to unpack weights, in units of reading 4-bit weights at peak, >= 0
-    t_layer_s : launch and synchronisation per layer, >= 0 [s]
-    t_token_s : choosing a token from the logits of `USUAL_VOCABULARY` entries, and the rest of its constant, >= 0 [s]
-    eta_compute : share of the peak compute rate reached in prefill, > 0 [frac]
-    t_layer_prefill_s : launch and synchronisation per layer in prefill, >= 0 [s]
+    eta : float or ndarray
+        Share of the peak bandwidth at which weights stream [1], > 0.
+    kappa : float or ndarray
+        Cost of a KV byte over that of a weight byte [1], >= 0.
+    rho : float or ndarray
+        Time to unpack a weight in units of reading a 4-bit weight at peak bandwidth [1], >= 0.
+    t_layer_s : float or ndarray
+        Launch and synchronisation per layer [s], >= 0.
+    t_token_s : float or ndarray
+        Choice of a token from `USUAL_VOCABULARY` logits and the rest of the constant [s], >= 0.
+    eta_compute : float or ndarray
+        Share of the peak compute rate reached in prefill [1], > 0.
+    t_layer_prefill_s : float or ndarray
+        Work per layer in prefill that is no matrix product [s], >= 0.
     """
 
     eta: Array
@@ -63,35 +71,45 @@ PARAMETERS = tuple(f.name for f in fields(LatencyParameters))
 
 
 USUAL_VOCABULARY = 49152.0
-"""Entries that `LatencyParameters.t_token_s` is of: those of SmolLM2. Runtimes sort, mask or at least compare logits on
-the CPU, mostly on one core, so the time goes with their number."""
+"""Size of the vocabulary that `LatencyParameters.t_token_s` belongs to, that of SmolLM2. Runtimes sort, mask or at
+least compare logits on the CPU, mostly on one core, so the time is proportional to their number."""
 
 
 _RATES = ("bandwidth_byte_s", "compute_op_s", "beta", "width_cost")
 
 
 def _checked(costs: DecodeCosts | PrefillCosts) -> None:
-    """Raise `ValueError` where a rate is not above 0 or a cost below it."""
+    """Raise `ValueError` where a rate is not above 0 or a cost is below 0."""
     for name in costs.__dataclass_fields__:
         check_range(name, getattr(costs, name), 0.0, open_low=name in _RATES)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeCosts:
-    """What one token costs, before any board (arrays allowed). All are >= 0, or refused with a `ValueError`.
+    """Costs of one token, before any board (arrays allowed); a negative cost is a `ValueError`.
 
     Attributes
     ----------
-    weight_byte : bytes of weights streamed [byte]
-    kv_byte : bytes of KV cache read, after pruning [byte]
-    n_unpacked : weights that must be unpacked; 0 for formats that the units read directly
-    flop : operations [op]
-    n_layers : layers
-    bandwidth_byte_s : peak bandwidth, > 0 [byte/s]
-    compute_op_s : peak compute rate at beta = 1, > 0; infinite when unknown [op/s]
-    beta : speed-up of computing and unpacking, > 0
-    reselection_s : time of KV token re-selection, spread over the tokens between two of them [s]
-    n_vocabularies : entries of the vocabulary, in `USUAL_VOCABULARY`
+    weight_byte : float or ndarray
+        Bytes of weights streamed [byte].
+    kv_byte : float or ndarray
+        Bytes of KV cache read, after pruning [byte].
+    n_unpacked : float or ndarray
+        Weights that must be unpacked [1]; 0 for formats that the units read directly.
+    flop : float or ndarray
+        Operations [op].
+    n_layers : float or ndarray
+        Layers [1].
+    bandwidth_byte_s : float or ndarray
+        Peak bandwidth [byte/s], > 0.
+    compute_op_s : float or ndarray
+        Peak compute rate at beta = 1 [op/s], > 0; infinite where no source states it.
+    beta : float or ndarray
+        Speed-up of arithmetic and unpacking by the instruction set [1], > 0.
+    reselection_s : float or ndarray
+        Time of KV token re-selection, spread over the tokens between two of them [s].
+    n_vocabularies : float or ndarray
+        Entries of the vocabulary in units of `USUAL_VOCABULARY` [1].
     """
 
     weight_byte: Array
@@ -111,7 +129,10 @@ class DecodeCosts:
 
 @dataclass(frozen=True, slots=True)
 class DecodeParts:
-    """The terms of a decode time, each in seconds; `total` is what overlap leaves of their sum."""
+    """Terms of a decode time [s].
+
+    `memory` is the memory side: weights, KV cache and unpacking. `total` is what overlap leaves of the sum.
+    """
 
     weights: Array
     kv: Array
@@ -125,19 +146,36 @@ class DecodeParts:
 
 
 def overlap(memory_s: Array, compute_s: Array, how: str = "max") -> Array:
-    """Return the time of two activities that overlap [s].
+    """Return the time of two activities that overlap.
+
+    ``max(a, b)``, ``(a^8 + b^8)^(1/8)`` or ``a + b``.
 
     Parameters
     ----------
-    memory_s, compute_s : float or array
-        Their times alone, >= 0 [s].
+    memory_s, compute_s : float or ndarray
+        Times a and b of each alone [s], >= 0.
     how : str
         "max" (perfect overlap), "smooth" (differentiable, at most 9.05 % above the maximum) or "sum" (none).
+
+    Returns
+    -------
+    float or ndarray
+        Time [s].
 
     Raises
     ------
     ValueError
-        Another `how`.
+        `how` is unknown.
+
+    References
+    ----------
+    .. [1] docs/physics.md M1
+    .. [2] williams2009, docs/references.md
+
+    Examples
+    --------
+    >>> [round(float(overlap(1.0, 1.0, how)), 4) for how in ("max", "smooth", "sum")]
+    [1.0, 1.0905, 2.0]
     """
     if how == "max":
         return np.maximum(memory_s, compute_s)
@@ -152,18 +190,45 @@ def overlap(memory_s: Array, compute_s: Array, how: str = "max") -> Array:
 
 
 def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str = "max") -> DecodeParts:
-    """Return the decode time of one token and its terms [s]; the equations are at the top of this file.
+    """Return the decode time of one token and its terms.
+
+    ``T = max(T_weights + T_kv + T_unpack, T_compute) + L t_layer + (V / 49152) t_token + T_reselect / m``; the terms
+    are at the top of this file.
 
     Parameters
     ----------
-    costs, parameters
-        Arrays in them broadcast against each other.
+    costs : DecodeCosts
+        Costs of the token.
+    parameters : LatencyParameters
+        Parameters of the runtime on the board; arrays broadcast against those of `costs`.
     how : str
         How memory and compute overlap, see `overlap`.
 
+    Returns
+    -------
+    DecodeParts
+        Time and terms [s].
+
+    Raises
+    ------
+    ValueError
+        `how` is unknown.
+
     References
     ----------
-    docs/physics.md, M1: 79.24032 ms for Llama-3-8B at 4.5 bit, 102.4 GB/s, eta .84, kappa 2.4, rho .5, 136 us/layer.
+    .. [1] docs/physics.md M1
+    .. [2] williams2009, docs/references.md
+
+    Examples
+    --------
+    >>> weights, kv = 6979321856.0 + 525336576.0, 131072.0 * 2048  # Llama-3-8B
+    >>> costs = DecodeCosts(weights * 4.5 / 8, kv, weights, 2 * weights, 32, 102.4e9, 10e12)
+    >>> plain = LatencyParameters(eta=0.8, t_layer_s=50e-6)
+    >>> round(float(decode_parts(costs, plain).total) * 1e3, 4)
+    56.4072
+    >>> four = LatencyParameters(eta=0.84, kappa=2.4, rho=0.5, t_layer_s=136e-6)
+    >>> round(float(decode_parts(costs, four).total) * 1e3, 4)
+    79.2403
     """
     per_byte = 1.0 / (parameters.eta * costs.bandwidth_byte_s)
     weights = costs.weight_byte * per_byte
@@ -178,7 +243,34 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
 
 
 def own_pace_s(parts: DecodeParts, costs: DecodeCosts, own_byte_s: float) -> Array:
-    """Return the time the token would take on the board's own memory and instruction set [s]."""
+    """Return the time of a token on the board's own memory and instruction set.
+
+    ``T_own = max((T_weights + T_kv + beta T_unpack) BW / BW_own, beta T_compute) + layers + token + re-selection``
+
+    Parameters
+    ----------
+    parts : DecodeParts
+        Terms of the token at the bandwidth and beta of `costs` [s].
+    costs : DecodeCosts
+        Costs of the token.
+    own_byte_s : float
+        The board's own bandwidth BW_own [byte/s], > 0.
+
+    Returns
+    -------
+    float or ndarray
+        Time [s].
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> costs = DecodeCosts(4e9, 0.0, 0.0, 0.0, 32, 50e9)
+    >>> float(own_pace_s(decode_parts(costs, LatencyParameters(eta=0.8)), costs, 100e9))
+    0.05
+    """
     slower = costs.bandwidth_byte_s / own_byte_s
     memory_s = (parts.weights + parts.kv + parts.unpack * costs.beta) * slower
     return overlap(memory_s, parts.compute * costs.beta) + parts.layers + parts.token + parts.reselection
@@ -192,22 +284,41 @@ def reselection_parts(
     n_layers: int,
     bandwidth_byte_s: Array,
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the terms of the time of choosing anew which cached tokens are read [s]; that time is their sum.
+    """Return the terms of the time of one KV token re-selection; the time is their sum.
 
-    ``L t_layer, copy C / BW, read K / BW, score Q / BW``; the last two are 0 for a policy that scores tokens as they
-    come.
+    ``L t_policy``, ``c_kv C / BW``, ``r_kv K / BW``, ``s_policy Q / BW``; the last two are 0 for a policy that scores
+    tokens at insertion.
 
     Parameters
     ----------
-    cost : ChoiceCost
-    policy, kv : str
-        One that `cost` knows, and the format of the cache.
-    moved : tuple of float or array
-        C, K, Q: copied keys and values, all keys, and these for each query head, in 16 bits [byte], as
-        `core.physics.traffic.reselection_byte` gives them.
+    cost : ReselectionCost
+        Costs t, c, r and s of the runtime.
+    policy : str
+        A policy that `cost` has.
+    kv : str
+        Format of the cache.
+    moved : tuple of float or ndarray
+        C, K and Q of `core.physics.traffic.reselection_byte` [byte].
     n_layers : int
-    bandwidth_byte_s : float or array
-        > 0 [byte/s].
+        Layers L with a cache [1].
+    bandwidth_byte_s : float or ndarray
+        Peak bandwidth BW [byte/s], > 0.
+
+    Returns
+    -------
+    tuple of float or ndarray
+        The four terms [s].
+
+    References
+    ----------
+    .. [1] docs/physics.md M4
+
+    Examples
+    --------
+    >>> cost = ReselectionCost({"snapkv": 10e-6}, {"bf16": 2.0}, {"bf16": 1.0}, {"snapkv": 0.5}, log_sd=0.4)
+    >>> terms = reselection_parts(cost, "snapkv", "bf16", (1e6, 1e6, 4e6), 30, 1e9)
+    >>> [round(float(term) * 1e3, 6) for term in terms]
+    [0.3, 2.0, 1.0, 2.0]
     """
     copied, keys, scored = (byte / bandwidth_byte_s for byte in moved)
     score = cost.score[policy]
@@ -232,17 +343,24 @@ def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PrefillCosts:
-    """What a prompt costs, before any board (arrays allowed). All are >= 0, or refused with a `ValueError`.
+    """Costs of a prompt, before any board (arrays allowed); a negative cost is a `ValueError`.
 
     Attributes
     ----------
-    flop : operations of the whole prompt [op]
-    weight_byte : bytes of weights, read once a chunk [byte]
-    n_layers : layers that cost `t_layer_prefill_s` each
-    bandwidth_byte_s, compute_op_s, beta : as in `DecodeCosts`
-    width_cost : how much longer an operation takes than in a model of the reference width, see `width_cost`
-    n_launched : layers that cost `t_layer_s` each, as those of a decoded token do
-    n_vocabularies : as in `DecodeCosts`
+    flop : float or ndarray
+        Operations of the whole prompt [op].
+    weight_byte : float or ndarray
+        Bytes of weights, read once a chunk [byte].
+    n_layers : float or ndarray
+        Layers that cost `t_layer_prefill_s` each [1].
+    bandwidth_byte_s, compute_op_s, beta : float or ndarray
+        As in `DecodeCosts` [byte/s, op/s, 1].
+    width_cost : float or ndarray
+        Time of an operation over that in a model of the reference width, see `width_cost` [1], > 0.
+    n_launched : float or ndarray
+        Layers that cost `t_layer_s` each, as those of a decoded token do [1].
+    n_vocabularies : float or ndarray
+        As in `DecodeCosts` [1].
     """
 
     flop: Array
@@ -263,16 +381,36 @@ REFERENCE_WIDTH = 1024.0  # hidden size whose share of the compute rate is eta_c
 
 
 def width_cost(hidden_size: Array, half_width: Array) -> Array:
-    """Return how much longer an operation of a prompt takes in a model of that width than in one of 1024.
+    """Return the time of a prompt's operation in a model of a hidden size over that in one of 1024.
 
-    Matrix products as narrow as the model reach ``h / (h + h_half)`` of the rate that wide ones reach.
+    ``v = (1 + h_half / h) / (1 + h_half / 1024)``: matrix products as narrow as the model reach ``h / (h + h_half)`` of
+    the rate of wide ones.
 
     Parameters
     ----------
-    hidden_size : float or array
-        h, > 0.
-    half_width : float or array
-        h_half, the hidden size that reaches half of the rate, >= 0; 0 means that width does not matter.
+    hidden_size : float or ndarray
+        Hidden size h [1], > 0.
+    half_width : float or ndarray
+        Hidden size h_half that reaches half of the rate [1], >= 0; 0 means that width has no influence.
+
+    Returns
+    -------
+    float or ndarray
+        Ratio of times [1].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> [round(float(width_cost(h, 600.0)), 4) for h in (512.0, 1024.0, 4096.0)]
+    [1.3695, 1.0, 0.7229]
     """
     check_range("hidden_size", hidden_size, 0.0, open_low=True)
     check_range("half_width", half_width, 0.0)
@@ -281,7 +419,7 @@ def width_cost(hidden_size: Array, half_width: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class PrefillParts:
-    """The terms of a time to first token, each in seconds."""
+    """Terms of a time to first token [s]; `total` is what overlap leaves of the sum."""
 
     compute: Array
     weights: Array
@@ -292,14 +430,33 @@ class PrefillParts:
 
 
 def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> PrefillParts:
-    """Return the time to the first token and its terms [s].
+    """Return the time to the first token and its terms.
 
-    ``TTFT = max(w F / (beta P eta_c), W / (eta BW)) + L t_layer_prefill + L' t_layer + v t_token``, w being
-    `width_cost`, L' `n_launched` and v `n_vocabularies`; the model is loaded already.
+    ``TTFT = max(v F / (beta P eta_c), W / (eta BW)) + L' t_pre + L" t_layer + (V / 49152) t_token`` with v of
+    `width_cost`, L' of `n_layers` and L" of `n_launched`; the model is in memory already.
+
+    Parameters
+    ----------
+    costs : PrefillCosts
+        Costs of the prompt.
+    parameters : LatencyParameters
+        Parameters of the runtime on the board; arrays broadcast against those of `costs`.
+
+    Returns
+    -------
+    PrefillParts
+        Time and terms [s].
 
     References
     ----------
-    docs/physics.md, M2.
+    .. [1] docs/physics.md M2
+
+    Examples
+    --------
+    >>> costs = PrefillCosts(1.792085590016e12, 4221370368.0, 32, 102.4e9, 10e12)  # Llama-3-8B, 128 tokens
+    >>> parameters = LatencyParameters(eta=0.8, eta_compute=0.5, t_layer_prefill_s=1e-3)
+    >>> round(float(prefill_parts(costs, parameters).total) * 1e3, 4)
+    390.4171
     """
     compute = costs.flop * (costs.width_cost / (costs.beta * costs.compute_op_s * parameters.eta_compute))
     weights = costs.weight_byte / (parameters.eta * costs.bandwidth_byte_s)
