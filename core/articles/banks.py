@@ -249,7 +249,7 @@ def aligned_fill(block_byte: Array, align_byte: int = GRANULE_BYTE) -> Array:
 
 
 def layer_capacity_tokens(region_byte: Array, token_byte: Array, tag_byte: int = TAG_BYTE) -> Array:
-    """Return the tokens that fit into a layer's region beside its version tag, ``floor((region - tag) / token)``.
+    """Return the tokens that fit into a layer's region with its version tag, ``floor((region - tag) / token)``.
 
     Parameters
     ----------

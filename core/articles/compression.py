@@ -142,9 +142,9 @@ class JointLoss(NamedTuple):
     """
 
     task: float
-    n_open: float  # expected weights that stay
-    rounding: float  # expected second-order rise of the task's loss
-    read_s: float  # expected time to read what stays [s]
+    n_open: float
+    rounding: float
+    read_s: float
     total: float
 
 

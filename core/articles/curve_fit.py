@@ -44,12 +44,12 @@ class PolynomialFit:
         Coefficient of determination [1].
     """
 
-    coefficients: Vector  # of 1, u, u**2, ...
+    coefficients: Vector
     x_low: float
     x_span: float
-    leave_one_out_rmse: float  # in the unit of y: the honest error
-    n_effective: float  # trace of the hat matrix: parameters that the ridge leaves free
-    condition: float  # of the penalised normal matrix
+    leave_one_out_rmse: float
+    n_effective: float
+    condition: float
     r_squared: float
 
     def __call__(self, x: ArrayLike) -> Vector:
@@ -146,12 +146,12 @@ class DecayFit:
 
     coefficients: Vector
     amplitude: float
-    rate: float  # per unit of x
-    edge: bool  # the rate is at an end of where it was searched: the points do not tell it
+    rate: float
+    edge: bool
     x_low: float
     x_span: float
-    leave_one_out_rmse: float  # to the first order of the rate, which each point left out moves
-    n_effective: float  # parameters that the ridge leaves free, the rate among them
+    leave_one_out_rmse: float
+    n_effective: float
     r_squared: float
 
     def __call__(self, x: ArrayLike) -> Vector:
@@ -297,7 +297,7 @@ class Knee:
     x: float
     q05: float
     q95: float
-    edge: bool  # at the second or last but one x, where the search ends: it may lie beyond
+    edge: bool
     slope_before: float
     slope_after: float
     rmse: float

@@ -60,7 +60,7 @@ def max_context_by_latency(
 
 
 def max_context_by_memory(memory_byte: Array, weight_byte: Array, kv_byte_per_token: Array) -> Array:
-    """Return the most cached tokens that fit in memory beside the weights, ``floor((M - W) / K)``; 0 if none do.
+    """Return the most cached tokens that fit in memory with the weights, ``floor((M - W) / K)``; 0 if none do.
 
     Parameters
     ----------

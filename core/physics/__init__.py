@@ -8,7 +8,7 @@ symbol       meaning                                       function             
 ===========  ============================================  =================================  =======
 W            bytes of weights streamed per token           traffic.weight_byte                M1 A01
 W_pre        bytes of weights that a prompt reads          traffic.prompt_weight_byte         M2
-N_idle       weights of experts that a token leaves alone  traffic.idle_params                M2
+N_idle       weights of experts that a token leaves out    traffic.idle_params                M2
 K            bytes of KV cache per cached token            traffic.kv_byte_per_token          M1 A01
 n            cached tokens that a layer reads              traffic.cached_tokens              M1
 N_w          weights that must be unpacked                 traffic.unpacked_weights           M1
@@ -22,25 +22,25 @@ M            bytes that must fit in memory                 traffic.memory_byte  
 T            decode time of a token and its terms          latency.decode_parts               M1
 max, p, +    overlap of memory and compute                 latency.overlap                    M1
              decode time on the board's own memory         latency.own_pace_s                 M6
-dT/dln       how T follows its parameters                  latency.decode_gradient_s          M10
+dT/dln       gradient of T by its parameters               latency.decode_gradient_s          M10
 dlnT/dln     the same of its logarithm                     latency.decode_log_gradient        M10
 TTFT         time to the first token and its terms         latency.prefill_parts              M2
-w            what narrow matrices cost in a prompt         latency.width_cost                 M2
+w            cost of narrow matrices in a prompt           latency.width_cost                 M2
 T_reselect   terms of KV token re-selection                latency.reselection_parts          M4
-             bytes that one re-selection reads              traffic.reselection_byte           M4
-dTTFT/dln    how TTFT follows its parameters               latency.prefill_gradient_s         M10
+             bytes that one re-selection reads             traffic.reselection_byte           M4
+dTTFT/dln    gradient of TTFT by its parameters            latency.prefill_gradient_s         M10
 dlnTTFT/dln  the same of its logarithm                     latency.prefill_log_gradient       M10
              shares of a token's weights by stage          stages.weight_shares               M1
              time of a token by stage of the decoder       stages.stages_s                    M1
-             by cost, all charged to the side that binds   stages.binding_parts_s             M1
-             time to the first token in the user's hands   pipeline.first_token_s             M2 B07
+             by cost, charged to the side that binds       stages.binding_parts_s             M1
+             time until the user has the first token       pipeline.first_token_s             M2 B07
              request whose deliveries wait                 pipeline.serial_request_s          B07
              request whose deliveries overlap              pipeline.pipelined_request_s       B07
              starts of the stages of a chain               pipeline.chain_starts              A15
-             when the last of many items leaves it         pipeline.chain_makespan            A15
+             end of the last of many items                 pipeline.chain_makespan            A15
 II           time between items                            pipeline.initiation_interval       A15
              share of time that each stage works           pipeline.stage_utilisation         A15
-             what the spans of a trace leave open          pipeline.span_gap_s                B07
+             time that the spans of a trace leave open     pipeline.span_gap_s                B07
 k            tokens kept                                   pruning.keep_count                 A02
              share of pages still read                     pruning.page_keep_frac             M4
 H_n,s        generalised harmonic number                   pruning.harmonic_number            M4
@@ -55,14 +55,14 @@ r_max        largest safe prune rate, by mass              pruning.r_max_mass   
              by entropy, for any distribution              pruning.r_max_entropy_bound        A05
              outside the effective support                 pruning.r_max_effective_support    A05
              by mass, of Zipf's law                        pruning.r_max_zipf                 M4
-dlnPPL(b)    degradation of weights in b bits                   quality.weights_degradation             M5
-             degradation of a KV cache in b bits                quality.kv_degradation                  M5
-dlnPPL(eps)  degradation of pruning                             quality.pruning_degradation             M4
+dlnPPL(b)    degradation of weights in b bits              quality.weights_degradation        M5
+             degradation of a KV cache in b bits           quality.kv_degradation             M5
+dlnPPL(eps)  degradation of pruning                        quality.pruning_degradation        M4
              its median alone                              quality.pruning_median             M4
-             independent degradations together                  quality.added                      M5
+             sum of independent degradations               quality.added                      M5
 PPL/PPL_0    perplexity over the reference's               quality.perplexity_ratio           M5
 KLD          mean Kullback-Leibler divergence              quality.mean_kl                    M5
-             its scatter about the degradation                  quality.kl_log_sd                  M5
+             its scatter about the degradation             quality.kl_log_sd                  M5
 top-1        agreement with the reference                  quality.top1_agreement             M5
              retrieval score after pruning                 quality.retrieval_score            M4
              dual loop, drift subtracted                   compensation.compensated           B10
@@ -74,7 +74,7 @@ E            energy of a token by bytes moved              power.decode_energy_j
              share of static power                         power.static_share                 M6
 8 B e        energy of the DRAM alone                      power.dram_energy_j                M6
              least energy of a board                       power.energy_floor_j               M6
-             energy of a token at another pace             power.paced_energy_j               M6
+             energy of a token at another bandwidth        power.paced_energy_j               M6
 P            mean power                                    power.mean_power_w                 M6
              energy under a power trace                    power.trace_energy_j               M6
 P_leak       leakage power                                 power.leakage_power_w              M6
@@ -98,15 +98,15 @@ f*           clock of least P T^m in closed form           dvfs.optimal_clock_hz
 tau_i        modes of a thermal ladder (Cauer)             thermal.modes                      M8
 A, B         exact step of a ladder                        thermal.zoh                        M8
              longest stable explicit step                  thermal.largest_explicit_step_s    M8
-             answer of a ladder to a power series          thermal.respond                    M8
+             response of a ladder to a power series        thermal.respond                    M8
 y'           first-order lag of a step series              thermal.lag                        M8
-             what an energy account leaves open            thermal.balance_error_j            M8
+             energy that an account leaves open            thermal.balance_error_j            M8
 dT(t)        sum of exponentials (Foster)                  thermal.foster_rise_k              M8 B03
-C, R         the ladder of a sum of exponentials           thermal.ladder_from_foster         M8
+C, R         ladder of a sum of exponentials               thermal.ladder_from_foster         M8
              power that holds a temperature limit          thermal.sustained_power_w          M8 B06
 T*           last stable temperature                       thermal.runaway_temp_c             B06
 P*           power at which it is reached                  thermal.runaway_power_w            B06
-             a board learned from its sensor               thermal.fit_foster                 M8
+             exponentials fitted to a sensor               thermal.fit_foster                 M8
 alpha        thermal diffusivity                           heatfield.diffusivity_m2_s         B06
              longest stable explicit step                  heatfield.largest_explicit_step_s  B06
              explicit step of a field                      heatfield.explicit_step            B06
@@ -125,14 +125,14 @@ R(T), Q(T)   a cell at a temperature                       battery.at_temperatur
              cells in series and parallel                  battery.pack                       M9
              a pack of a given energy                      battery.pack_of_energy             M9
 ES, LS       earliest and latest start, slack              schedule.slack                     M12 A16
-             longest way to the end                        schedule.upward_rank               M12
+             longest path to the end                       schedule.upward_rank               M12
              list schedule with shared bandwidth           schedule.list_schedule             M12 A16
-T(1 + g u)   length under load, as published               schedule.contended_length_s        A16
-             length of moving bytes                        schedule.memory_length_s           M12
-             length of computing                           schedule.compute_length_s          M12
+T(1 + g u)   length under load, as printed                 schedule.contended_length_s        A16
+             time to move bytes                            schedule.memory_length_s           M12
+             time of operations                            schedule.compute_length_s          M12
              the longer of the two                         schedule.roofline_length_s         M12
-B            blocking by what lies below                   realtime.blocking_ns               M12 B09
-R_i          worst responses, exactly                      realtime.responses                 M12 B09
+B            blocking by lower priorities                  realtime.blocking_ns               M12 B09
+R_i          worst responses, exact                        realtime.responses                 M12 B09
 U            utilisation                                   realtime.utilisation               B09
              rate-monotonic bound                          realtime.liu_layland_bound         B09
              hyperbolic product                            realtime.hyperbolic_product        B09
@@ -148,10 +148,10 @@ delta        delay, the bound of its error                 clock.delay_s        
              by a Kalman filter                            clock.track                        M11
              offsets of a network of clocks                clock.network_offsets_s            M11 B14
              time stamp in six bits                        clock.dscp_of_time                 B15
-             the times that carry one                      clock.times_of_dscp                B15
+             times that carry one                          clock.times_of_dscp                B15
              type-of-service byte of a DSCP                clock.tos_byte                     B15
              time to cover a distance                      clock.time_for_distance_s          B14
-f            liars a group stands                          consensus.byzantine_faults         B16
+f            faulty nodes that a group tolerates           consensus.byzantine_faults         B16
 q            votes that settle a question                  consensus.quorum                   B16
 E[k of n]    mean of the k-th answer                       consensus.kth_exponential_s        M12 B16
              k-th of measured delays                       consensus.kth_delay_s              M12 B16
@@ -159,11 +159,10 @@ E[k of n]    mean of the k-th answer                       consensus.kth_exponen
              log-normal from mean and quantile             consensus.lognormal_sd             B16
 m, score     margins and score of a scenario               objectives.judge                   B13
              the verdict in words                          objectives.sentence                B13
-             how far beyond a limit, in words              objectives.beyond                  B13
+             excess over a limit in words                  objectives.beyond                  B13
              points that no other dominates                objectives.nondominated            M13 B13
 HV           volume that a front dominates                 objectives.hypervolume             M13 B13
 ===========  ============================================  =================================  =======
 
-`throttle` (what a hot board does) and `discharge` (a battery followed in time) step the formulas of `thermal` and
-`battery`.
+`throttle` (control of a hot board) and `discharge` (a battery in time) step the formulas of `thermal` and `battery`.
 """

@@ -336,7 +336,7 @@ def concave_envelope(x: ArrayLike, y: ArrayLike) -> NDArray[np.intp]:
     Returns
     -------
     ndarray of int
-        Indices of the points on the hull, in order of rising `x`.
+        Indices of the points on the hull [1], in order of rising `x`.
 
     References
     ----------
@@ -411,7 +411,7 @@ def kneedle(x: ArrayLike, y: ArrayLike) -> int | None:
     Returns
     -------
     int or None
-        Index of the knee; None where the curve is straight or has fewer than three points.
+        Index of the knee [1]; None where the curve is straight or has fewer than three points.
 
     References
     ----------
@@ -445,11 +445,11 @@ class Knee:
         Whether the row is at the end of the table, so that the optimum may lie beyond it.
     """
 
-    index: int  # row of the table
+    index: int
     clock_hz: float
     q05_hz: float
     q95_hz: float
-    edge: bool  # at the end of the table: the optimum may lie beyond it
+    edge: bool
 
 
 KNEES = ("performance_per_watt", "energy_delay", "envelope_bend", "price")

@@ -141,7 +141,7 @@ class DecodeParts:
     layers: Array
     token: Array
     reselection: Array
-    memory: Array  # of the memory side: reading weights and KV cache, and unpacking
+    memory: Array
     total: Array
 
 

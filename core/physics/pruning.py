@@ -371,10 +371,10 @@ class OutputError(NamedTuple):
         , at least the norm of `error` [unit of the values].
     """
 
-    dropped_mass: float  # eps
-    error: NDArray[np.float64]  # o - o_kept, by definition [unit of the values]
-    identity: NDArray[np.float64]  # eps (mean of dropped v - mean of kept v): equal to `error` up to rounding
-    bound: float  # 2 eps max|v|, never below |error|
+    dropped_mass: float
+    error: NDArray[np.float64]
+    identity: NDArray[np.float64]
+    bound: float
 
 
 def output_error(mass: ArrayLike, values: ArrayLike, keep: ArrayLike) -> OutputError:

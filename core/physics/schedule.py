@@ -111,9 +111,9 @@ class Schedule:
 
     spans: tuple[Span, ...]
     makespan_s: float
-    lower_s: float  # max(critical path, work / workers)
-    upper_s: float  # Graham: work / workers + (1 - 1/workers) critical path
-    stretch: float  # makespan over that of the same order with unlimited bandwidth
+    lower_s: float
+    upper_s: float
+    stretch: float
 
 
 def _in_order(operations: Sequence[Operation]) -> list[Operation]:

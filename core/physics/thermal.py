@@ -68,9 +68,9 @@ class Modes:
         Rise of each node per rise of the die in each mode [1].
     """
 
-    resistance_k_w: Floats  # (n,)
-    tau_s: Floats  # (n,)
-    node_share: Floats  # (n nodes, n modes)
+    resistance_k_w: Floats
+    tau_s: Floats
+    node_share: Floats
 
 
 def modes(ladder: Ladder) -> Modes:
@@ -495,7 +495,7 @@ def runaway_temp_c(
 def runaway_power_w(
     ambient_temp_c: Array, resistance_k_w: Array, leakage_w: Array, rate_per_k: Array, reference_temp_c: Array
 ) -> NDArray[np.float64]:
-    """Return the power besides leakage at which the last stable temperature is reached.
+    """Return the power without leakage at which the last stable temperature is reached.
 
     ``P* = (T* - T_a) / R - 1 / (R b)`` with T* of `runaway_temp_c`.
 

@@ -1,5 +1,5 @@
 """The formulas, code fragments and tables of the two source articles, evaluated exactly as printed.
 
-Nothing here is a default of the program: each function carries the name and the units of its article, and
-`core.articles` sets it beside the physical version with the check that it fails.
+Nothing here is a default of the program. Each function has the name and the units of its article; `core.articles`
+compares it with the physical version and gives the check that it fails.
 """
