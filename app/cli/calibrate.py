@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.bench.kernels import measure_kernels
-from app.cli.shared.board_knowledge import calibrations, catalogue_here, catalogue_of
+from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.progress import ProgressLine
@@ -21,23 +21,16 @@ from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
 from app.library.axes import canonical
-from app.library.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
-from app.library.calibration import candidates, kin, known_before, measured_points, options_again, plan
+from app.library.bandwidth import learned, read_record
+from app.library.board_library import BoardLibrary
+from app.library.calibration import calibration_of, candidates, kin, options_again, plan
 from app.library.files import FileError
 from app.library.machine import cannot, machine_key
-from app.library.measurements import (
-    Measurement,
-    answers,
-    append_measurement,
-    load_measurements,
-    measurements_file,
-    ran,
-)
+from app.library.measurements import Measurement, answers, ran
 from app.library.recorded import measured
 from app.library.records import point_record
-from app.library.registry import known_file, remember
 from app.text.format import DASH, estimate_text, quantity_text
-from core.calibrate.fit import PLAN_ROUNDS, Calibration, calibrate, next_measurement
+from core.calibrate.fit import PLAN_ROUNDS, Calibration, next_measurement
 from core.calibrate.leave_one_out import CrossCheck, merged
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
@@ -100,20 +93,18 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--bench is of the kernels on this machine: expected it without --attach")
         measure_kernels(["linear", "attention"], quick=True)
     try:
-        target = target_from(args.attach, args.ssh_config)
+        target, library = target_from(args.attach, args.ssh_config), open_library()
         with AttachedBoard(target) as board:
             machine = machine_key(board.hello)
-            choose_sheet(args.board_as, board.hello)
-            if unsaved := _kept(lambda: remember(known_file(), target.text, board.hello)):
+            choose_sheet(library, args.board_as, board.hello)
+            if unsaved := _kept(lambda: library.remember_target(target.text, board.hello)):
                 print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
-            new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
-        catalogue = catalogue_of(board.hello, machine)
+            new = [] if args.fit_only else _measure(library, board, machine, at, grid=args.grid)
+        catalogue = library.catalogue(board.hello)
         if board.hello.get("recording"):
             new, catalogue = _recorded(Path(target.text), catalogue)
-        saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
-        saved = list({(m.time_utc, m.point): m for m in saved}.values())
-        calibration = _fit(saved, catalogue, at)
-        others = _other_modes(saved, catalogue, at)
+        measurements = new if args.fresh else library.evidence(catalogue, machine, new)
+        calibration, others = _calibrations(measurements, catalogue, at)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     proposal = next_measurement(calibration, candidates(at), catalogue)
@@ -138,7 +129,8 @@ def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Cata
 
 def _list(args: argparse.Namespace) -> int:
     """Print what was measured of which board."""
-    found = calibrations(catalogue_here())
+    library = open_library()
+    found = library.calibrations(library.catalogue())
     if args.json:
         print_json(found)
     elif not found:
@@ -171,7 +163,9 @@ def _point(args: argparse.Namespace) -> OperatingPoint:
     return at
 
 
-def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool) -> list[Measurement]:
+def _measure(
+    library: BoardLibrary, board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool
+) -> list[Measurement]:
     """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there."""
     check_measurable(at, load_catalogue(), board.hello, None)
     own = at.runtime == OperatingPoint().runtime
@@ -182,8 +176,8 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
         if own or not cannot(board.hello, "bandwidth"):
             record = read_record(board.bandwidth(line.show))
             if record is not None:
-                unsaved = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
-        catalogue = catalogue_of(board.hello, machine)
+                unsaved = _kept(lambda: library.set_bandwidth(machine, record))
+        catalogue = library.catalogue(board.hello)
         first, again = ("decode", "ttft", "quality") if own else ("decode", "ttft"), ("decode",)
         points = _grid() if grid else plan(at, catalogue)
         rounds = [again] * GRID_ROUNDS if grid else [first, *[again] * (PLAN_ROUNDS - 1)]
@@ -199,7 +193,7 @@ def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bo
             body = answers(board.measure(point_record(asked), what, show, options=options), what)
             time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
             done.append(Measurement(ran(asked, body, catalogue), body, time_utc, machine))
-            unsaved = unsaved or _kept(lambda: append_measurement(measurements_file(), done[-1]))
+            unsaved = unsaved or _kept(lambda: library.add(done[-1]))
     if unsaved:
         print(f"trilemma calibrate: {unsaved}; what was measured since is in this fit only", file=sys.stderr)
     return done
@@ -233,24 +227,19 @@ def _grid() -> list[OperatingPoint]:
     return sorted(points, key=lambda point: point.weights)
 
 
-def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration:
-    points = measured_points([m for m in measurements if kin(m.point, at, catalogue)], catalogue)
-    if not points:
+def _calibrations(
+    measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint
+) -> tuple[Calibration, dict[str, Calibration]]:
+    """Return the calibration of a point, and one for each other power mode that decode times were measured in."""
+    calibration = calibration_of(measurements, catalogue, at)
+    if calibration is None:
         raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
-    return calibrate(points, catalogue, known=known_before(at, catalogue))
-
-
-def _other_modes(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> dict[str, Calibration]:
-    """Return a calibration for each other power mode that decode times were measured in."""
     found = {}
     for mode in catalogue.boards[at.board].power_modes:
         there = replace(at, power_mode=mode)
-        if kin(there, at, catalogue):
-            continue
-        points = measured_points([m for m in measurements if kin(m.point, there, catalogue)], catalogue)
-        if any(point.decode_s is not None for point in points):
-            found[mode] = calibrate(points, catalogue)
-    return found
+        if not kin(there, at, catalogue) and (made := calibration_of(measurements, catalogue, there)):
+            found[mode] = made
+    return calibration, {mode: made for mode, made in found.items() if made.posterior.n_decode}
 
 
 def _all_modes(calibration: Calibration, others: Mapping[str, Calibration]) -> CrossCheck | None:

@@ -15,23 +15,23 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QObject, QTimer
 
 from app.client import events
 from app.library import axes
+from app.library.board_library import BoardLibrary
 from app.library.data_sheet import DataSheet
 from app.library.machine import cannot, machine_key, recorded
 from app.library.measurements import answers
 from app.library.records import point_record
+from app.model.attached_board import AttachedBoard
 from app.model.attachment import Attachment, MakeSession
 from app.model.background_fit import Calibrated, Fitting
 from app.model.calibration_plan import ACCURACY, SPEED, Rounds
 from app.model.history import History
 from app.model.recorder_controls import Tape
-from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
 from core.spec import Absent, OperatingPoint
@@ -70,15 +70,15 @@ class Conductor(QObject):
         ``make_session(on_event) -> Session``, not started.
     name : str
         Of the board, for people.
-    measurements_file : Path
-        Where measurements are kept, and beside them the bandwidth.
+    library : BoardLibrary
+        What is known of boards, and where measurements are kept.
     """
 
     def __init__(
-        self, store: Store, make_session: MakeSession, measurements_file: Path, name: str = THIS_MACHINE
+        self, store: Store, make_session: MakeSession, library: BoardLibrary, name: str = THIS_MACHINE
     ) -> None:
         super().__init__()
-        self._store, self._saved = store, Saved(store, measurements_file)
+        self._store, self._board = store, AttachedBoard(store, library)
         self._queue: deque[events.Event | Calibrated] = deque()
         self._make_session, self._name, self._target = make_session, name, ""
         self._attachment = Attachment(self._queue.append, make_session)
@@ -225,7 +225,7 @@ class Conductor(QObject):
             handler(event)
 
     def _on_connected(self, event: events.Connected) -> None:
-        machine, saved = machine_key(event.hello), self._saved
+        machine, board = machine_key(event.hello), self._board
         not_here = cannot(event.hello, "measure")
         text = f"Attached. {not_here}".rstrip()
         self._store.set_link(state="attached", text=text, hello=event.hello, retry_at_s=None)
@@ -233,13 +233,13 @@ class Conductor(QObject):
         if not_here and not played:
             self._store.say("warning", not_here)
         if self.wanted_sheet is not None:
-            saved.choose_sheet(machine, "" if self.wanted_sheet == "found" else self.wanted_sheet)
+            board.choose_sheet(machine, "" if self.wanted_sheet == "found" else self.wanted_sheet)
             self.wanted_sheet = None
-        if machine != self._store.machine or saved.sheet_of(machine, event.hello) != saved.sheet:
+        if machine != self._store.machine or board.library.data_sheet(event.hello) != board.sheet:
             self._meet(event.hello)
         if not_here or not self._store.get("auto_measure"):
             return
-        if saved.bandwidth_of != machine or saved.bandwidth_disturbed:
+        if board.bandwidth_of != machine or board.bandwidth_disturbed:
             self._measure_bandwidth()
         self._start_plan(OperatingPoint(), again=False)
 
@@ -248,7 +248,7 @@ class Conductor(QObject):
         name, not_here = "" if self._name == THIS_MACHINE else self._name, cannot(hello, "measure")
         if hello.get("simulated"):
             name = str(hello.get("board", {}).get("name", name))  # a target names it by its key
-        if self._saved.meet(machine_key(hello), name, hello, "" if recorded(hello) else not_here):
+        if self._board.meet(name, hello, "" if recorded(hello) else not_here):
             self._remember(hello)
         self.fitting.start()
 
@@ -256,19 +256,19 @@ class Conductor(QObject):
         """Describe the attached board by the data sheet of a key, "this" for none, "" for the one found by itself."""
         hello = self._store.link.hello
         if hello:
-            self._saved.choose_sheet(machine_key(hello), key)
+            self._board.choose_sheet(machine_key(hello), key)
             self._meet(hello)
 
     @property
     def sheet(self) -> DataSheet | Absent:
         """The data sheet that describes the attached board, or why there is none."""
-        return self._saved.sheet
+        return self._board.sheet
 
     def _on_state(self, event: events.BoardState) -> None:
         hello = {**self._store.link.hello, "state": event.state}
         before = self._store.link.hello.get("state", {}).get("power_mode")
         self._store.set_link(hello=hello)
-        if event.state.get("power_mode") != before and self._saved.sheet_of(machine_key(hello), hello) != self.sheet:
+        if event.state.get("power_mode") != before and self._board.library.data_sheet(hello) != self.sheet:
             self._meet(hello)
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
@@ -293,7 +293,7 @@ class Conductor(QObject):
         if request is None:
             return
         if request.kind == "bandwidth":
-            self._saved.take_bandwidth(event.body)
+            self._board.take_bandwidth(event.body)
         else:
             assert request.point is not None
             self._keep(request.point, answers(event.body, request.what))
@@ -351,7 +351,7 @@ class Conductor(QObject):
 
     def _next_round(self) -> None:
         self._round = set()
-        while not self._round and (found := self._rounds.next(self._store.measurements, self._saved.data_sheet)):
+        while not self._round and (found := self._rounds.next(self._store.measurements, self._board.data_sheet)):
             if found.what == ACCURACY:
                 self._rested()  # the point on the screen before those of the plan
             for point in found.points:
@@ -359,12 +359,12 @@ class Conductor(QObject):
                 self._pending[request_id] = _Request("calibrate", point, found.what)
                 self._round.add(request_id)
         asked = any(request.kind == "bandwidth" for request in self._pending.values())
-        if not self._round and not asked and self._saved.bandwidth_disturbed:
+        if not self._round and not asked and self._board.bandwidth_disturbed:
             self._measure_bandwidth()
         self._rested()
 
     def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
-        if self._saved.take_measurement(point, body):
+        if self._board.take_measurement(point, body):
             self._remember(self._store.link.hello)
         said = {line.text for line in self._store.log}
         for note in body.get("notes", ()):
@@ -374,7 +374,7 @@ class Conductor(QObject):
     def _remember(self, hello: Mapping[str, Any]) -> None:
         """Keep which machine the target is, once there is something worth finding again."""
         if self._target:
-            self._saved.remember(self._target, hello)
+            self._board.remember(self._target, hello)
             self._target = ""
 
     # ---- what is shown of it

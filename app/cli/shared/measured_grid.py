@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from app.cli.shared.board_knowledge import catalogue_of
+from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable, offered
 from app.cli.shared.output import UserError
 from app.cli.shared.progress import ProgressLine
@@ -31,10 +31,8 @@ from app.library.measurements import (
     append_measurement,
     filed,
     load_measurements,
-    measurements_file,
 )
 from app.library.records import point_record
-from app.library.registry import known_file, remember
 from core.spec import Catalogue, OperatingPoint
 
 LOADED_BY = ("model", "weights", "kv", "context_tokens")
@@ -134,9 +132,10 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             for point in work.points:
                 check_measurable(point, catalogue, board.hello, work.model_file)
             machine = machine_key(offered(board.hello, work.model_file))
-            catalogue = catalogue_of(board.hello, machine, catalogue)
+            library = open_library()
+            catalogue = library.catalogue(board.hello, machine, catalogue)
             if work.keep and work.model_file is None:
-                remember(known_file(), target.text, board.hello)
+                library.remember_target(target.text, board.hello)
             done = [] if fresh else _journalled(work, journal, machine)
             n_before = len(done)
             complete, failed = _carry_out(work, board, line, machine, journal, done, catalogue)
@@ -189,7 +188,7 @@ def _carry_out(
                 done.append(measurement)
                 append_measurement(journal, measurement)
                 if work.keep and work.model_file is None:
-                    append_measurement(measurements_file(), filed(measurement, catalogue))
+                    open_library().add(filed(measurement, catalogue))
     except KeyboardInterrupt:
         return False, failed
     return True, failed
