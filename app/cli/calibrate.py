@@ -270,6 +270,7 @@ def document(
     ]
     return {
         "bandwidth_byte_s": calibration.posterior.bandwidth_byte_s,
+        "basis": calibration.posterior.basis or None,
         "parameters": {
             p.key: {**_record(p.estimate), "unit": p.unit, "prior": _record(p.prior), "verdict": p.verdict}
             for p in calibration.parameters
@@ -311,6 +312,8 @@ def _print(
         f"{len(calibration.points)} measured points, {n_flagged} flagged as outliers; "
         f"bandwidth {quantity_text(calibration.posterior.bandwidth_byte_s, 'byte/s')}\n"
     )
+    if calibration.posterior.basis:
+        print(f"Calibrated on {calibration.posterior.basis}.\n")
     rows = [("PARAMETER", "NOW", "BEFORE", "")]
     rows += [(p.meaning, _text(p.estimate, p.unit), _text(p.prior, p.unit), p.verdict) for p in calibration.parameters]
     print_table(rows)

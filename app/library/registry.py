@@ -56,7 +56,7 @@ def known_boards(documents: Iterable[BoardDocument]) -> dict[str, KnownBoard]:
     A key is the target, or ``ssh://...`` where a board of the catalogue has that key already. A target that several
     machines were is the last of them.
     """
-    taken, found = load_catalogue().boards, {}
+    taken, found = load_catalogue().boards, dict[str, KnownBoard]()
     attached = [(target, name, document) for document in documents for name, target in document.targets.items()]
     for one, name, document in sorted(attached, key=lambda each: each[0].time_utc):
         key = f"ssh://{name}" if name in taken else name
