@@ -53,7 +53,10 @@ class BenchRow(msgspec.Struct):
 
 
 class Target(msgspec.Struct):
-    """What a machine was when it was attached as this target; `data_sheet` is "" where `data_sheet_by` tells why."""
+    """What a machine was when it was attached as this target; `data_sheet` is "" where `data_sheet_by` tells why.
+
+    `number` orders the targets of all machines by when they were attached first.
+    """
 
     name: str
     time_utc: str
@@ -61,6 +64,7 @@ class Target(msgspec.Struct):
     data_sheet: str = ""
     data_sheet_by: str = ""
     power_mode: str = ""
+    number: int = 0
 
 
 class BoardDocument(msgspec.Struct):
@@ -175,18 +179,19 @@ def older_documents(folder: Path) -> Older:
         except FileError as error:
             older.unread.append(str(error))
             continue
-        for key, raw in entries.items():
+        for number, (key, raw) in enumerate(entries.items()):
             try:
-                _place(older.documents, part, key, schema.convert(raw, entry_type, f"{name}: {key}"))
+                _place(older.documents, part, key, number, schema.convert(raw, entry_type, f"{name}: {key}"))
             except DamagedFile as error:
                 older.damaged.setdefault(path, []).append(f"{error}; {REMEDIES[part]}")
     return older
 
 
-def _place(documents: dict[str, BoardDocument], part: str, key: str, entry: Any) -> None:
+def _place(documents: dict[str, BoardDocument], part: str, key: str, number: int, entry: Any) -> None:
     machine = entry.machine if isinstance(entry, _Attached) else key
     document = documents.setdefault(machine, BoardDocument(machine))
     if isinstance(entry, _Attached):
-        document.targets[key] = Target(*(getattr(entry, name) for name in Target.__struct_fields__))
+        target = Target(*(getattr(entry, name) for name in Target.__struct_fields__))
+        document.targets[key] = msgspec.structs.replace(target, number=number)
     else:
         setattr(document, part, entry.board if isinstance(entry, _Chosen) else entry)

@@ -230,7 +230,7 @@ class BoardLibrary:
             return
         machine, documents = machine_key(hello), self.machines()
         document = documents.get(machine) or BoardDocument(machine)
-        record = target_record(target, hello, self.data_sheet(hello))
+        record = target_record(target, hello, self.data_sheet(hello), documents.values())
         self._change(machine, targets={**document.targets, target: record})
         for key, other in documents.items():
             if key != machine and target in other.targets:

@@ -36,9 +36,13 @@ class KnownBoard:
     bandwidth: Bandwidth | None = None
 
 
-def target_record(target: str, hello: Mapping[str, Any], sheet: DataSheet | Absent) -> Target:
-    """Return what to keep of a machine that said hello as a target."""
+def target_record(
+    target: str, hello: Mapping[str, Any], sheet: DataSheet | Absent, documents: Iterable[BoardDocument]
+) -> Target:
+    """Return what to keep of a machine that said hello as a target; `documents` are those of all machines."""
+    numbers = {name: one.number for document in documents for name, one in document.targets.items()}
     found = Target(
+        number=numbers.get(target, max(numbers.values(), default=-1) + 1),
         name=str(hello.get("board", {}).get("name", target)),
         time_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
         simulated=bool(hello.get("simulated", False)),
@@ -51,16 +55,15 @@ def target_record(target: str, hello: Mapping[str, Any], sheet: DataSheet | Abse
 
 
 def known_boards(documents: Iterable[BoardDocument]) -> dict[str, KnownBoard]:
-    """Return the boards that were attached, by key, the last one at the end.
+    """Return the boards that were attached, by key, in the order in which they were attached first.
 
-    A key is the target, or ``ssh://...`` where a board of the catalogue has that key already. A target that several
-    machines were is the last of them.
+    A key is the target, or ``ssh://...`` where a board of the catalogue has that key already. Of several machines with
+    one target the last attached counts.
     """
     taken, found = load_catalogue().boards, dict[str, KnownBoard]()
     attached = [(target, name, document) for document in documents for name, target in document.targets.items()]
-    for one, name, document in sorted(attached, key=lambda each: each[0].time_utc):
+    for one, name, document in sorted(attached, key=lambda each: (each[0].number, each[0].time_utc)):
         key = f"ssh://{name}" if name in taken else name
-        found.pop(key, None)
         found[key] = KnownBoard(
             key, document.machine, one.name, one.simulated, one.time_utc, _sheet(one), document.bandwidth
         )

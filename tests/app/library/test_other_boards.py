@@ -157,10 +157,11 @@ def test_a_target_with_the_key_of_a_board_gets_another():
 
 def test_a_target_is_the_machine_that_was_attached_as_it_last():
     other = {**HELLO, "board": {**HELLO["board"], "cpu": "another"}}
-    for hello in (HELLO, other):
-        opened().remember_target("orin", hello)
-    (known,) = opened().boards().values()
-    assert known.machine == machine_key(other)
+    for target, hello in (("orin", HELLO), ("lab", HELLO), ("orin", other)):
+        opened().remember_target(target, hello)
+    known, lab = opened().boards().values()
+    assert (known.key, lab.key) == ("orin", "lab")
+    assert (known.machine, lab.machine) == (machine_key(other), machine_key(HELLO))
     assert [list(document.targets) for document in opened().machines().values()].count(["orin"]) == 1
 
 

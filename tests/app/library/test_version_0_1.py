@@ -71,9 +71,17 @@ def of_library(library, part):
     nothing = getattr(BoardDocument(""), part)
     parts = {machine: getattr(document, part) for machine, document in library.machines().items()}
     found = {machine: msgspec.to_builtins(value) for machine, value in parts.items() if value != nothing}
+    if part == "targets":
+        return {
+            machine: {name: _without_number(one) for name, one in targets.items()} for machine, targets in found.items()
+        }
     if part == "bench":  # an absent `trap` is false
         return {machine: [_without_trap(row) for row in rows] for machine, rows in found.items()}
     return found
+
+
+def _without_number(target):
+    return {name: value for name, value in target.items() if name != "number"}
 
 
 def _without_trap(row):
@@ -85,6 +93,7 @@ def test_every_document_is_taken_over_and_none_is_changed(folder):
     library = BoardLibrary(folder, pytest.fail)
     for part in PARTS.values():
         assert of_library(library, part) == of_older(folder, part)
+    assert list(library.boards()) == list(entries(folder, "attached.json"))
     after = contents(folder)
     assert {path: after[path] for path in before} == before
     assert {path.parts[0] for path in after.keys() - before.keys()} == {"boards"}
