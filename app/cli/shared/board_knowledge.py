@@ -24,8 +24,7 @@ from app.library.prediction_curves import r_max
 from app.library.registry import THIS, KnownBoard, known_boards, known_file, with_known
 from core.calibrate.fit import calibrate
 from core.catalogue.load import load_catalogue
-from core.predict.changes import Change, changes, steps
-from core.predict.scenario import predict
+from core.predict.explain import Verdict, explain
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 
@@ -105,10 +104,10 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
     return replace(posterior, basis=basis_of(here, catalogue, posterior.basis))
 
 
-def changes_of(
-    point: OperatingPoint, catalogue: Catalogue, known: Posterior, top1_limit: float | None = None
-) -> list[Change]:
-    """Return what would make a point faster (scalars only), see `core.predict.changes`, as the dashboard proposes it.
+def verdict_of(
+    point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: Mapping[str, float] | None = None
+) -> Verdict:
+    """Return the verdict on a point (scalars only), as the dashboard gives it; limits as in `core.predict.explain`.
 
     Pruning goes as far as the accuracy limit allows, or else as the attention measured on the point's board does.
 
@@ -121,9 +120,9 @@ def changes_of(
         own = _own(point, known_boards(known_file()), "")
     except FileError as error:
         raise UserError(str(error)) from error
-    mark = r_max(point, catalogue, known, top1_limit, nearest(own, point))
-    taken = steps(point, catalogue, known.bandwidth_byte_s, mark.alpha)
-    return changes(predict(point, catalogue, known), taken, lambda one: predict(one, catalogue, known))
+    limits = limits or {}
+    mark = r_max(point, catalogue, known, limits.get("accuracy_frac"), nearest(own, point))
+    return explain(point, catalogue, known, alpha_max=mark.alpha, **limits)
 
 
 def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:

@@ -30,7 +30,10 @@ def explained(capsys, *words):
 
 def test_sentence_shares_changes_and_evidence(capsys):
     found = explained(capsys, *ROCKCHIP, "--max-latency", "100ms", "--min-accuracy", "95%")
-    assert found["limits"].startswith("Reading the weights limits this point")
+    assert found["limits"].startswith("Decode is memory-bound: ")
+    assert found["dominant_part"] == "weights"
+    assert found["proposed"] == ["w4a16 weights"]
+    assert found["memory"]["fits"] is True
     assert sum(found["parts_frac"].values()) == pytest.approx(1.0)
     best, *others = found["changes"]
     assert best["change"] == "w4a16 weights"
