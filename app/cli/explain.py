@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.shared.board_knowledge import catalogue_here, posterior_for, verdict_of
+from app.cli.shared import sobol
+from app.cli.shared.board_knowledge import catalogue_here, mark_of, posterior_for, verdict_of
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.library.records import point_record
@@ -31,7 +32,8 @@ LIMITS = {
 
 EXAMPLES = """examples:
   trilemma explain --weights int8 --context 4096 --max-latency 15ms --min-accuracy 95%
-  trilemma explain --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m --max-power 10W --json"""
+  trilemma explain --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m --max-power 10W --json
+  trilemma explain --context 4096 --sobol context=512:8192 alpha=0:0.3"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     for option, (_, _, words) in LIMITS.items():
         group.add_argument(f"--{option}", metavar="VALUE", help=words)
+    sobol.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,10 +55,15 @@ def run(args: argparse.Namespace) -> int:
         found = document(point, catalogue, known, limits)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if args.sobol is not None:
+        alpha_max = mark_of(point, catalogue, known, limits.get("accuracy_frac")).alpha
+        found["sobol_of_decode_s"] = sobol.document(args, point, catalogue, known, alpha_max)
     if args.json:
         print_json(found)
     else:
         _print(found)
+        if args.sobol is not None:
+            sobol.print_document(found["sobol_of_decode_s"], point, catalogue)
     return 0
 
 

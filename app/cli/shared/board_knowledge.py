@@ -20,7 +20,7 @@ from app.library.files import FileError
 from app.library.machine import machine_key
 from app.library.measurements import Measurement, load_measurements, measurements_file
 from app.library.other_boards import imported, imported_file, of_known
-from app.library.prediction_curves import r_max
+from app.library.prediction_curves import Mark, r_max
 from app.library.registry import THIS, KnownBoard, known_boards, known_file, with_known
 from core.calibrate.fit import calibrate
 from core.catalogue.load import load_catalogue
@@ -104,12 +104,8 @@ def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = ""
     return replace(posterior, basis=basis_of(here, catalogue, posterior.basis))
 
 
-def verdict_of(
-    point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: Mapping[str, float] | None = None
-) -> Verdict:
-    """Return the verdict on a point (scalars only), as the dashboard gives it; limits as in `core.predict.explain`.
-
-    Pruning goes as far as the accuracy limit allows, or else as the attention measured on the point's board does.
+def mark_of(point: OperatingPoint, catalogue: Catalogue, known: Posterior, top1_limit: float | None = None) -> Mark:
+    """Return the largest prune rate of a point: of the accuracy limit, or else of the attention measured on its board.
 
     Raises
     ------
@@ -120,8 +116,21 @@ def verdict_of(
         own = _own(point, known_boards(known_file()), "")
     except FileError as error:
         raise UserError(str(error)) from error
+    return r_max(point, catalogue, known, top1_limit, nearest(own, point))
+
+
+def verdict_of(
+    point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: Mapping[str, float] | None = None
+) -> Verdict:
+    """Return the verdict on a point (scalars only), as the dashboard gives it; limits as in `core.predict.explain`.
+
+    Raises
+    ------
+    UserError
+        As `mark_of`.
+    """
     limits = limits or {}
-    mark = r_max(point, catalogue, known, limits.get("accuracy_frac"), nearest(own, point))
+    mark = mark_of(point, catalogue, known, limits.get("accuracy_frac"))
     return explain(point, catalogue, known, alpha_max=mark.alpha, **limits)
 
 
