@@ -114,9 +114,9 @@ def _bottleneck(verdict: Verdict) -> str:
     whole = sum(shares[name] for name in inside)
     listed = _listed(shares, inside)
     of = PARTS[max(inside, key=shares.__getitem__)] if len(listed) == 1 else ", ".join(listed)
-    costs = [f"{_percent(whole)} of each token's time is {_DOING[verdict.bound]} ({of})"]
-    costs += _listed(shares, [name for name in shares if name not in inside])[:1]
-    return f"Decode is {_strong(f'{verdict.bound}-bound')}: {', '.join(costs)}."
+    evidence = [f"{_percent(whole)} of each token's time is {_DOING[verdict.bound]} ({of})"]
+    evidence += _listed(shares, [name for name in shares if name not in inside])[:1]
+    return f"Decode is {_strong(f'{verdict.bound}-bound')}: {', '.join(evidence)}."
 
 
 def _listed(shares: Mapping[str, float], names: Sequence[str] | Mapping[str, float]) -> list[str]:

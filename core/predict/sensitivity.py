@@ -122,9 +122,9 @@ def sobol(
     first = np.stack([np.ravel(one.first_order) for one in made])
     total = np.stack([np.ravel(one.total_order) for one in made])
     width = t.ppf(0.95, n_replicates - 1) / np.sqrt(n_replicates)
-    errors = (width * of.std(axis=0, ddof=1) for of in (first, total))
+    first_error, total_error = (width * of.std(axis=0, ddof=1) for of in (first, total))
     count = n_replicates * n * (len(distributions) + 2)
-    return Sobol(tuple(distributions), first.mean(axis=0), total.mean(axis=0), *errors, count)
+    return Sobol(tuple(distributions), first.mean(axis=0), total.mean(axis=0), first_error, total_error, count)
 
 
 def sobol_of(

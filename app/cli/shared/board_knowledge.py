@@ -131,7 +131,15 @@ def verdict_of(
     """
     limits = limits or {}
     mark = mark_of(point, catalogue, known, limits.get("accuracy_frac"))
-    return explain(point, catalogue, known, alpha_max=mark.alpha, **limits)
+    return explain(
+        point,
+        catalogue,
+        known,
+        alpha_max=mark.alpha,
+        latency_s=limits.get("latency_s"),
+        power_w=limits.get("power_w"),
+        accuracy_frac=limits.get("accuracy_frac"),
+    )
 
 
 def calibrations(catalogue: Catalogue) -> list[dict[str, Any]]:

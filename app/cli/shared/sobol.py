@@ -120,7 +120,7 @@ def print_document(found: Mapping[str, Any], point: OperatingPoint, catalogue: C
     n = counted(found["n_predictions"], "prediction")
     print(f"\nSobol indices of ln(decode time), 90 % errors by {found['n_replicates']} replicates, {n}:")
     units = {FIELDS[path]: (name, axis_of(path, point, catalogue).unit) for name, path in NAMES.items()}
-    rows = [("INPUT", "RANGE", "ELASTICITY", "FIRST ORDER", "TOTAL")]
+    rows: list[tuple[str, ...]] = [("INPUT", "RANGE", "ELASTICITY", "FIRST ORDER", "TOTAL")]
     for field, row in found["inputs"].items():
         name, unit = units[field]
         low, high = (exact_text(end, unit) for end in row["range"])
