@@ -1,7 +1,7 @@
 """Owns the session with the board: what the board says goes into the store, what the user wants goes to the board.
 
 Events arrive on the session's reader thread and wait in a queue; a timer at the frame rate, slower while a speed is
-measured, empties it in the GUI thread, so that a thousand samples a second cost one notification a frame.
+measured, empties it in the GUI thread. The plots pull the samples themselves: that some came is no event here.
 
 The order of things: on attach the memory bandwidth, the point on the screen, then the calibration plan, the speed of
 all its points before the accuracy, then twice more, each as far as it was not measured on this machine before. Every
@@ -210,10 +210,8 @@ class Conductor(QObject):
             else:
                 self._handle(event)
         self.tape.check()
-        if n_lost is not None:
-            if n_lost != self._store.link.n_lost:
-                self._store.set_link(n_lost=n_lost)
-            self._store.changed.emit("samples")
+        if n_lost is not None and n_lost != self._store.link.n_lost:
+            self._store.set_link(n_lost=n_lost)
         timed = any(request.kind == "bandwidth" or request.what == SPEED for request in self._pending.values())
         self._frame.setInterval(UNDISTURBED_MS if timed else FRAME_MS)
 

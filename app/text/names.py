@@ -7,7 +7,7 @@ from typing import Any
 
 from app.text.format import quantity_text
 from core.catalogue.names.formats import format_name
-from core.spec import Catalogue, WeightFormat
+from core.spec import Catalogue, OperatingPoint, WeightFormat
 
 PARTS = {
     "weights": "weights",
@@ -44,6 +44,18 @@ _CAPITALS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "soc": "SoC", "ram": "RAM
 def nominal_bits(form: WeightFormat) -> float:
     """Return the bits of a weight format without its scales: 4 for formats that take 4.25, 4.5 or 5.0 with them."""
     return format_name(form.key, ()).bits or form.bits_per_weight
+
+
+def accuracy_note(point: OperatingPoint, catalogue: Catalogue) -> str:
+    """Return what accuracy is relative to, where the model comes from a file; else ""."""
+    form = catalogue.weight_formats.get(catalogue.models[point.model].reference_format)
+    if form is None:
+        return ""
+    bits = nominal_bits(form)
+    return (
+        f"Relative to the model file, whose weights are {bits:g}-bit ({form.name.removeprefix('GGUF ')}): "
+        "formats at or above it add no weight error; rounding of activations and cache remains."
+    )
 
 
 def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:

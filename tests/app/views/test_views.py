@@ -13,10 +13,11 @@ from app.client.events import Channel
 from app.library.axes import axis_of
 from app.library.measurements import Measurement
 from app.model.commands import undo_stack
+from app.model.explained import explained
 from app.model.store import Store
-from app.text.names import channel_name, short_name
+from app.text.explain import ranked, rich
+from app.text.names import accuracy_note, channel_name, short_name
 from app.text.quantities import LATENCY, POWER, TOP1, WORDS
-from app.views import advice
 from app.views.panels.controls import Controls
 from app.views.panels.curves import Curves
 from app.views.panels.headline import why_html
@@ -24,7 +25,6 @@ from app.views.panels.legend import ENTRIES
 from app.views.panels.log import LogPanel
 from app.views.panels.table import CurveTable, curve_table
 from app.views.widgets.common import label
-from app.views.widgets.curve_card import accuracy_note
 from app.views.widgets.curve_data import curve_data, held_range, within_reach
 from app.views.widgets.curve_plot import CurvePlot
 from app.views.widgets.live_card import Past, TimePlot
@@ -362,11 +362,11 @@ def test_plots_describe_themselves(curves, qtbot):
 
 
 def test_accuracy_says_what_it_is_relative_to(curves, store):
-    assert "4-bit (Q4_1): formats at or above it add no weight error; rounding" in accuracy_note(store)
-    assert curves.cards[2]._note.text() == accuracy_note(store)
+    assert "4-bit (Q4_1): formats at or above it add no weight error; rounding" in accuracy_note(store.point, CATALOGUE)
+    assert curves.cards[2]._note.text() == accuracy_note(store.point, CATALOGUE)
     store.set("point.runtime", "llamacpp_gpu")
     store.set("point.model", "gpt-oss-20b")
-    assert "weights are 4-bit (MXFP4" in accuracy_note(store)
+    assert "weights are 4-bit (MXFP4" in accuracy_note(store.point, CATALOGUE)
 
 
 def test_accuracy_can_be_the_perplexity_ratio(curves, store):
@@ -391,18 +391,18 @@ def test_a_ghost_that_is_the_same_curve_leaves_the_dashes_alone(curves, store):
 def test_a_missed_accuracy_names_the_prune_rate_that_holds_it(store):
     store.set("point.alpha", 0.9)
     store.set("limits.accuracy", 0.95)
-    assert f"Pruning at most <b>α\u00a0{store.r_max.alpha:.2f}</b> would hold it." in advice.sentence(store)
+    assert f"Pruning at most <b>α\u00a0{store.r_max.alpha:.2f}</b> would hold it." in rich(explained(store))
     held = store.prediction_of(replace(store.point, alpha=store.r_max.alpha))
     assert held.top1_agreement.median >= 0.95
 
 
 def test_the_sentence_adds_up_and_names_what_it_proposes(store):
     store.set("point.alpha", 0.0)
-    assert sum(share for _, _, share in advice.shares(store.prediction)) == pytest.approx(1.0)
-    text = advice.sentence(store)
-    assert "of each token" in text
+    assert sum(share for _, _, share in ranked(explained(store).parts_s)) == pytest.approx(1.0)
+    text = rich(explained(store))
+    assert "of each token's time" in text
     assert "would save <b>" in text
-    change = next(one for one in advice.changes(store) if one.step.kind is Kind.SETTING)
+    change = next(one for one in explained(store).changes if one.step.kind is Kind.SETTING)
     there = store.prediction_of(change.step.point)
     assert (1.0 + change.decode_frac) * store.prediction.decode_s.median == pytest.approx(there.decode_s.median)
     assert replace(change.step.point, alpha=0.0, weights="", kv="") == replace(
@@ -425,17 +425,17 @@ def test_the_table_keeps_room_for_a_only_where_a_is_pinned(store, qtbot):
 
 def test_a_missed_limit_comes_first(store):
     store.set("limits.latency", 1e-4)
-    assert advice.sentence(store).startswith("Latency per token misses its limit")
+    assert rich(explained(store)).startswith("Latency per token misses its limit")
     store.set("limits.accuracy", 0.999)
-    assert advice.sentence(store).startswith("Limits are missed: latency by <b>")
-    assert "top-1 by <b>" in advice.sentence(store)
+    assert rich(explained(store)).startswith("Limits are missed: latency by <b>")
+    assert "top-1 by <b>" in rich(explained(store))
 
 
 def test_no_proposal_leaves_what_the_accuracy_budget_allows(store):
     mark = store.r_max.alpha
     for alpha in (0.0, mark, 0.8):
         store.set("point.alpha", alpha)
-        pruned = [one.step.point.alpha for one in advice.changes(store) if one.step.point.alpha != alpha]
+        pruned = [one.step.point.alpha for one in explained(store).changes if one.step.point.alpha != alpha]
         assert all(alpha < other <= mark for other in pruned)
         assert bool(pruned) == (alpha < mark - 0.01)
 
@@ -451,53 +451,20 @@ def test_only_what_the_runtime_can_do_is_proposed(store, runtime, weights, kv, p
     store.set("point.alpha", 0.0)
     for path, value in (("runtime", runtime), ("weights", weights), ("kv", kv)):
         store.set(f"point.{path}", value)
-    assert {change.step.text for change in advice.changes(store, (Kind.SETTING,))} == proposed
+    assert {change.step.text for change in explained(store).changes if change.step.kind is Kind.SETTING} == proposed
     assert "10 % more bandwidth" in why_html(store)
 
 
 def test_a_point_outside_the_model_is_said_first(store):
     for path, value in (("board", "jetson_orin_nano_8gb_super"), ("model", "llama-3.1-8b"), ("weights", "q8_0")):
         store.set(f"point.{path}", value)
-    text = advice.sentence(store)
+    text = rich(explained(store))
     assert text.startswith(
         "<b>Llama-3.1-8B in GGUF Q8_0 does not fit in the memory of NVIDIA Jetson Orin Nano Super 8GB: "
     )
     store.set("point.runtime", "llamacpp_gpu")
     store.set("point.alpha", 0.5)
-    assert "<b>llama.cpp or Ollama on a GPU prunes no cache: " in advice.sentence(store)
-
-
-@pytest.mark.parametrize(
-    ("parts", "says"),
-    [
-        (
-            {"weights": 3.1, "kv": 5.8, "layers": 1.1},
-            "Decode is <b>memory-bound</b>: 89 % of each token is reading memory (58 % the KV cache, 31 % weights), "
-            "11 % per-layer cost.",
-        ),
-        (
-            {"compute": 7.0, "weights": 1.0, "layers": 2.0},
-            "Decode is <b>compute-bound</b>: 70 % of each token is arithmetic, 20 % per-layer cost.",
-        ),
-        (
-            {"layers": 3.9, "token": 0.2, "weights": 2.9, "kv": 1.8, "unpack": 1.2},
-            "<b>Per-layer cost</b> holds this point up: 41 % of each token, then 29 % weights, 18 % the KV cache.",
-        ),
-        ({"token": 6.0, "weights": 4.0}, "<b>Constant cost</b> holds this point up: 60 % of each token, then 40 %"),
-        ({"weights": 3.0, "kv": 1.8, "layers": 2.6, "unpack": 2.6}, "No single cost dominates: of each token, 30 % w"),
-    ],
-)
-def test_the_verdict_never_contradicts_its_evidence(store, parts, says):
-    prediction = replace(store.prediction, parts_s={key: 1e-3 * value for key, value in parts.items()})
-    assert advice.verdict(prediction).startswith(says)
-
-
-def test_what_arithmetic_hides_is_not_said_to_limit(store):
-    parts = dict.fromkeys(("unpack", "token", "reselection"), 0.0) | {"weights": 7e-3}
-    parts |= dict.fromkeys(("kv", "compute", "layers"), 1e-3)
-    assert "memory-bound" in advice.verdict(replace(store.prediction, parts_s=parts, binding="memory"))
-    said = advice.verdict(replace(store.prediction, parts_s=parts, binding="compute"))
-    assert said == "Decode is <b>compute-bound</b>: 90 % of each token is arithmetic, 10 % per-layer cost."
+    assert "<b>llama.cpp or Ollama on a GPU prunes no cache: " in rich(explained(store))
 
 
 def test_names_are_short_where_there_is_no_room():
