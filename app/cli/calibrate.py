@@ -6,11 +6,13 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from app.campaign.blocking import carry_out
+from app.campaign.campaign import Campaign, counted
+from app.campaign.plan import SPEED, Round, Run, calibration_rounds
 from app.cli.bench.kernels import measure_kernels
 from app.cli.shared.board_knowledge import calibrations, catalogue_here, catalogue_of
 from app.cli.shared.model_file import check_measurable
@@ -20,24 +22,16 @@ from app.cli.shared.target import add_board_as, add_target_options, check_board_
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
-from app.library.axes import canonical
 from app.library.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
-from app.library.calibration import candidates, kin, known_before, measured_points, options_again, plan
+from app.library.calibration import candidates, kin, known_before, measured_points, options_again
 from app.library.files import FileError
 from app.library.machine import cannot, machine_key
-from app.library.measurements import (
-    Measurement,
-    answers,
-    append_measurement,
-    load_measurements,
-    measurements_file,
-    ran,
-)
+from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
 from app.library.recorded import measured
 from app.library.records import point_record
 from app.library.registry import known_file, remember
 from app.text.format import DASH, estimate_text, quantity_text
-from core.calibrate.fit import PLAN_ROUNDS, Calibration, calibrate, next_measurement
+from core.calibrate.fit import Calibration, calibrate, next_measurement
 from core.calibrate.leave_one_out import CrossCheck, merged
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
@@ -106,12 +100,12 @@ def run(args: argparse.Namespace) -> int:
             choose_sheet(args.board_as, board.hello)
             if unsaved := _kept(lambda: remember(known_file(), target.text, board.hello)):
                 print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
-            new = [] if args.fit_only else _measure(board, machine, at, grid=args.grid)
+            new, lost = ([], []) if args.fit_only else _measure(board, machine, at, grid=args.grid)
         catalogue = catalogue_of(board.hello, machine)
         if board.hello.get("recording"):
             new, catalogue = _recorded(Path(target.text), catalogue)
-        saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *new]
-        saved = list({(m.time_utc, m.point): m for m in saved}.values())
+            lost = new
+        saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *lost]
         calibration = _fit(saved, catalogue, at)
         others = _other_modes(saved, catalogue, at)
     except (LinkError, FileError) as error:
@@ -171,38 +165,43 @@ def _point(args: argparse.Namespace) -> OperatingPoint:
     return at
 
 
-def _measure(board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool) -> list[Measurement]:
-    """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there."""
+def _measure(
+    board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool
+) -> tuple[list[Measurement], list[Measurement]]:
+    """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there.
+
+    Returns what was measured, and what of it could not be saved.
+    """
     check_measurable(at, load_catalogue(), board.hello, None)
     own = at.runtime == OperatingPoint().runtime
     if own and (reason := cannot(board.hello, "bandwidth")):
         raise UserError(reason.rstrip("."))
-    unsaved = ""
+    found, lost, complaint = list[Measurement](), list[Measurement](), ""
     with ProgressLine() as line:
         if own or not cannot(board.hello, "bandwidth"):
             record = read_record(board.bandwidth(line.show))
             if record is not None:
-                unsaved = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
+                complaint = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
         catalogue = catalogue_of(board.hello, machine)
-        first, again = ("decode", "ttft", "quality") if own else ("decode", "ttft"), ("decode",)
-        points = _grid() if grid else plan(at, catalogue)
-        rounds = [again] * GRID_ROUNDS if grid else [first, *[again] * (PLAN_ROUNDS - 1)]
-        runs = list(product(rounds, points))
-        done = []
-        for number, (what, point) in enumerate(runs, 1):
+        rounds = _grid(at) if grid else calibration_rounds(at, catalogue, at_once=True)
+        campaign = Campaign(rounds, catalogue, strict=True)
 
-            def show(done_frac: float, text: str, number: int = number) -> None:
-                line.show((number - 1 + done_frac) / len(runs), f"run {number} of {len(runs)}: {text}")
+        def keep(_: Run, measurement: Measurement) -> None:
+            nonlocal complaint
+            found.append(measurement)
+            complaint = complaint or _kept(lambda: append_measurement(measurements_file(), measurement))
+            if complaint:
+                lost.append(measurement)
 
-            asked = canonical(point, catalogue)
-            options = options_again(at) if what == again else None
-            body = answers(board.measure(point_record(asked), what, show, options=options), what)
-            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            done.append(Measurement(ran(asked, body, catalogue), body, time_utc, machine))
-            unsaved = unsaved or _kept(lambda: append_measurement(measurements_file(), done[-1]))
-    if unsaved:
-        print(f"trilemma calibrate: {unsaved}; what was measured since is in this fit only", file=sys.stderr)
-    return done
+        def show(run: Run, done_frac: float, text: str) -> None:
+            line.show(*counted("run", run.number, campaign.n_runs, done_frac, text))
+
+        carry_out(board, campaign, catalogue, machine, keep, show)
+        if campaign.failure:
+            raise UserError(campaign.failure)
+    if complaint:
+        print(f"trilemma calibrate: {complaint}; what was measured since is in this fit only", file=sys.stderr)
+    return found, lost
 
 
 def _kept(save: Callable[[], None]) -> str:
@@ -214,8 +213,11 @@ def _kept(save: Callable[[], None]) -> str:
     return ""
 
 
-def _grid() -> list[OperatingPoint]:
-    """Return the points, each KV format, policy and number of threads as often as the others with each of the rest."""
+def _grid(at: OperatingPoint) -> tuple[Round, ...]:
+    """Return the rounds of the grid.
+
+    Each KV format, policy and number of threads is there as often as the others with each of the rest.
+    """
     plain, points = OperatingPoint(), []
     for w, n, a in product(*(range(len(values)) for values in GRID)):
         points.append(
@@ -230,7 +232,8 @@ def _grid() -> list[OperatingPoint]:
                 power_mode=GRID_MODES[(w + n + a // 2) % 2],
             )
         )
-    return sorted(points, key=lambda point: point.weights)
+    points.sort(key=lambda point: point.weights)
+    return (Round(tuple(points), SPEED, options_again(at)),) * GRID_ROUNDS
 
 
 def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,12 @@ from app.library.data_sheet import (
     with_memory,
 )
 from app.library.files import FileError
-from app.library.measurements import Measurement, append_measurement, check_body, load_measurements, ran
+from app.library.measurements import Measurement, append_measurement, load_measurements
 from app.library.other_boards import imported, imported_file, of_known
 from app.library.registry import THIS, KnownBoard, known_boards, known_file, remember, with_known
 from app.model.store import Store
 from core.calibrate.bench_priors import taught
-from core.spec import Absent, OperatingPoint
+from core.spec import Absent
 
 _BUSY = "Other programs ran while the memory bandwidth was measured"
 
@@ -138,13 +137,10 @@ class Saved:
         except FileError as error:
             self._store.say("error", str(error))
 
-    def take_measurement(self, point: OperatingPoint, body: Mapping[str, Any]) -> bool:
-        """Give the store what was measured at a point of its machine, and keep it; tell whether it is kept."""
+    def take_measurement(self, measurement: Measurement) -> bool:
+        """Give the store a measurement of its machine, and keep it; tell whether it is kept."""
+        self._store.add_measurement(measurement)
         try:
-            check_body(body, "the result")
-            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
-            self._store.add_measurement(measurement)
             append_measurement(self._file, measurement)
         except FileError as error:
             self._store.say("error", str(error))

@@ -38,7 +38,7 @@ class Board(AbstractContextManager):
     def bandwidth(self, on_progress):
         return {"read_byte_s": record(40e9)}
 
-    def measure(self, point, what, on_progress, options=None):
+    def measure(self, point, what, on_progress, *, model_file=None, options=None):
         on_progress(0.5, "generating tokens")
         self.asked.append(point)
         there = predict(OperatingPoint(**point), load_catalogue())
@@ -163,10 +163,10 @@ def _with_hello(board, hello):
 
 def test_a_lost_link_is_one_sentence_and_keeps_what_was_measured(capsys, monkeypatch):
     class Breaks(Board):
-        def measure(self, point, what, on_progress, options=None):
+        def measure(self, point, what, on_progress, *, model_file=None, options=None):
             if len(self.asked) == 2:
                 raise LinkError("link", "the link to the board was lost before this was finished")
-            return super().measure(point, what, on_progress, options)
+            return super().measure(point, what, on_progress, options=options)
 
     monkeypatch.setattr(command, "AttachedBoard", Breaks)
     assert main(["calibrate"]) == 2

@@ -13,9 +13,9 @@ import pytest
 
 from app import LAUNCHER
 from app.agent import board
+from app.campaign.blocking import uninterrupted
 from app.cli import main
 from app.cli.quality import star
-from app.cli.shared.measured_grid import _uninterrupted
 from app.library.measurements import load_measurements
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, OperatingPoint
@@ -125,7 +125,7 @@ def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
     kept, before = [], signal.getsignal(signal.SIGINT)
 
     def keep():
-        with _uninterrupted():
+        with uninterrupted():
             kept.append("journal")
             os.kill(os.getpid(), signal.SIGINT)
             kept.append("measurements")
@@ -134,7 +134,7 @@ def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
         keep()
     assert kept == ["journal", "measurements"]
     assert signal.getsignal(signal.SIGINT) is before
-    with _uninterrupted():
+    with uninterrupted():
         pass
 
 
