@@ -58,8 +58,16 @@ class Run:
 def calibration_rounds(at: OperatingPoint, catalogue: Catalogue, *, at_once: bool = False) -> tuple[Round, ...]:
     """Return the rounds that calibrate a point's runtime: the speed of the plan's points, their accuracy, speed again.
 
-    The speed comes back after the accuracy, since a machine that others use is slower for minutes. `at_once` measures
-    the accuracy in the first round's runs instead of in runs of its own.
+    The speed comes back after the accuracy, since a machine that others use is slower for minutes. Of a data sheet the
+    plan is the same every time; measured figures in the catalogue would change it.
+
+    Parameters
+    ----------
+    at : OperatingPoint
+    catalogue : Catalogue
+        Its board "this" is as its data sheet describes it.
+    at_once : bool
+        Whether the first round measures speed and accuracy in the same runs.
     """
     from app.library.calibration import options_again, plan
     from core.calibrate.fit import PLAN_ROUNDS

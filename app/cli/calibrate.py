@@ -14,7 +14,7 @@ from app.campaign.blocking import carry_out
 from app.campaign.campaign import Campaign, counted
 from app.campaign.plan import SPEED, Round, Run, calibration_rounds
 from app.cli.bench.kernels import measure_kernels
-from app.cli.shared.board_knowledge import calibrations, catalogue_here, catalogue_of
+from app.cli.shared.board_knowledge import calibrations, catalogue_here, catalogue_of, data_sheet_catalogue
 from app.cli.shared.model_file import check_measurable
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.progress import ProgressLine
@@ -182,9 +182,8 @@ def _measure(
             record = read_record(board.bandwidth(line.show))
             if record is not None:
                 complaint = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
-        catalogue = catalogue_of(board.hello, machine)
-        rounds = _grid(at) if grid else calibration_rounds(at, catalogue, at_once=True)
-        campaign = Campaign(rounds, catalogue, strict=True)
+        sheet, catalogue = data_sheet_catalogue(board.hello), catalogue_of(board.hello, machine)
+        campaign = Campaign(_grid(at) if grid else calibration_rounds(at, sheet, at_once=True), sheet, strict=True)
 
         def keep(_: Run, measurement: Measurement) -> None:
             nonlocal complaint

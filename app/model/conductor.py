@@ -337,10 +337,7 @@ class Conductor(QObject):
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
-        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known.
-
-        Of the data sheet the plan is the same every time, whatever was measured since.
-        """
+        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
         sheet, known = self._saved.data_sheet, self._store.measurements
         if again:
             known = [replace(each, body=answers(each.body, ACCURACY)) for each in known]

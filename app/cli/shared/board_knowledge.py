@@ -70,11 +70,22 @@ def catalogue_of(hello: Mapping[str, Any], machine: str, plain: Catalogue | None
     FileError
         A file that keeps what was measured cannot be read.
     """
-    sheet = data_sheet_of(choices_file(), machine_key(hello), hello)
-    catalogue = described(plain or load_catalogue(), THIS, sheet, simulated=bool(hello.get("simulated")))
+    catalogue = data_sheet_catalogue(hello, plain)
     this = with_memory(catalogue.boards[THIS], hello)
     catalogue = replace(catalogue, boards={**catalogue.boards, THIS: this})
     return benched(measured_here(catalogue, machine), machine)
+
+
+def data_sheet_catalogue(hello: Mapping[str, Any], plain: Catalogue | None = None) -> Catalogue:
+    """Return the catalogue whose board "this" is as the data sheet of a machine that said hello describes it.
+
+    Raises
+    ------
+    FileError
+        The file that keeps which data sheet it is cannot be read.
+    """
+    sheet = data_sheet_of(choices_file(), machine_key(hello), hello)
+    return described(plain or load_catalogue(), THIS, sheet, simulated=bool(hello.get("simulated")))
 
 
 def posterior_for(point: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Posterior | None:

@@ -205,3 +205,25 @@ def test_measured_points_of_the_default_model_join_those_that_calibrate_fits(cap
     kept, notes = load_measurements(tmp_path / "data" / "measurements.jsonl", machine)
     assert notes == []
     assert [m.body["decode_s"] for m in kept] == [row["decode_s"] for row in found["rows"]]
+
+
+def test_a_sweep_goes_on_from_its_journal_and_more_rounds_add_to_it(capsys, tmp_path):
+    words = ["sweep", "--measured", "--json", "--attach", "sim:raspberry_pi_5,accelerate=500", "--context", "64"]
+    words += ["--over", "weights=int8,int4"]
+
+    def swept(rounds):
+        assert main([*words, "--rounds", str(rounds)]) == 0
+        captured = capsys.readouterr()
+        return json.loads(captured.out), captured.err
+
+    first, progress = swept(2)
+    assert (first["n"], first["n_from_journal"]) == (4, 0)
+    assert "point 1 of 4: " in progress
+    assert "point 4 of 4: " in progress
+    again, progress = swept(3)
+    assert (again["n"], again["n_from_journal"]) == (6, 4)
+    assert "point 4 of 6: " not in progress
+    assert "point 5 of 6: " in progress
+    assert [row for row in again["rows"] if row in first["rows"]] == first["rows"]
+    kept, _ = load_measurements(tmp_path / "data" / "measurements.jsonl", None)
+    assert len(kept) == len({m.time_utc for m in kept}) == 6
