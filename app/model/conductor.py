@@ -298,8 +298,10 @@ class Conductor(QObject):
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return
-        if event.kind == "failed" and not self._said(event.reason):
+        if event.kind in ("failed", "link") and not self._said(event.reason):
             self._store.say("error", event.reason)  # once, where a lost link ends all that waited
+        if event.kind == "link":
+            self._plan = None  # another one begins when the board is back
         if request.run is not None and self._plan is not None:
             self._plan.failed(request.run, event.reason)
         self._ended(request, event.reason)

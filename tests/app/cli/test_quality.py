@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -227,3 +228,24 @@ def test_a_sweep_goes_on_from_its_journal_and_more_rounds_add_to_it(capsys, tmp_
     assert [row for row in again["rows"] if row in first["rows"]] == first["rows"]
     kept, _ = load_measurements(tmp_path / "data" / "measurements.jsonl", None)
     assert len(kept) == len({m.time_utc for m in kept}) == 6
+
+
+def test_a_lost_link_ends_a_sweep_with_a_sentence_and_fails_no_point(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    words = [sys.executable, str(LAUNCHER), "sweep", "--measured", "--attach", "sim:raspberry_pi_5,accelerate=20"]
+    words += ["--over", "weights=int8,int4", "--context", "64", "--rounds", "50", "--journal", str(journal)]
+    with running(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not (journal.exists() and journal.read_text().count("\n") >= 2):
+            assert process.poll() is None
+            time.sleep(0.05)
+        (board_pid,) = [
+            pid
+            for children in Path(f"/proc/{process.pid}/task").glob("*/children")
+            for pid in children.read_text().split()
+        ]
+        os.kill(int(board_pid), signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    last = err.strip().splitlines()[-1]
+    lost = "trilemma sweep: the link to the board was lost before this was finished: the agent ended"
+    assert last == f"{lost}; the points before it are in {journal}"
