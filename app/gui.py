@@ -17,7 +17,6 @@ from app.qt_platform import CannotStart, check_platform, take_remarks
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
-    from core.spec import Catalogue
 
 HEAVY = ("torch", "pandas", "scipy", "core.calibrate.fit", "core.tables.as_points")
 """What the dashboard must not import before its window and its curves are painted."""
@@ -62,8 +61,11 @@ class Dashboard:
         from PySide6.QtWidgets import QApplication
 
         from app.client.target import open_target
-        from app.library.measurements import measurements_file
+        from app.library.board_library import BoardLibrary
+        from app.library.files import data_dir
+        from app.library.registry import with_known
         from app.model import settings as settings_
+        from app.model.attached_board import show
         from app.model.boards import Boards, session_of
         from app.model.commands import undo_stack
         from app.model.conductor import Conductor
@@ -77,16 +79,17 @@ class Dashboard:
         self.application = QApplication.instance() or QApplication(["trilemma"])
         self.application.setApplicationName("trilemma")
         self.application.setApplicationVersion(VERSION)
-        catalogue, unread = _with_known(load_catalogue())
-        self.store = Store(catalogue)
+        self.store = Store(load_catalogue())
+        library = BoardLibrary(data_dir(), lambda sentence: self.store.say("warning", sentence))
+        show(with_known(self.store.catalogue, library.boards()), self.store)
         self.settings, notes = settings_.load_settings(settings_.settings_file())
-        notes += unread + settings_.apply(self.settings, self.store)
+        notes += settings_.apply(self.settings, self.store)
         if options.theme:
             self.store.set("theme", options.theme)
         self.stack = undo_stack()
         notes += self._compare_with_preset()
         target = open_target("this")
-        self.conductor = Conductor(self.store, session_of(target), measurements_file(), target.name)
+        self.conductor = Conductor(self.store, session_of(target), library, target.name)
         self.conductor.wanted_sheet = options.board_as
         self.boards = Boards(self.conductor, self.settings, options.ssh_config)
         self.theme = Theme(self.store.get("theme"), sheet=False)
@@ -135,18 +138,6 @@ class Dashboard:
             self.conductor.start()
         elif reason := self.boards.attach(self._target):
             raise CannotStart(reason.rstrip("."))
-
-
-def _with_known(catalogue: Catalogue) -> tuple[Catalogue, list[str]]:
-    """Return the catalogue with the boards that were attached before, and why not where they cannot be read."""
-    from app.library.bandwidth import bandwidth_file
-    from app.library.files import FileError
-    from app.library.registry import known_boards, known_file, with_known
-
-    try:
-        return with_known(catalogue, known_boards(known_file()), bandwidth_file()), []
-    except FileError as error:
-        return catalogue, [str(error)]
 
 
 def open_dashboard(options: Options) -> Dashboard:

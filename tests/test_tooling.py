@@ -39,4 +39,4 @@ def test_repository_names_no_machine():
         path = ROOT / name
         if not name or path.suffix in {".png", ".csv", ".gguf"} or path.name == here or not path.is_file():
             continue
-        assert not re.search(r"/work/|/root/|extra-index|index-url|/simple/", path.read_text()), name
+        assert not re.search(rb"/work/|/root/|extra-index|index-url|/simple/", path.read_bytes()), name

@@ -9,15 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from app.cli.doctor import channel_record, channel_rows, state_lines, words
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.target import FORMS, add_board_as, add_ssh_config, check_board_as, choose_sheet, target_from
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.clock import Reading
 from app.client.target import Target
-from app.library.data_sheet import DataSheet, choices_file, data_sheet_of, found_words, sheets
+from app.library.data_sheet import DataSheet, found_words, sheets
 from app.library.files import FileError
-from app.library.machine import machine_key
-from app.library.registry import known_file, remember
 from app.text.format import counted, quantity_text
 from core.spec import Absent
 
@@ -79,10 +78,11 @@ def probe(target: Target, board_as: str | None = None) -> dict[str, Any]:
         time.sleep(max(0.0, CLOCK_S - (time.monotonic() - began_s - attach_s)))
         reading = board.clock()
         hello, channels = board.hello, board.channels
-    choose_sheet(board_as, hello)
-    sheet = data_sheet_of(choices_file(), machine_key(hello), hello)
+    library = open_library()
+    choose_sheet(library, board_as, hello)
+    sheet = library.data_sheet(hello)
     if isinstance(sheet, DataSheet):
-        remember(known_file(), target.text, hello)
+        library.remember_target(target.text, hello)
     return {
         "target": target.text,
         "attach_s": attach_s,

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from app.cli.shared.board_knowledge import calibrations, catalogue_here
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.text.format import DASH, counted, quantity_text
 from core.catalogue.names.boards import boards_called
@@ -37,20 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the boards, or one of them."""
-    catalogue = catalogue_here()
+    library = open_library()
+    catalogue = library.catalogue()
     boards = catalogue.boards
     keys = list(boards) if args.key is None else [args.key] if args.key in boards else boards_called(args.key, boards)
     if not keys:
         raise UserError(f"board: got {args.key!r}, {instead('board', args.key, boards)}")
     chosen = [boards[key] for key in keys]
     if args.json:
-        measured = calibrations(catalogue)
+        measured = library.calibrations(catalogue)
         print_json([_document(board, [one for one in measured if one["board"] == board.key]) for board in chosen])
     elif len(chosen) > 1:
         print_table([("KEY", "BOARD", "UNIT", "MODES", "BANDWIDTH", "MEMORY"), *map(_row, chosen)])
     else:
         _print_one(chosen[0])
-        for one in calibrations(catalogue):
+        for one in library.calibrations(catalogue):
             if one["board"] == chosen[0].key:
                 print(f"\nMeasured with {one['runtime']} ({one['power_mode']}): {counted(one['n_points'], 'point')}.")
     return 0

@@ -14,7 +14,7 @@ from app.campaign.blocking import carry_out
 from app.campaign.campaign import Campaign, counted
 from app.campaign.plan import SPEED, Round, Run, calibration_rounds
 from app.cli.bench.kernels import measure_kernels
-from app.cli.shared.board_knowledge import calibrations, catalogue_here, catalogue_of, data_sheet_catalogue
+from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.progress import ProgressLine
@@ -22,16 +22,16 @@ from app.cli.shared.target import add_board_as, add_target_options, check_board_
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
-from app.library.bandwidth import bandwidth_file, learned, read_record, save_bandwidth
-from app.library.calibration import candidates, kin, known_before, measured_points, options_again
+from app.library.bandwidth import learned, read_record
+from app.library.board_library import BoardLibrary
+from app.library.calibration import calibration_of, candidates, kin, options_again
 from app.library.files import FileError
 from app.library.machine import cannot, machine_key
-from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
+from app.library.measurements import Measurement
 from app.library.recorded import measured
 from app.library.records import point_record
-from app.library.registry import known_file, remember
 from app.text.format import DASH, estimate_text, quantity_text
-from core.calibrate.fit import Calibration, calibrate, next_measurement
+from core.calibrate.fit import Calibration, next_measurement
 from core.calibrate.leave_one_out import CrossCheck, merged
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
@@ -94,20 +94,19 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--bench is of the kernels on this machine: expected it without --attach")
         measure_kernels(["linear", "attention"], quick=True)
     try:
-        target = target_from(args.attach, args.ssh_config)
+        target, library = target_from(args.attach, args.ssh_config), open_library()
         with AttachedBoard(target) as board:
             machine = machine_key(board.hello)
-            choose_sheet(args.board_as, board.hello)
-            if unsaved := _kept(lambda: remember(known_file(), target.text, board.hello)):
+            choose_sheet(library, args.board_as, board.hello)
+            if unsaved := _kept(lambda: library.remember_target(target.text, board.hello)):
                 print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
-            new, lost = ([], []) if args.fit_only else _measure(board, machine, at, grid=args.grid)
-        catalogue = catalogue_of(board.hello, machine)
+            new, lost = ([], []) if args.fit_only else _measure(library, board, machine, at, grid=args.grid)
+        catalogue = library.catalogue(board.hello)
         if board.hello.get("recording"):
             new, catalogue = _recorded(Path(target.text), catalogue)
             lost = new
-        saved = new if args.fresh else [*load_measurements(measurements_file(), machine)[0], *lost]
-        calibration = _fit(saved, catalogue, at)
-        others = _other_modes(saved, catalogue, at)
+        measurements = new if args.fresh else library.evidence(catalogue, machine, lost)
+        calibration, others = _calibrations(measurements, catalogue, at)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     proposal = next_measurement(calibration, candidates(at), catalogue)
@@ -132,7 +131,8 @@ def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Cata
 
 def _list(args: argparse.Namespace) -> int:
     """Print what was measured of which board."""
-    found = calibrations(catalogue_here())
+    library = open_library()
+    found = library.calibrations(library.catalogue())
     if args.json:
         print_json(found)
     elif not found:
@@ -166,7 +166,7 @@ def _point(args: argparse.Namespace) -> OperatingPoint:
 
 
 def _measure(
-    board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool
+    library: BoardLibrary, board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool
 ) -> tuple[list[Measurement], list[Measurement]]:
     """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there.
 
@@ -181,14 +181,14 @@ def _measure(
         if own or not cannot(board.hello, "bandwidth"):
             record = read_record(board.bandwidth(line.show))
             if record is not None:
-                complaint = _kept(lambda: save_bandwidth(bandwidth_file(), machine, record))
-        sheet, catalogue = data_sheet_catalogue(board.hello), catalogue_of(board.hello, machine)
+                complaint = _kept(lambda: library.set_bandwidth(machine, record))
+        sheet, catalogue = library.data_sheet_catalogue(board.hello), library.catalogue(board.hello)
         campaign = Campaign(_grid(at) if grid else calibration_rounds(at, sheet, at_once=True), sheet, strict=True)
 
         def keep(_: Run, measurement: Measurement) -> None:
             nonlocal complaint
             found.append(measurement)
-            complaint = complaint or _kept(lambda: append_measurement(measurements_file(), measurement))
+            complaint = complaint or _kept(lambda: library.add(measurement))
             if complaint:
                 lost.append(measurement)
 
@@ -235,24 +235,19 @@ def _grid(at: OperatingPoint) -> tuple[Round, ...]:
     return (Round(tuple(points), SPEED, options_again(at)),) * GRID_ROUNDS
 
 
-def _fit(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration:
-    points = measured_points([m for m in measurements if kin(m.point, at, catalogue)], catalogue)
-    if not points:
+def _calibrations(
+    measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint
+) -> tuple[Calibration, dict[str, Calibration]]:
+    """Return the calibration of a point, and one for each other power mode that decode times were measured in."""
+    calibration = calibration_of(measurements, catalogue, at)
+    if calibration is None:
         raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
-    return calibrate(points, catalogue, known=known_before(at, catalogue))
-
-
-def _other_modes(measurements: list[Measurement], catalogue: Catalogue, at: OperatingPoint) -> dict[str, Calibration]:
-    """Return a calibration for each other power mode that decode times were measured in."""
     found = {}
     for mode in catalogue.boards[at.board].power_modes:
         there = replace(at, power_mode=mode)
-        if kin(there, at, catalogue):
-            continue
-        points = measured_points([m for m in measurements if kin(m.point, there, catalogue)], catalogue)
-        if any(point.decode_s is not None for point in points):
-            found[mode] = calibrate(points, catalogue)
-    return found
+        if not kin(there, at, catalogue) and (made := calibration_of(measurements, catalogue, there)):
+            found[mode] = made
+    return calibration, {mode: made for mode, made in found.items() if made.posterior.n_decode}
 
 
 def _all_modes(calibration: Calibration, others: Mapping[str, Calibration]) -> CrossCheck | None:
@@ -283,6 +278,7 @@ def document(
     ]
     return {
         "bandwidth_byte_s": calibration.posterior.bandwidth_byte_s,
+        "basis": calibration.posterior.basis or None,
         "parameters": {
             p.key: {**_record(p.estimate), "unit": p.unit, "prior": _record(p.prior), "verdict": p.verdict}
             for p in calibration.parameters
@@ -324,6 +320,8 @@ def _print(
         f"{len(calibration.points)} measured points, {n_flagged} flagged as outliers; "
         f"bandwidth {quantity_text(calibration.posterior.bandwidth_byte_s, 'byte/s')}\n"
     )
+    if calibration.posterior.basis:
+        print(f"Calibrated on {calibration.posterior.basis}.\n")
     rows = [("PARAMETER", "NOW", "BEFORE", "")]
     rows += [(p.meaning, _text(p.estimate, p.unit), _text(p.prior, p.unit), p.verdict) for p in calibration.parameters]
     print_table(rows)

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.shared.board_knowledge import catalogue_here, changes_of, posterior_for
+from app.cli.shared.changes import changes_of
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.library.board_library import BoardLibrary
 from app.library.records import output_record, point_record
 from app.text.format import counted, estimate_text, parse_quantity, quantity_text
 from core.physics.stages import binding_parts_s
@@ -45,12 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the point."""
-    catalogue = with_described(args, catalogue_here())
+    library = open_library()
+    catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
     limits = _limits(args)
-    known = posterior_for(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
+    known = library.posterior(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
     try:
-        found = document(point, catalogue, known, limits)
+        found = document(point, catalogue, known, limits, library)
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
@@ -77,10 +80,12 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
     return limits
 
 
-def document(point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float]) -> dict[str, Any]:
+def document(
+    point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float], library: BoardLibrary
+) -> dict[str, Any]:
     """Return what there is to say about a point (scalars only) as JSON values."""
     prediction = predict(point, catalogue, known)
-    tried = changes_of(point, catalogue, known, limits.get("accuracy_frac"))
+    tried = changes_of(point, catalogue, known, library, limits.get("accuracy_frac"))
     slopes = elasticities(point, catalogue, known)
     longest = largest_context(
         point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)

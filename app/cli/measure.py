@@ -10,7 +10,7 @@ from app.campaign.blocking import carry_out
 from app.campaign.campaign import Campaign
 from app.campaign.plan import Round, Run
 from app.cli.predict import UNITS
-from app.cli.shared.board_knowledge import catalogue_of, posterior_for
+from app.cli.shared.library import open_library
 from app.cli.shared.model_file import add_model_file_argument, check_measurable, offered, with_model_file
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from
@@ -18,11 +18,11 @@ from app.cli.shared.progress import ProgressLine
 from app.cli.shared.target import add_board_as, add_target_options, check_board_as, choose_sheet, target_from
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
+from app.library.board_library import BoardLibrary
 from app.library.files import FileError
 from app.library.machine import machine_key
-from app.library.measurements import Measurement, append_measurement, measurements_file
+from app.library.measurements import Measurement
 from app.library.records import point_record
-from app.library.registry import known_file, remember
 from app.text.energy_data import rail_rows
 from app.text.format import DASH, estimate_text, output_text, quantity_text
 from core.catalogue.load import load_catalogue
@@ -62,25 +62,25 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print and save."""
     check_board_as(args.board_as)
     catalogue = with_model_file(args, load_catalogue())
-    point = point_from(args, catalogue)
+    point, library = point_from(args, catalogue), open_library()
     try:
         what = (*WHAT, "stages") if args.stages else WHAT
         target = target_from(args.attach, args.ssh_config)
-        measurement, hello = _measure(target, point, what, args, catalogue)
+        measurement, hello = _measure(library, target, point, what, args, catalogue)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     notes = list(measurement.body.get("notes", []))
     try:
-        append_measurement(measurements_file(), measurement)
+        library.add(measurement)
         if args.model_file is None:
-            remember(known_file(), target.text, hello)
+            library.remember_target(target.text, hello)
     except FileError as error:  # the numbers are still worth showing
         notes.append(f"Not saved: {error}.")
     predicted = None
     if args.stages or not args.json:
         try:
-            predicted = _predicted(point, catalogue, hello, measurement.machine)
-        except (UserError, FileError) as error:
+            predicted = _predicted(library, point, catalogue, hello, measurement.machine)
+        except ValueError as error:
             predicted = predict(point, catalogue)
             notes.append(f"Predicted from priors alone: {error}.")
     stages = _predicted_stages(predicted, point, catalogue) if args.stages and predicted else {}
@@ -126,21 +126,28 @@ def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None
     print_table(rows)
 
 
-def _predicted(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any], machine: str) -> Prediction:
+def _predicted(
+    library: BoardLibrary, point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any], machine: str
+) -> Prediction:
     """Return what the board is expected to do, with its bandwidth and its kernels as they were measured last."""
-    catalogue = catalogue_of(hello, machine, catalogue)
-    return predict(point, catalogue, posterior_for(point, catalogue, machine))
+    catalogue = library.catalogue(hello, machine, catalogue)
+    return predict(point, catalogue, library.posterior(point, catalogue, machine))
 
 
 def _measure(
-    target: Target, point: OperatingPoint, what: tuple[str, ...], args: argparse.Namespace, catalogue: Catalogue
+    library: BoardLibrary,
+    target: Target,
+    point: OperatingPoint,
+    what: tuple[str, ...],
+    args: argparse.Namespace,
+    catalogue: Catalogue,
 ) -> tuple[Measurement, Mapping[str, Any]]:
     found: list[Measurement] = []
     with AttachedBoard(target) as board, ProgressLine() as line:
-        choose_sheet(args.board_as, board.hello)
+        choose_sheet(library, args.board_as, board.hello)
         check_measurable(point, catalogue, board.hello, args.model_file)
         machine = machine_key(offered(board.hello, args.model_file))
-        of_board = catalogue_of(board.hello, machine, catalogue)
+        of_board = library.catalogue(board.hello, machine, catalogue)
         campaign = Campaign([Round((point,), what)], catalogue, model_file=args.model_file)
 
         def keep(_: Run, measurement: Measurement) -> None:

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.cli.shared.board_knowledge import catalogue_here, changes_of, posterior_for
+from app.cli.shared.changes import changes_of
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.library.data_sheet import DataSheet, sheet_sentence
@@ -44,11 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the prediction."""
-    catalogue = with_described(args, catalogue_here())
+    library = open_library()
+    catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
     try:
-        known = posterior_for(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
-        prediction, tried = predict(point, catalogue, known), changes_of(point, catalogue, known)
+        known = library.posterior(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
+        prediction, tried = predict(point, catalogue, known), changes_of(point, catalogue, known, library)
         further = further_outputs(point, catalogue, known)
     except ValueError as error:
         raise UserError(str(error)) from error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cli.shared.board_knowledge import catalogue_here, posterior_for
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.library.endurance import STEP_S, board_speeds, load_of_workload, pack
@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _speeds(args: argparse.Namespace) -> tuple[OperatingPoint, Speeds]:
-    catalogue = with_described(args, catalogue_here())
+    library = open_library()
+    catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
     watts = _optional(args.power, "W", "power")
     idle = _optional(args.idle, "W", "idle")
@@ -97,7 +98,7 @@ def _speeds(args: argparse.Namespace) -> tuple[OperatingPoint, Speeds]:
         if watts is None:
             raise ValueError("speed: got it alone, expected it together with --power")
         return point, given_speeds(watts, _plain(args.speed, "speed", 1e-6, 1e6), idle or 0.0)
-    return point, board_speeds(point, catalogue, posterior_for(point, catalogue), idle_w=idle, power_w=watts)
+    return point, board_speeds(point, catalogue, library.posterior(point, catalogue), idle_w=idle, power_w=watts)
 
 
 def _device(args: argparse.Namespace, point: OperatingPoint, speeds: Speeds) -> Device:

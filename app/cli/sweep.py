@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.shared.board_knowledge import catalogue_here, posterior_for
+from app.cli.shared.library import open_library
 from app.cli.shared.measured_grid import Work, add_journal_arguments, grid, measure_all, point_text, stopped
 from app.cli.shared.measured_table import write_table
 from app.cli.shared.model_file import add_model_file_argument, with_model_file
@@ -86,7 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict the grid and print it."""
-    axes, catalogue = axes_from(args.over), with_described(args, catalogue_here())
+    library = open_library()
+    axes, catalogue = axes_from(args.over), with_described(args, library.catalogue())
     if "board" in axes:
         axes["board"], catalogue = with_board_files(axes["board"], catalogue)
         args.board = axes["board"][0]
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
     @functools.cache
     def known(board: str, runtime: str, mode: str) -> Posterior | None:
-        return posterior_for(replace(point, board=board, runtime=runtime, power_mode=mode), catalogue)
+        return library.posterior(replace(point, board=board, runtime=runtime, power_mode=mode), catalogue)
 
     def meant(one: OperatingPoint) -> OperatingPoint:
         names = {"board": one.board, "runtime": one.runtime, "power_mode": one.power_mode}

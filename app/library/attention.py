@@ -34,12 +34,13 @@ class RetainedMass:
 
 
 def nearest(measurements: Iterable[Measurement], point: OperatingPoint) -> RetainedMass | None:
-    """Return what was measured of the point's model at the context nearest to its own; of several, the newest."""
+    """Return what was measured of the point's model on its board, at the nearest context; of several, the newest."""
     found: RetainedMass | None = None
     best = math.inf
     for measurement in measurements:
         record = measurement.body.get("attention")
-        if record is None or measurement.point.model != point.model:
+        at = measurement.point
+        if record is None or (at.board, at.model) != (point.board, point.model):
             continue
         try:
             known = msgspec.convert(record, _Record)

@@ -1,4 +1,4 @@
-"""The fit of the model to the measurements of one machine, and what to measure next. Runs in a thread of its own."""
+"""The fit of the model to the measurements of one board, runtime and power mode, and the next one to make."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from app.library import axes
+from app.library.axes import exists
 from app.library.measurements import Measurement
 from app.library.other_boards import basis
 from app.library.registry import THIS
@@ -21,11 +22,13 @@ from core.calibrate.fit import (
     next_measurement,
 )
 from core.calibrate.observations import MeasuredPoint, measured_point, pooled
-from core.spec import Catalogue, OperatingPoint, Posterior
+from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 NEWEST = 400
 """Of more measurements, the newest are fitted: older ones say less of the machine as it is, and the fit stays quick."""
 DECODER = OperatingPoint().runtime
+ANSWERS = ("decode_s", "ttft_s", "mean_kl", "top1_agreement")
+"""The outputs that a calibration is fitted to."""
 _QUANTILES = ("median", "q05", "q95")
 CANDIDATE_ALPHA = (0.0, 0.3, 0.6, 0.9)
 CANDIDATE_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
@@ -40,7 +43,24 @@ class Fit:
 
 
 def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Fit | None:
-    """Fit the model to the measurements of a point's board, runtime and power mode; None where none has a decode time.
+    """Return `calibration_of` with the next measurement to make; None where there is no calibration.
+
+    Raises
+    ------
+    ValueError
+        The measurements cannot be fitted; one sentence.
+    """
+    calibration = calibration_of(measurements, catalogue, at)
+    if calibration is None:
+        return None
+    return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
+
+
+def calibration_of(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration | None:
+    """Fit the model to the measurements of a point's board, runtime and power mode; None where none says anything.
+
+    What was published of them is the prior. The basis of the posterior names imported measurements, and those of a
+    board that is not attached: of the attached one the points themselves are on the screen.
 
     Raises
     ------
@@ -49,20 +69,51 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
     """
     near = [m for m in measurements if kin(m.point, at, catalogue)]
     points = measured_points(near, catalogue)
-    if all(point.decode_s is None for point in points):
+    if not points:
         return None
     calibration = calibrate(points, catalogue, known=known_before(at, catalogue))
-    if at.board != THIS:  # of the attached one the points themselves are on the screen
-        posterior = calibration.posterior
-        told = basis_of(near, catalogue, posterior.basis)
-        calibration = replace(calibration, posterior=replace(posterior, basis=told))
-    return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
+    own = [m for m in near if m.machine]
+    if at.board == THIS and len(own) == len(near):
+        return calibration
+    posterior = calibration.posterior
+    words = basis(near, len(measured_points(own, catalogue)), posterior.basis)
+    return replace(calibration, posterior=replace(posterior, basis=words))
 
 
-def basis_of(measurements: Sequence[Measurement], catalogue: Catalogue, before: str) -> str:
-    """Return in words what a calibration rests on: these measurements, and what was known `before` them."""
-    own = measured_points([measurement for measurement in measurements if measurement.machine], catalogue)
-    return basis(measurements, len(own), before)
+def calibrated_boards(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[dict[str, Any]]:
+    """Return a record of each board, runtime and power mode that `calibration_of` can be asked for.
+
+    Its ``n_points`` is the number of points of that calibration.
+    """
+    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    for measurement in measurements:
+        if exists(measurement.point, catalogue):
+            at = catalogue.resolve(measurement.point)
+            groups.setdefault((at.board.key, at.runtime.key, at.mode.key), []).append(measurement)
+    found = []
+    for key, group in sorted(groups.items()):
+        if counted := _counted(group, catalogue):
+            n_points = len(pooled([point for _, point in counted]))
+            found.append(_record(catalogue.boards[key[0]].name, key, [m for m, _ in counted], n_points))
+    return found
+
+
+def _record(name: str, key: tuple[str, str, str], measurements: Sequence[Measurement], n_points: int) -> dict[str, Any]:
+    origin = {_origin(m) + ("" if m.machine else ", imported") for m in measurements}
+    return {
+        **dict(zip(("board", "runtime", "power_mode"), key, strict=True)),
+        "name": name,
+        "n_points": n_points,
+        "n_measurements": len(measurements),
+        "models": sorted({m.point.model for m in measurements}),
+        "last_utc": max(m.time_utc for m in measurements) or {"absent": "the imported table does not tell"},
+        "provenance": sorted(origin),
+    }
+
+
+def _origin(measurement: Measurement) -> str:
+    outputs = (measurement.output(name) for name in ANSWERS)
+    return next(output.provenance.value for output in outputs if isinstance(output, Estimate))
 
 
 def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
@@ -75,15 +126,20 @@ def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return what calibration needs of the newest measurements whose points the catalogue knows, repeats together.
+    """Return what calibration needs of the newest measurements that count, repeats together."""
+    return pooled([point for _, point in _counted(measurements, catalogue)])
 
-    A run whose bandwidth was held down had fewer threads too, so it says nothing of the board as it is.
+
+def _counted(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[tuple[Measurement, MeasuredPoint]]:
+    """Return the newest measurements that count, each with what calibration needs of it.
+
+    They have one of `ANSWERS`, at a point that the catalogue knows. A run whose bandwidth was held down had fewer
+    threads too, so it says nothing of the board as it is.
     """
     free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {})]
-    known = [m for m in free if axes.exists(m.point, catalogue)]
-    points = [measured_point(*_without_choices(axes.canonical(m.point, catalogue), m.body)) for m in known[-NEWEST:]]
-    told = [p for p in points if (p.decode_s, p.ttft_s, p.mean_kl, p.top1_agreement) != (None, None, None, None)]
-    return pooled(told)
+    known = [m for m in free if exists(m.point, catalogue)][-NEWEST:]
+    pairs = [(m, measured_point(*_without_choices(axes.canonical(m.point, catalogue), m.body))) for m in known]
+    return [(m, p) for m, p in pairs if any(getattr(p, name) is not None for name in ANSWERS)]
 
 
 def _without_choices(point: OperatingPoint, body: Mapping[str, Any]) -> tuple[OperatingPoint, Mapping[str, Any]]:

@@ -9,13 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from app.library import schema
-from app.library.files import FileError, data_dir, put_aside, write_whole
+from app.library.files import FileError
 from core.catalogue.identify import identify
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, Board, Catalogue, PowerMode
@@ -24,10 +20,6 @@ from core.spec.suggestions import instead
 THIS = "this"
 BY_HAND = "chosen by hand"
 NONE_BY_HAND = Absent("none, chosen by hand")
-
-
-class _Chosen(msgspec.Struct):
-    board: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,58 +31,28 @@ class DataSheet:
     mode: str = ""
 
 
-def choices_file() -> Path:
-    """Return where the choices by hand are, for all machines."""
-    return data_dir() / "data_sheets.json"
-
-
 def sheets() -> dict[str, Board]:
     """Return the boards that have a data sheet, by key."""
     return {key: board for key, board in load_catalogue().boards.items() if key != THIS}
 
 
-def choose(path: Path, machine: str, key: str) -> None:
-    """Keep which data sheet a machine is to have: a key of the catalogue, "this" for none, "" to find it again.
-
-    Raises
-    ------
-    FileError
-        No such board, or the file cannot be written; it is as it was.
-    """
-    check_choice(key)
-    try:
-        others = schema.read_object(path)
-    except FileError:
-        put_aside(path)
-        others = {}
-    others.pop(machine, None)
-    kept = {**others, machine: {"board": key}} if key else others
-    write_whole(path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
-
-
 def check_choice(key: str) -> None:
-    """Raise FileError unless a key is one that `choose` takes."""
+    """Raise FileError unless a key chooses a data sheet: one of the catalogue, "this" for none, "" to find it."""
     known = [*sheets(), THIS]
     if key and key not in known:
         raise FileError(f"board {key!r} has no data sheet; {instead('board', key, known)}")
 
 
-def data_sheet_of(path: Path, machine: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
-    """Return the data sheet of the machine that said hello: the one chosen by hand, or else that of what it is.
-
-    Raises
-    ------
-    FileError
-        The file of choices cannot be understood.
-    """
-    known, given = sheets(), schema.read_object(path).get(machine)
-    if given is None:
+def data_sheet_of(chosen: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
+    """Return the data sheet of the machine that said hello: the key `chosen` by hand, or else that of what it is."""
+    known = sheets()
+    if not chosen:
         found = identify(hello.get("board", {}), known)
         if isinstance(found, Absent):
             return found
         key, by = found.key, found.by
     else:
-        key, by = schema.convert(given, _Chosen, f"{path.name}: {machine}").board, BY_HAND
+        key, by = chosen, BY_HAND
         if key == THIS:
             return NONE_BY_HAND
         if key not in known:
@@ -102,7 +64,7 @@ def data_sheet_of(path: Path, machine: str, hello: Mapping[str, Any]) -> DataShe
 
 
 def chosen_key(found: DataSheet | Absent) -> str:
-    """Return what `choose` was given for a data sheet; "" where it was found by itself."""
+    """Return the key that was chosen by hand for a data sheet; "" where it was found by itself."""
     if isinstance(found, DataSheet):
         return found.key if found.by.startswith(BY_HAND) else ""
     return THIS if found == NONE_BY_HAND else ""

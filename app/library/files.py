@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import platformdirs
@@ -19,6 +21,10 @@ BINARY = getattr(os, "O_BINARY", 0)
 
 class FileError(Exception):
     """A file cannot be read or written as asked; the message is one sentence naming it and the reason."""
+
+
+class DamagedFile(FileError):
+    """A file can be read and its content cannot be understood."""
 
 
 def data_dir() -> Path:
@@ -53,7 +59,7 @@ def read_whole(path: Path, max_byte: int = MAX_BYTE) -> bytes:
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {reason(error)}") from error
     if len(content) > max_byte:
-        raise FileError(f"{path}: expected at most {max_byte >> 20} MiB, got more")
+        raise DamagedFile(f"{path}: expected at most {max_byte >> 20} MiB, got more")
     return content
 
 
@@ -88,6 +94,30 @@ def write_whole(path: Path, content: bytes) -> None:
     _flush_folder(target.parent)
 
 
+def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Make a folder with files by name: written beside it, then renamed, so that no reader meets half of it.
+
+    Raises
+    ------
+    FileError
+        It cannot be made, or is there already; nothing is left beside it.
+    """
+    beside: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        for name, content in contents.items():
+            write_whole(beside / name, content)
+        os.chmod(beside, 0o777 & ~_mask())
+        os.rename(beside, path)
+    except (OSError, FileError) as error:
+        if beside is not None:
+            shutil.rmtree(beside, ignore_errors=True)
+        said = reason(error) if isinstance(error, OSError) else str(error)
+        raise FileError(f"{path}: cannot be made: {said}") from error
+    _flush_folder(path.parent)
+
+
 def put_aside(path: Path) -> str:
     """Give a file that cannot be read another name, in place of an earlier one; return in words what was done."""
     aside = path.with_name(f"{path.stem}.unreadable{path.suffix}")
@@ -101,9 +131,13 @@ def put_aside(path: Path) -> str:
 def _mode(target: Path) -> int:
     if target.exists():
         return target.stat().st_mode & 0o777
+    return 0o666 & ~_mask()
+
+
+def _mask() -> int:
     mask = os.umask(0)
     os.umask(mask)
-    return 0o666 & ~mask
+    return mask
 
 
 def _flush_folder(folder: Path) -> None:

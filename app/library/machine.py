@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from app.agent import board
+from app.agent.state import BoardState
 from app.client.events import Channel
 from app.library.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
 from core.spec import Catalogue, OperatingPoint
@@ -37,6 +40,21 @@ def machine_key(hello: Mapping[str, Any]) -> str:
     if recording:  # what was measured since says nothing about what was recorded
         parts = (*parts, f"recorded in {recording.get('file', '?')}")
     return ", ".join(str(part) for part in parts)
+
+
+def hello_here() -> dict[str, Any]:
+    """Return what the agent of this machine would say of it, as far as its measurements and data sheet ask."""
+    return {
+        "board": board.describe(Path("/")),
+        "state": {"power_mode": BoardState(Path("/")).power_mode()},
+        "can": {"torch": board.torch_version()},
+        "models": board.model_files(),
+    }
+
+
+def this_machine() -> str:
+    """Return the key under which measurements of this machine are saved, as its agent would be named."""
+    return machine_key(hello_here())
 
 
 def no_sensor(channels: Sequence[Channel], output: str) -> str:

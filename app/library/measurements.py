@@ -139,9 +139,9 @@ def check_body(body: Mapping[str, Any], name: str) -> None:
         schema.convert(record, _Absent if "absent" in record else _Value, f"{name}: $.{key}")
 
 
-def measurements_file() -> Path:
-    """Return where the measurements of all machines are."""
-    return data_dir() / "measurements.jsonl"
+def measurements_file(folder: Path | None = None) -> Path:
+    """Return where the measurements of all machines are; `folder` in place of the user's."""
+    return (folder or data_dir()) / "measurements.jsonl"
 
 
 def append_measurement(path: Path, measurement: Measurement) -> None:

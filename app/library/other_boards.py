@@ -1,4 +1,4 @@
-"""What was measured of boards that are not attached: on them when they were, and by others in imported tables."""
+"""Measurements of boards that are not attached: made while they were, and by others, in imported tables."""
 
 from __future__ import annotations
 
@@ -8,25 +8,61 @@ from pathlib import Path
 
 from app.library.files import data_dir
 from app.library.measurements import Measurement
-from app.library.registry import KnownBoard
+from app.library.registry import THIS, KnownBoard
 from core.spec import Catalogue, Provenance
 
 
-def imported_file() -> Path:
-    """Return the table whose rows appear beside measurements."""
-    return data_dir() / "imported.csv"
+def imported_file(folder: Path | None = None) -> Path:
+    """Return the table whose rows count as measurements; `folder` in place of the user's."""
+    return (folder or data_dir()) / "imported.csv"
 
 
-def of_known(measurements: Iterable[Measurement], boards: Mapping[str, KnownBoard]) -> list[Measurement]:
-    """Return the measurements of boards that were attached, with the board's key in their points."""
-    keys: dict[str, list[str]] = {}
+def under_names(
+    saved: Iterable[Measurement],
+    rows: Iterable[Measurement],
+    boards: Mapping[str, KnownBoard],
+    attached: str,
+    here: str,
+) -> tuple[list[Measurement], list[Measurement]]:
+    """Return the measurements of machines as those of every board that a machine is called.
+
+    Parameters
+    ----------
+    saved
+        Measured by this program.
+    rows
+        Imported: the board in their points is how the table calls it.
+    boards
+        Those attached before.
+    attached, here
+        The machines that the board "this" is: of the operating point, and in an imported table.
+
+    Returns
+    -------
+    own : list of Measurement
+        Saved ones of the machine that is "this".
+    elsewhere : list of Measurement
+        Saved ones of boards attached before, then all imported ones. A row of a machine counts under each of its names,
+        like a saved measurement; a row of a board of the catalogue, which no machine is, counts for that board.
+    """
+    names: dict[str, list[str]] = {}
     for board in boards.values():
-        keys.setdefault(board.machine, []).append(board.key)
-    return [
-        replace(measurement, point=replace(measurement.point, board=key))
-        for measurement in measurements
-        for key in keys.get(measurement.machine, ())
-    ]
+        names.setdefault(board.machine, []).append(board.key)
+    machine_of = {**{key: board.machine for key, board in boards.items()}, THIS: here}
+    own, others = list[Measurement](), list[Measurement]()
+    for measurement in saved:
+        if measurement.machine == attached:
+            own.append(measurement)
+        others += [_at(measurement, key) for key in names.get(measurement.machine, ())]
+    for row in rows:
+        machine = machine_of.get(row.point.board)
+        keys = [row.point.board] if machine is None else names.get(machine, [])
+        others += [_at(row, key) for key in ([THIS] if machine == attached else []) + keys]
+    return own, others
+
+
+def _at(measurement: Measurement, board: str) -> Measurement:
+    return replace(measurement, point=replace(measurement.point, board=board))
 
 
 def basis(measurements: Sequence[Measurement], n_points: int, before: str) -> str:

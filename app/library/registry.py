@@ -1,25 +1,22 @@
 """The boards that were attached before, by what they were attached as: whose measurements are whose.
 
-A measurement is filed under its machine (`app.library.machine`), which no one types. This file keeps which machine each
-target was, so that what was learned of a board can be used by its name while it is not attached.
+A measurement is filed under its machine (`app.library.machine`), which no one types. A machine's document keeps which
+targets it was, so that what was learned of a board can be used by its name while it is not attached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from app.library import schema
-from app.library.bandwidth import learned, load_bandwidth
+from app.library.bandwidth import learned
+from app.library.board_document import Bandwidth, BoardDocument, Target
 from app.library.data_sheet import THIS as THIS
-from app.library.data_sheet import DataSheet, choices_file, data_sheet_of, described, sheets
-from app.library.files import FileError, data_dir, put_aside, write_whole
-from app.library.machine import machine_key
+from app.library.data_sheet import DataSheet, described, sheets
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, Catalogue
 
@@ -36,90 +33,57 @@ class KnownBoard:
     simulated: bool
     time_utc: str  # when it was attached last
     sheet: DataSheet | Absent = NOT_LOOKED_FOR
+    bandwidth: Bandwidth | None = None
 
 
-class _Entry(msgspec.Struct):
-    machine: str
-    name: str
-    time_utc: str
-    simulated: bool = False
-    data_sheet: str = ""
-    data_sheet_by: str = ""
-    power_mode: str = ""
-
-
-def known_file() -> Path:
-    """Return where the boards are that were attached."""
-    return data_dir() / "attached.json"
-
-
-def remember(path: Path, target: str, hello: Mapping[str, Any]) -> None:
-    """Keep which machine a target is, in place of what it was before; this machine and recordings have no need of it.
-
-    Raises
-    ------
-    FileError
-        It cannot be written; the file is as it was.
-    """
-    if target == THIS or hello.get("recording"):
-        return
-    entry = {
-        "machine": machine_key(hello),
-        "name": str(hello.get("board", {}).get("name", target)),
-        "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "simulated": bool(hello.get("simulated", False)),
-    }
-    sheet = data_sheet_of(path.with_name(choices_file().name), machine_key(hello), hello)
-    if isinstance(sheet, DataSheet):
-        entry |= {"data_sheet": sheet.key, "data_sheet_by": sheet.by, "power_mode": sheet.mode}
+def target_record(
+    target: str, hello: Mapping[str, Any], sheet: DataSheet | Absent, documents: Iterable[BoardDocument]
+) -> Target:
+    """Return what to keep of a machine that said hello as a target; `documents` are those of all machines."""
+    numbers = {name: one.number for document in documents for name, one in document.targets.items()}
+    found = Target(
+        number=numbers.get(target, max(numbers.values(), default=-1) + 1),
+        name=str(hello.get("board", {}).get("name", target)),
+        time_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        simulated=bool(hello.get("simulated", False)),
+    )
+    if isinstance(sheet, Absent):
+        found.data_sheet_by = sheet.reason
     else:
-        entry["data_sheet_by"] = sheet.reason
-    try:
-        others = schema.read_object(path)
-    except FileError:
-        put_aside(path)
-        others = {}
-    write_whole(path, msgspec.json.format(msgspec.json.encode({**others, target: entry}), indent=2) + b"\n")
-
-
-def known_boards(path: Path) -> dict[str, KnownBoard]:
-    """Return the boards that were attached, by key: their target, as ``ssh://...`` where a board has that key already.
-
-    Raises
-    ------
-    FileError
-        There is a file and it cannot be understood; one sentence.
-    """
-    taken, found = load_catalogue().boards, {}
-    for target, one in schema.convert(schema.read_object(path), dict[str, _Entry], path.name).items():
-        key = f"ssh://{target}" if target in taken else target
-        found[key] = KnownBoard(key, one.machine, one.name, one.simulated, one.time_utc, _sheet(one))
+        found.data_sheet, found.data_sheet_by, found.power_mode = sheet.key, sheet.by, sheet.mode
     return found
 
 
-def _sheet(entry: _Entry) -> DataSheet | Absent:
-    if entry.data_sheet not in sheets():
-        return Absent(entry.data_sheet_by) if entry.data_sheet_by else NOT_LOOKED_FOR
-    return DataSheet(entry.data_sheet, entry.data_sheet_by, entry.power_mode)
+def known_boards(documents: Iterable[BoardDocument]) -> dict[str, KnownBoard]:
+    """Return the boards that were attached, by key, in the order in which they were attached first.
 
-
-def with_known(catalogue: Catalogue, boards: Mapping[str, KnownBoard], bandwidths: Path) -> Catalogue:
-    """Return the catalogue with the boards that were attached, each as its data sheet says if it has one.
-
-    The bandwidth is that of a file if it is in there.
-
-    Raises
-    ------
-    FileError
-        As `load_bandwidth`.
+    A key is the target, or ``ssh://...`` where a board of the catalogue has that key already. Of several machines with
+    one target the last attached counts.
     """
+    taken, found = load_catalogue().boards, dict[str, KnownBoard]()
+    attached = [(target, name, document) for document in documents for name, target in document.targets.items()]
+    for one, name, document in sorted(attached, key=lambda each: (each[0].number, each[0].time_utc)):
+        key = f"ssh://{name}" if name in taken else name
+        found[key] = KnownBoard(
+            key, document.machine, one.name, one.simulated, one.time_utc, _sheet(one), document.bandwidth
+        )
+    return found
+
+
+def _sheet(target: Target) -> DataSheet | Absent:
+    if target.data_sheet not in sheets():
+        return Absent(target.data_sheet_by) if target.data_sheet_by else NOT_LOOKED_FOR
+    return DataSheet(target.data_sheet, target.data_sheet_by, target.power_mode)
+
+
+def with_known(catalogue: Catalogue, boards: Mapping[str, KnownBoard]) -> Catalogue:
+    """Return the catalogue with the boards that were attached, each as its data sheet and its bandwidth say."""
     this = load_catalogue().boards[THIS]
     for known in boards.values():
         board = replace(this, key=known.key, name=f"{known.key}: {known.name}")
         catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
         catalogue = described(catalogue, known.key, known.sheet, simulated=known.simulated)
-        record = load_bandwidth(bandwidths, known.machine)
-        if record is not None:
-            board = learned(catalogue.boards[known.key], record, "it")
+        if known.bandwidth is not None:
+            board = learned(catalogue.boards[known.key], msgspec.structs.asdict(known.bandwidth), "it")
             catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
     return catalogue

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from app.library.files import FileError, read_whole
+from app.library.files import DamagedFile
 
 T = TypeVar("T")
 
@@ -21,46 +20,30 @@ def decode_object(content: bytes, name: str) -> dict[str, Any]:
 
     Raises
     ------
-    FileError
+    DamagedFile
         ``name: ...`` in one sentence: not JSON, or not an object.
     """
     try:
         document = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileError(f"{name}: expected a JSON document: {error}") from error
+        raise DamagedFile(f"{name}: expected a JSON document: {error}") from error
     if not isinstance(document, dict):
-        raise FileError(f"{name}: $: expected object, got {_kind(document)}")
+        raise DamagedFile(f"{name}: $: expected object, got {_kind(document)}")
     return document
 
 
-def read_object(path: Path, again: str = "") -> dict[str, Any]:
-    """Return the JSON object in a file, an empty one where there is no file; `again` says what writes it anew.
+def convert(document: Any, schema: type[T], name: str) -> T:
+    """Return a document, or a value in one, as a `schema`, strictly.
 
     Raises
     ------
-    FileError
-        The file cannot be read, or `decode_object` refuses it.
-    """
-    try:
-        return decode_object(read_whole(path), str(path)) if path.exists() else {}
-    except FileError as error:
-        if not again:
-            raise
-        raise FileError(f"{error}; {again}") from error
-
-
-def convert(document: Mapping[str, Any], schema: type[T], name: str) -> T:
-    """Return the document as a `schema`, strictly.
-
-    Raises
-    ------
-    FileError
+    DamagedFile
         ``name: $.point.alpha: expected number, got string``.
     """
     try:
         return msgspec.convert(document, schema)
     except msgspec.ValidationError as error:
-        raise FileError(f"{name}: {_sentence(str(error))}") from error
+        raise DamagedFile(f"{name}: {_sentence(str(error))}") from error
 
 
 def unknown_keys(document: Mapping[str, Any], schema: type[msgspec.Struct], at: str = "$") -> Iterator[str]:

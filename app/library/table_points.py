@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from app.library.axes import canonical, check_point
-from app.library.files import FileError
+from app.library.files import DamagedFile, FileError
+from app.library.files import reason as reason_of
 from app.library.measurements import Measurement
 from app.library.registry import THIS, KnownBoard
 from core.catalogue.names.runtimes import OTHER
@@ -30,8 +31,10 @@ def measurements_in(
     """Return the rows of a table that is there as measurements, see `app.library.other_boards.imported`."""
     try:
         rows = read_table(path).rows
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: {error}") from error
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {reason_of(error)}") from error
+    except ValueError as error:
+        raise DamagedFile(f"{path}: {error}") from error
     any_unit = {THIS, *boards}
     compared = compare(rows, catalogue)
     notes = [f"line {line}: {reason}" for line, reason in compared.left_out]

@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer
@@ -25,16 +24,17 @@ from app.campaign.plan import ACCURACY, SPEED, Run, calibration_rounds
 from app.campaign.recipe import measured
 from app.client import events
 from app.library import axes
+from app.library.board_library import BoardLibrary
 from app.library.data_sheet import DataSheet
 from app.library.files import FileError
 from app.library.machine import cannot, machine_key, recorded
 from app.library.measurements import answers
+from app.model.attached_board import AttachedBoard
 from app.model.attachment import Attachment, MakeSession
 from app.model.background_fit import Calibrated, Fitting
 from app.model.history import History
 from app.model.recorder_controls import Tape
 from app.model.requests import Request
-from app.model.saved import Saved
 from app.model.state import Activity
 from app.model.store import Store
 from core.spec import Absent, OperatingPoint
@@ -63,15 +63,15 @@ class Conductor(QObject):
         ``make_session(on_event) -> Session``, not started.
     name : str
         Of the board, for people.
-    measurements_file : Path
-        Where measurements are kept, and beside them the bandwidth.
+    library : BoardLibrary
+        What is known of boards, and where measurements are kept.
     """
 
     def __init__(
-        self, store: Store, make_session: MakeSession, measurements_file: Path, name: str = THIS_MACHINE
+        self, store: Store, make_session: MakeSession, library: BoardLibrary, name: str = THIS_MACHINE
     ) -> None:
         super().__init__()
-        self._store, self._saved = store, Saved(store, measurements_file)
+        self._store, self._board = store, AttachedBoard(store, library)
         self._queue: deque[events.Event | Calibrated] = deque()
         self._make_session, self._name, self._target = make_session, name, ""
         self._attachment = Attachment(self._queue.append, make_session)
@@ -215,7 +215,7 @@ class Conductor(QObject):
             handler(event)
 
     def _on_connected(self, event: events.Connected) -> None:
-        machine, saved = machine_key(event.hello), self._saved
+        machine, board = machine_key(event.hello), self._board
         not_here = cannot(event.hello, "measure")
         text = f"Attached. {not_here}".rstrip()
         self._store.set_link(state="attached", text=text, hello=event.hello, retry_at_s=None)
@@ -223,13 +223,13 @@ class Conductor(QObject):
         if not_here and not played:
             self._store.say("warning", not_here)
         if self.wanted_sheet is not None:
-            saved.choose_sheet(machine, "" if self.wanted_sheet == "found" else self.wanted_sheet)
+            board.choose_sheet(machine, "" if self.wanted_sheet == "found" else self.wanted_sheet)
             self.wanted_sheet = None
-        if machine != self._store.machine or saved.sheet_of(machine, event.hello) != saved.sheet:
+        if machine != self._store.machine or board.library.data_sheet(event.hello) != board.sheet:
             self._meet(event.hello)
         if not_here or not self._store.get("auto_measure"):
             return
-        if saved.bandwidth_of != machine or saved.bandwidth_disturbed:
+        if board.bandwidth_of != machine or board.bandwidth_disturbed:
             self._measure_bandwidth()
         self._start_plan(OperatingPoint(), again=False)
 
@@ -238,7 +238,7 @@ class Conductor(QObject):
         name, not_here = "" if self._name == THIS_MACHINE else self._name, cannot(hello, "measure")
         if hello.get("simulated"):
             name = str(hello.get("board", {}).get("name", name))  # a target names it by its key
-        if self._saved.meet(machine_key(hello), name, hello, "" if recorded(hello) else not_here):
+        if self._board.meet(name, hello, "" if recorded(hello) else not_here):
             self._remember(hello)
         self.fitting.start()
 
@@ -246,19 +246,19 @@ class Conductor(QObject):
         """Describe the attached board by the data sheet of a key, "this" for none, "" for the one found by itself."""
         hello = self._store.link.hello
         if hello:
-            self._saved.choose_sheet(machine_key(hello), key)
+            self._board.choose_sheet(machine_key(hello), key)
             self._meet(hello)
 
     @property
     def sheet(self) -> DataSheet | Absent:
         """The data sheet that describes the attached board, or why there is none."""
-        return self._saved.sheet
+        return self._board.sheet
 
     def _on_state(self, event: events.BoardState) -> None:
         hello = {**self._store.link.hello, "state": event.state}
         before = self._store.link.hello.get("state", {}).get("power_mode")
         self._store.set_link(hello=hello)
-        if event.state.get("power_mode") != before and self._saved.sheet_of(machine_key(hello), hello) != self.sheet:
+        if event.state.get("power_mode") != before and self._board.library.data_sheet(hello) != self.sheet:
             self._meet(hello)
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
@@ -284,7 +284,7 @@ class Conductor(QObject):
         if request is None:
             return
         if request.kind == "bandwidth":
-            self._saved.take_bandwidth(event.body)
+            self._board.take_bandwidth(event.body)
         elif request.run is not None:
             self._take_result(request.run, event.body)
             if request.then and request.point == self._store.point:
@@ -340,7 +340,7 @@ class Conductor(QObject):
 
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
         """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
-        sheet, known = self._saved.data_sheet, self._store.measurements
+        sheet, known = self._board.data_sheet, self._store.measurements
         if again:
             known = [replace(each, body=answers(each.body, ACCURACY)) for each in known]
         self._plan = Campaign(calibration_rounds(at, sheet), sheet, known)
@@ -358,7 +358,7 @@ class Conductor(QObject):
                 request_id = self._session.measure(run.record, run.what, queue=True, options=run.options)
                 self._pending[request_id] = Request("calibrate", run.point, run)
         asked = any(request.kind == "bandwidth" for request in self._pending.values())
-        if not plan.waiting and not asked and self._saved.bandwidth_disturbed:
+        if not plan.waiting and not asked and self._board.bandwidth_disturbed:
             self._measure_bandwidth()
         self._rested()
 
@@ -373,7 +373,7 @@ class Conductor(QObject):
             return
         if self._plan is not None and not self._plan.took(run, found):
             self._plan.count(found)
-        if self._saved.take_measurement(found):
+        if self._board.take_measurement(found):
             self._remember(self._store.link.hello)
         said = {line.text for line in self._store.log}
         for note in found.body.get("notes", ()):
@@ -383,7 +383,7 @@ class Conductor(QObject):
     def _remember(self, hello: Mapping[str, Any]) -> None:
         """Keep which machine the target is, once there is something worth finding again."""
         if self._target:
-            self._saved.remember(self._target, hello)
+            self._board.remember(self._target, hello)
             self._target = ""
 
     # ---- what is shown of it

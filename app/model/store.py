@@ -343,7 +343,7 @@ class Store(QObject):
     @property
     def r_max(self) -> Mark:
         """The largest KV prune rate that keeps the quality budget: the accuracy limit, or else the attention mass."""
-        known = self._measured.all if self._point.board == "this" else ()
+        known = [*self._elsewhere.all, *self._measured.all]
         return self._predicted.r_max(self._point, self._limits.top1_agreement, known)
 
     @property

@@ -11,12 +11,12 @@ from itertools import product
 from typing import Any
 
 from app.cli.bench.instruction_sets import InstructionSet, instruction_sets
+from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable
 from app.cli.shared.output import UserError, print_table
 from app.cli.shared.progress import ProgressLine
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.transport import AGENT_ARGV, LocalTransport
-from app.library.beta import beta_file, save_beta
 from app.library.files import FileError
 from app.library.machine import machine_key
 from app.library.records import point_record
@@ -74,7 +74,7 @@ def measure_beta(rounds: int = ROUNDS, weights: tuple[str, ...] = WEIGHTS) -> di
     ]
     beta = {each.name: _over_formats(rows, each.name) for each in sets}
     try:
-        save_beta(beta_file(), machine, beta)
+        open_library().set_betas(machine, beta)
     except FileError as error:
         raise UserError(str(error)) from error
     return {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from app.cli.bench.own_process import in_own_process
-from app.cli.shared.board_knowledge import this_machine
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_table
 from app.cli.shared.progress import ProgressLine
-from app.library.bench import bench_file, save_bench
 from app.library.files import FileError
+from app.library.machine import this_machine
 
 
 def measure_kernels(names: list[str], quick: bool, device: str | None = None) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def measure_kernels(names: list[str], quick: bool, device: str | None = None) ->
     if device != "cpu":
         return found
     try:
-        save_bench(bench_file(), this_machine(), found)
+        open_library().set_bench(this_machine(), found)
     except FileError as error:
         raise UserError(str(error)) from error
     return found

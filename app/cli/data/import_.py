@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.shared.board_knowledge import catalogue_here, this_machine
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import board_key
 from app.client.recorder import SUFFIX, RecordingError
 from app.client.recording import Recording
-from app.library.bandwidth import bandwidth_file, load_bandwidth, save_bandwidth
+from app.library.board_library import BoardLibrary
 from app.library.files import FileError
 from app.library.imported import add_rows, read_import
-from app.library.machine import machine_key
-from app.library.measurements import append_measurement, load_measurements, measurements_file
+from app.library.machine import machine_key, this_machine
+from app.library.measurements import load_measurements, measurements_file
 from app.library.other_boards import imported, imported_file
 from app.library.recorded import measured
-from app.library.registry import THIS, known_boards, known_file, remember
+from app.library.registry import THIS
 from app.protocol import MAGIC
 from app.text.format import DASH, counted, quantity_text
 from core.spec import Provenance
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         return _take_recording(args)
     table = args.into or imported_file()
     try:
-        board = board_key(args.board, catalogue_here().boards) if args.board else ""
+        board = board_key(args.board, open_library().catalogue().boards) if args.board else ""
         rows, notes = read_import(args.file, board=board, provenance=args.provenance)
         if not rows:
             raise UserError(f"{args.file}: got no row that can be used ({' '.join(notes) or 'it has none'})")
@@ -101,7 +101,8 @@ def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "rows.csv"
         add_rows(alone, rows)
-        notes = imported(alone, catalogue_here(), known_boards(known_file()))[1]
+        library = open_library()
+        notes = imported(alone, library.catalogue(), library.boards())[1]
     rows_of = dict[str, list[str]]()
     for note in notes:
         row, reason = _LINE.sub(_row_number, note).split(": ", 1)
@@ -136,14 +137,14 @@ def _take_recording(args: argparse.Namespace) -> int:
             raise UserError(
                 f"{args.file}: nothing was measured while it was recorded" + "".join(f"; {n}" for n in notes)
             )
-        machine = machine_key(hello)
+        machine, library = machine_key(hello), open_library()
         have = {(m.time_utc, m.point) for m in load_measurements(measurements_file(), machine)[0]}
         new = [m for m in found if (m.time_utc, m.point) not in have]
         for measurement in new:
-            append_measurement(measurements_file(), measurement)
-        if bandwidth and load_bandwidth(bandwidth_file(), machine) is None:
-            save_bandwidth(bandwidth_file(), machine, bandwidth)
-        key = _name(args, machine, hello)
+            library.add(measurement)
+        if bandwidth and library.bandwidth(machine) is None:
+            library.set_bandwidth(machine, bandwidth)
+        key = _name(library, args, machine, hello)
     except (FileError, RecordingError) as error:
         raise UserError(str(error)) from error
     if args.json:
@@ -156,13 +157,13 @@ def _take_recording(args: argparse.Namespace) -> int:
     return 0
 
 
-def _name(args: argparse.Namespace, machine: str, hello: Mapping[str, Any]) -> str:
+def _name(library: BoardLibrary, args: argparse.Namespace, machine: str, hello: Mapping[str, Any]) -> str:
     """Return the name of a recording's board: the one that it has, else the one that is given, else the file's."""
     if machine == this_machine():
         return THIS
-    known = [board.key for board in known_boards(known_file()).values() if board.machine == machine]
+    known = [board.key for board in library.boards().values() if board.machine == machine]
     if args.board or not known:
-        remember(known_file(), args.board or args.file.stem, hello)
+        library.remember_target(args.board or args.file.stem, hello)
         return str(args.board or args.file.stem)
     return known[0]
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.shared.board_knowledge import catalogue_here, posterior_for
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.library.board_library import BoardLibrary
 from app.library.endurance import board_speeds
 from app.library.records import output_record
 from app.text.energy_data import KNEE_WORDS as WORDS
@@ -87,14 +88,15 @@ def _table(name: str) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
 
 
 def _of_board(args: argparse.Namespace) -> tuple[DvfsTable, list[dict[str, Any]], list[str]]:
-    catalogue = with_described(args, catalogue_here())
+    library = open_library()
+    catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
     board = catalogue.boards[point.board]
     watts, idle = (
         None if text is None else parse_quantity(text, "W", name=name, low=low, high=1e4)
         for text, name, low in ((args.power, "power", 1e-3), (args.idle, "idle", 0.0))
     )
-    speeds = board_speeds(point, catalogue, posterior_for(point, catalogue), idle_w=idle, power_w=watts)
+    speeds = board_speeds(point, catalogue, library.posterior(point, catalogue), idle_w=idle, power_w=watts)
     levels = speeds.levels
     table = DvfsTable(
         key=board.key,
@@ -108,15 +110,15 @@ def _of_board(args: argparse.Namespace) -> tuple[DvfsTable, list[dict[str, Any]]
         throughput_unit="tokens/s",
         sources={},
     )
-    return table, _modes(point, catalogue), list(speeds.notes)
+    return table, _modes(point, catalogue, library), list(speeds.notes)
 
 
-def _modes(point: OperatingPoint, catalogue: Catalogue) -> list[dict[str, Any]]:
+def _modes(point: OperatingPoint, catalogue: Catalogue, library: BoardLibrary) -> list[dict[str, Any]]:
     """Each power mode of the board with its predicted time, power and energy, and whether it is on their front."""
     rows, losses = [], []
     for key in catalogue.boards[point.board].power_modes:
         there = replace(point, power_mode=key)
-        made = predict(there, catalogue, posterior_for(there, catalogue))
+        made = predict(there, catalogue, library.posterior(there, catalogue))
         outputs = {name: getattr(made, name) for name in ("decode_s", "power_w", "energy_j_per_token")}
         rows.append({"power_mode": key, **{name: output_record(output) for name, output in outputs.items()}})
         losses.append([np.nan if isinstance(o, Absent) else float(o.median) for o in outputs.values()][:2])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.shared.board_knowledge import catalogue_here, posterior_for
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.text.format import counted, parse_quantity, quantity_text
@@ -121,9 +121,10 @@ def _point(args: argparse.Namespace, scenario: Scenario) -> dict[str, Any]:
 
 
 def _predicted(args: argparse.Namespace) -> tuple[float, float, float, str]:
-    catalogue = with_described(args, catalogue_here())
+    library = open_library()
+    catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
-    made = predict(point, catalogue, posterior_for(point, catalogue))
+    made = predict(point, catalogue, library.posterior(point, catalogue))
     values = []
     for name in ("top1_agreement", "decode_s", "energy_j_per_token"):
         output = getattr(made, name)

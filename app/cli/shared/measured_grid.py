@@ -15,7 +15,7 @@ from app.campaign.blocking import carry_out
 from app.campaign.campaign import Campaign, counted
 from app.campaign.journal import Journal
 from app.campaign.plan import Round, Run
-from app.cli.shared.board_knowledge import catalogue_of
+from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable, offered
 from app.cli.shared.output import UserError
 from app.cli.shared.progress import ProgressLine
@@ -24,9 +24,8 @@ from app.client.target import Target
 from app.library.axes import canonical, check_point
 from app.library.files import FileError, data_dir
 from app.library.machine import machine_key
-from app.library.measurements import Measurement, append_measurement, filed, measurements_file
+from app.library.measurements import Measurement, filed
 from app.library.records import point_record
-from app.library.registry import known_file, remember
 from core.spec import Catalogue, OperatingPoint
 
 LOADED_BY = ("model", "weights", "kv", "context_tokens")
@@ -139,16 +138,17 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             for point in work.points:
                 check_measurable(point, catalogue, board.hello, work.model_file)
             machine = machine_key(offered(board.hello, work.model_file))
-            of_board = catalogue_of(board.hello, machine, catalogue)
+            library = open_library()
+            of_board = library.catalogue(board.hello, machine, catalogue)
             if work.joins:
-                remember(known_file(), target.text, board.hello)
+                library.remember_target(target.text, board.hello)
             done = [] if fresh else kept.read(work.round, machine)
             n_before = len(done)
             campaign = Campaign([work.round] * work.rounds, catalogue, done, model_file=work.model_file)
 
             def keep(run: Run, measurement: Measurement) -> None:
                 if work.joins:  # first: of a kill between the two remains a repeat, not a gap
-                    append_measurement(measurements_file(), measurement)
+                    library.add(measurement)
                 done.append(kept.add(run, measurement))
 
             def show(run: Run, done_frac: float, text: str) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from app.cli.shared.output import UserError
 from app.client.target import THIS, Target, open_target
-from app.library.data_sheet import check_choice, choices_file, choose
+from app.library.board_library import BoardLibrary
+from app.library.data_sheet import check_choice
 from app.library.files import FileError
 from app.library.machine import machine_key
 
@@ -44,7 +45,7 @@ def add_board_as(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def choose_sheet(key: str | None, hello: Mapping[str, Any]) -> None:
+def choose_sheet(library: BoardLibrary, key: str | None, hello: Mapping[str, Any]) -> None:
     """Keep which data sheet ``--board-as`` names for the board that said hello.
 
     Raises
@@ -53,7 +54,7 @@ def choose_sheet(key: str | None, hello: Mapping[str, Any]) -> None:
         It cannot be kept.
     """
     if key is not None:
-        choose(choices_file(), machine_key(hello), "" if key == FOUND else key)
+        library.set_data_sheet(machine_key(hello), "" if key == FOUND else key)
 
 
 def check_board_as(key: str | None) -> None:

@@ -66,7 +66,7 @@ class Pruning(Page):
         kept = np.maximum(np.round(n * (1 - alpha)), 1.0)
         mass = np.asarray(zipf_retained_mass(n, kept))
         here = float(np.interp(float(self._store.point.alpha), alpha, mass))
-        known = nearest(self._store.measurements, self._store.point) if self._store.point.board == "this" else None
+        known = nearest([*self._store.elsewhere, *self._store.measurements], self._store.point)
         dots, measured = tuple[Points, ...](), ""
         if known is not None:
             dots = (Points(1 - np.array(known.keep_shares), np.array(known.retained_mass), "measured"),)

@@ -8,13 +8,13 @@ from app.campaign.blocking import carry_out
 from app.campaign.campaign import Campaign
 from app.campaign.plan import calibration_rounds
 from app.cli import main
-from app.cli.shared.board_knowledge import catalogue_of, data_sheet_catalogue
+from app.cli.shared.library import open_library
 from app.client.blocking_session import AttachedBoard
 from app.client.session import Session
 from app.client.target import open_target
-from app.library.bandwidth import bandwidth_file, read_record, save_bandwidth
+from app.library.bandwidth import read_record
 from app.library.machine import machine_key
-from app.library.measurements import append_measurement, load_measurements, measurements_file
+from app.library.measurements import load_measurements, measurements_file
 from app.model.conductor import Conductor
 from app.model.store import Store
 from core.catalogue.load import load_catalogue
@@ -28,16 +28,16 @@ def by_blocking_calls(monkeypatch, folder):
     """Measure the rounds of a calibration as a command does; return what is on disk."""
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(folder))
     with AttachedBoard(open_target(TARGET)) as board:
-        machine = machine_key(board.hello)
-        save_bandwidth(bandwidth_file(), machine, read_record(board.bandwidth(lambda done_frac, text: None)))
-        sheet, catalogue = data_sheet_catalogue(board.hello), catalogue_of(board.hello, machine)
+        machine, library = machine_key(board.hello), open_library()
+        library.set_bandwidth(machine, read_record(board.bandwidth(lambda done_frac, text: None)))
+        sheet, catalogue = library.data_sheet_catalogue(board.hello), library.catalogue(board.hello)
         campaign = Campaign(calibration_rounds(AT, sheet), sheet)
         carry_out(
             board,
             campaign,
             catalogue,
             machine,
-            lambda run, measurement: append_measurement(measurements_file(), measurement),
+            lambda run, measurement: library.add(measurement),
             lambda run, done_frac, text: None,
         )
     assert campaign.failures == {}
@@ -51,7 +51,7 @@ def dashboard(monkeypatch, folder, qtbot, *, auto_measure):
     store = Store(load_catalogue(), AT)
     store.set("auto_measure", auto_measure)
     target = open_target(TARGET)
-    conductor = Conductor(store, lambda on_event: Session(target, on_event), measurements_file(), "a simulated board")
+    conductor = Conductor(store, lambda on_event: Session(target, on_event), open_library(), "a simulated board")
     conductor.start()
     try:
         qtbot.waitUntil(lambda: store.link.state == "attached", timeout=60_000)

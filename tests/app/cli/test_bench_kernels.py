@@ -99,7 +99,7 @@ def test_only_what_the_cpu_reaches_becomes_the_prior_of_this_machine(device, is_
     monkeypatch.setattr("app.cli.bench.kernels.in_own_process", lambda words, measure: started.append(words) or [ROW])
     assert measure_kernels(["linear"], quick=True, device=device) == [ROW]
     assert started == [["bench", "kernels", "linear", "--device", device or "cpu", "--quick"]]
-    assert (tmp_path / "bench.json").exists() == is_kept
+    assert (tmp_path / "boards").exists() == is_kept
 
 
 def test_missing_packages_are_one_sentence(monkeypatch, capsys):

@@ -9,8 +9,7 @@ from app.cli.bench import alpha, beta
 from app.cli.bench.instruction_sets import instruction_sets
 from app.cli.shared.output import UserError
 from app.client.blocking_session import AttachedBoard
-from app.library.beta import load_beta, save_beta
-from app.library.files import FileError
+from app.library.board_library import BoardLibrary
 from tests.tiny_gguf import write_tiny_gguf
 
 ZEN3 = "processor: 0\nflags : fpu sse4_2 avx avx2 fma f16c\n"
@@ -62,20 +61,9 @@ def test_beta_is_the_ratio_to_the_machines_own_set_round_by_round(monkeypatch, t
     decode = [row["beta"]["median"] for row in found["rows"] if row["output"] == "decode_s"]
     assert decode == pytest.approx([2 / 3, 2 / 3, 1, 1])
     assert found["published"]["factors"]["MLU370"] == 2.11
-    assert load_beta(tmp_path / "beta.json", "this machine") == {"DEFAULT": 0.25, "AVX2": 1.0}
-    assert load_beta(tmp_path / "beta.json", "another") == {}
-
-
-def test_a_file_of_nonsense_is_named_and_put_aside_when_beta_is_measured_again(tmp_path):
-    file = tmp_path / "beta.json"
-    file.write_text('{"m": {"AVX2": {"median": -1, "q05": 1, "q95": 1}}}', encoding="utf-8")
-    with pytest.raises(FileError, match=r"beta.json: m: AVX2: expected 0 < q05 <= median <= q95"):
-        load_beta(file, "m")
-    file.write_text("nonsense", encoding="utf-8")
-    with pytest.raises(FileError, match="`trilemma bench beta` measures it again"):
-        load_beta(file, "m")
-    save_beta(file, "m", {"AVX2": {"median": 1.0, "q05": 1.0, "q95": 1.0}})
-    assert load_beta(file, "m") == {"AVX2": 1.0}
+    library = BoardLibrary(tmp_path, pytest.fail)
+    assert library.betas("this machine") == {"DEFAULT": 0.25, "AVX2": 1.0}
+    assert library.betas("another") == {}
 
 
 def test_alpha_eff_is_what_is_saved_of_the_time_that_the_cache_takes(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from app.cli import calibrate as command
 from app.cli import main
 from app.client.blocking_session import LinkError
+from app.library import board_library
 from app.library.calibration import plan
 from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
 from core.calibrate.fit import N_PLAN, PLAN_ROUNDS
@@ -177,7 +178,7 @@ def test_a_lost_link_is_one_sentence_and_keeps_what_was_measured(capsys, monkeyp
 
 
 def test_a_full_disk_does_not_lose_what_was_measured(capsys, monkeypatch):
-    kept, real = [], command.append_measurement
+    kept, real = [], board_library.append_measurement
 
     def once(path, measurement):
         if kept:
@@ -185,7 +186,7 @@ def test_a_full_disk_does_not_lose_what_was_measured(capsys, monkeypatch):
         kept.append(measurement)
         real(path, measurement)
 
-    monkeypatch.setattr(command, "append_measurement", once)
+    monkeypatch.setattr(board_library, "append_measurement", once)
     assert main(["calibrate", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.cli.shared.board_knowledge import this_machine
+from app.library.machine import this_machine
 from app.library.measurements import Measurement, append_measurement, measurements_file
 from core.catalogue.load import load_catalogue
 from core.predict.scenario import predict

@@ -1,6 +1,5 @@
 """Boards attached one after the other: nothing of one gets into another; the dialog, ssh's questions, the commands."""
 
-import json
 import threading
 from dataclasses import replace
 from typing import ClassVar
@@ -10,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from app.client.events import BoardState, Catalogue, Channel, Connected, Disconnected, Log, Result
+from app.library.board_library import BoardLibrary
 from app.library.machine import machine_key
 from app.library.measurements import Measurement, append_measurement
 from app.model import boards as boards_module
@@ -85,7 +85,7 @@ def path(tmp_path):
 def conductor(qapp, path):
     store = Store(CATALOGUE)
     store.set("auto_measure", False)
-    made = Conductor(store, Scripted, path)
+    made = Conductor(store, Scripted, BoardLibrary(path.parent, pytest.fail))
     made.store = store
     yield made
     made.stop()
@@ -497,7 +497,8 @@ def test_an_attached_board_is_what_its_data_sheet_says_in_the_mode_that_it_is_in
     assert (board.name, board.data_sheet) == ("orin", "jetson_orin_nano_8gb_super")
     assert store.position("point.bandwidth") == 68.3e9
     assert any("Described by the data sheet of NVIDIA Jetson Orin Nano Super 8GB" in line.text for line in store.log)
-    assert json.loads((path.parent / "attached.json").read_text())["user@orin"]["data_sheet"] == board.data_sheet
+    (known,) = BoardLibrary(path.parent, pytest.fail).boards().values()
+    assert (known.key, known.sheet.key) == ("user@orin", board.data_sheet)
     store.set("point.power_mode", "25W")
     assert "This board is in power mode 15W" in store.not_measurable
     hear(conductor, BoardState({"power_mode": {"value": "nvpmodel MAXN_SUPER"}}))

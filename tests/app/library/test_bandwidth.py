@@ -2,25 +2,15 @@ import math
 
 import pytest
 
-from app.library.bandwidth import disturbed, learned, load_bandwidth, measured_here, read_record, save_bandwidth
+from app.library.bandwidth import disturbed, learned, read_record
+from app.library.board_library import BoardLibrary
 from app.library.calibration import measured_points
-from app.library.files import FileError
 from app.library.measurements import Measurement
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
 
 RECORD = {"median": 30e9, "q05": 28e9, "q95": 31e9, "quiet_share": 1.0}
 BUSY = {"median": 6e9, "q05": 3e9, "q95": 9e9, "quiet_share": 0.2}
-
-
-def test_is_kept_by_machine(tmp_path):
-    path = tmp_path / "bandwidth.json"
-    assert load_bandwidth(path, "one") is None
-    save_bandwidth(path, "one", {**RECORD, "n": 5, "provenance": "measured"})
-    save_bandwidth(path, "other", {**RECORD, "median": 29e9})
-    save_bandwidth(path, "one", RECORD)
-    assert load_bandwidth(path, "one") == RECORD
-    assert load_bandwidth(path, "other")["median"] == 29e9
 
 
 @pytest.mark.parametrize(
@@ -38,9 +28,10 @@ def test_is_kept_by_machine(tmp_path):
     ],
 )
 def test_a_bandwidth_that_others_slowed_does_not_replace_a_faster_one(tmp_path, records, kept):
+    library = BoardLibrary(tmp_path, pytest.fail)
     for record in records:
-        save_bandwidth(tmp_path / "bandwidth.json", "one", record)
-    assert load_bandwidth(tmp_path / "bandwidth.json", "one")["median"] == kept
+        library.set_bandwidth("one", record)
+    assert library.bandwidth("one")["median"] == kept
 
 
 def test_a_bandwidth_of_a_body_knows_how_quiet_it_was():
@@ -53,17 +44,11 @@ def test_a_bandwidth_of_a_body_knows_how_quiet_it_was():
     assert not disturbed({"median": 1.0, "q05": 1.0, "q95": 9.0})  # from a file of an earlier version
 
 
-def test_replaces_the_prior_of_this_board(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    catalogue = load_catalogue()
-    assert measured_here(catalogue, "one") is catalogue
-    save_bandwidth(tmp_path / "bandwidth.json", "one", RECORD)
-    board = measured_here(catalogue, "one").boards["this"]
-    mode = next(iter(board.power_modes.values()))
-    assert mode.bandwidth_byte_s == 30e9
+def test_replaces_the_prior_of_a_board():
+    board = learned(load_catalogue().boards["this"], RECORD)
+    assert next(iter(board.power_modes.values())).bandwidth_byte_s == 30e9
     assert board.bandwidth_log_sd == pytest.approx(math.log(31 / 28) / 3.289707)
     assert board.sources["default.bandwidth_byte_s"].startswith("measured")
-    assert measured_here(catalogue, "another") is catalogue
 
 
 def test_says_that_it_was_disturbed():
@@ -76,30 +61,6 @@ def test_leaves_the_rest_of_the_board():
     after = learned(board, RECORD)
     assert (after.key, after.system_energy_j_byte) == (board.key, board.system_energy_j_byte)
     assert after.power_modes["default"].compute_op_s == board.power_modes["default"].compute_op_s
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{", "expected a JSON document: .*; `trilemma calibrate` measures the bandwidth again"),
-        ('{"one": 3}', "expected"),
-        ('{"one": {"median": "fast", "q05": 1, "q95": 2}}', "expected number"),
-        ('{"one": {"median": 1.0, "q05": 2.0, "q95": 3.0}}', "q05 <= median"),
-    ],
-)
-def test_a_broken_file_is_one_sentence(tmp_path, content, said):
-    path = tmp_path / "bandwidth.json"
-    path.write_text(content)
-    with pytest.raises(FileError, match=said):
-        load_bandwidth(path, "one")
-
-
-def test_what_cannot_be_read_is_put_aside_when_it_is_measured_again(tmp_path):
-    path = tmp_path / "bandwidth.json"
-    path.write_text("{")
-    save_bandwidth(path, "one", RECORD)
-    assert load_bandwidth(path, "one") == RECORD
-    assert (tmp_path / "bandwidth.unreadable.json").read_text() == "{"
 
 
 def test_runs_at_reduced_bandwidth_do_not_teach_the_board_as_it_is():

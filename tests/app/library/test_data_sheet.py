@@ -12,22 +12,19 @@ from app.client.blocking_session import AttachedBoard
 from app.client.transport import LocalTransport
 from app.library.axes import canonical, own_bandwidth_byte_s
 from app.library.bandwidth import learned
+from app.library.board_library import BoardLibrary
 from app.library.calibration import kin
 from app.library.data_sheet import (
     NONE_BY_HAND,
     THIS,
     DataSheet,
-    choices_file,
-    choose,
     chosen_key,
-    data_sheet_of,
     described,
     found_words,
 )
-from app.library.files import FileError
+from app.library.files import FileError, data_dir
 from app.library.machine import machine_key, why_not_measurable
 from app.library.measurements import ran
-from app.library.registry import known_boards, known_file, remember, with_known
 from core.catalogue.load import load_catalogue
 from core.predict.scenario import knowledge, predict
 from core.spec import Absent, OperatingPoint
@@ -62,7 +59,11 @@ def here(tmp_path, monkeypatch):
 
 
 def sheet_of(hello=HELLO):
-    return data_sheet_of(choices_file(), machine_key(hello), hello)
+    return opened().data_sheet(hello)
+
+
+def opened():
+    return BoardLibrary(data_dir(), pytest.fail)
 
 
 def test_an_agent_on_a_rk3588_is_described_by_its_data_sheet(here):
@@ -73,8 +74,8 @@ def test_an_agent_on_a_rk3588_is_described_by_its_data_sheet(here):
     assert hello["board"]["compatible"] == ["xunlong,orangepi-5-plus", "rockchip,rk3588"]
     found = sheet_of(hello)
     assert (found.key, found.by) == ("rk3588", "by its device tree, rockchip,rk3588")
-    remember(known_file(), "pi@rock", hello)
-    catalogue = with_known(CATALOGUE, known_boards(known_file()), here / "none.json")
+    opened().remember_target("pi@rock", hello)
+    catalogue = opened().catalogue()
     assert catalogue.boards["pi@rock"].data_sheet == "rk3588"
     for runtime in ("rkllm_npu", "builtin"):
         point = OperatingPoint(board="pi@rock", runtime=runtime, model="qwen2.5-1.5b", weights="w8a8", kv="fp16")
@@ -152,22 +153,17 @@ def test_published_measurements_of_such_a_board_teach_an_attached_one():
 
 def test_a_choice_by_hand_goes_first_and_is_remembered():
     machine = machine_key(HELLO)
-    choose(choices_file(), machine, "rk3576")
+    opened().set_data_sheet(machine, "rk3576")
     assert sheet_of() == DataSheet("rk3576", "chosen by hand")
     assert (chosen_key(sheet_of()), found_words(sheet_of().by)) == ("rk3576", "chosen by hand")
-    choose(choices_file(), machine, THIS)
+    opened().set_data_sheet(machine, THIS)
     assert sheet_of() == NONE_BY_HAND
     assert chosen_key(sheet_of()) == THIS
-    choose(choices_file(), machine, "")
+    opened().set_data_sheet(machine, "")
     assert chosen_key(sheet_of()) == ""
     assert sheet_of().key == NANO.key
     with pytest.raises(FileError, match="'toaster' has no data sheet; expected one of"):
-        choose(choices_file(), machine, "toaster")
-    choices_file().write_text("nonsense")
-    with pytest.raises(FileError, match=r"data_sheets\.json"):
-        sheet_of()
-    choose(choices_file(), machine, "rk3588")  # nonsense is put aside
-    assert sheet_of().key == "rk3588"
+        opened().set_data_sheet(machine, "toaster")
 
 
 def test_commands_tell_of_it_and_take_a_choice(here, capsys):

@@ -14,11 +14,12 @@ import pytest
 from app import LAUNCHER
 from app.cli import main
 from app.client.target import open_target
-from app.library.files import FileError
-from app.library.machine import machine_key
+from app.library.board_library import BoardLibrary
+from app.library.files import data_dir
+from app.library.machine import machine_key, this_machine
 from app.library.measurements import load_measurements, measurements_file
-from app.library.other_boards import imported
-from app.library.registry import known_boards, known_file, remember, with_known
+from app.library.other_boards import imported, imported_file
+from app.model.attached_board import AttachedBoard
 from app.model.boards import session_of
 from app.model.conductor import Conductor
 from app.model.store import Store
@@ -48,6 +49,10 @@ POINT = ("--runtime", "llamacpp_cpu", "--model", "llama-3.2-1b", "--weights", "q
 def here(tmp_path, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
     return tmp_path
+
+
+def opened():
+    return BoardLibrary(data_dir(), pytest.fail)
 
 
 def told(capsys, *words):
@@ -104,7 +109,7 @@ def test_a_board_calibrated_over_ssh_is_listed_predicted_by_name_and_known_at_th
     point = replace(store.point, runtime="llamacpp_cpu", model="llama-3.2-1b", weights="q4_k_m", kv="fp16")
     store.set("point", replace(point, context_tokens=2048.0))
     target = open_target("desk", ssh_config=desk.config)
-    conductor = Conductor(store, session_of(open_target("this")), measurements_file())
+    conductor = Conductor(store, session_of(open_target("this")), opened())
     conductor.attach(session_of(target), target.name, target.text)
     try:
         qtbot.waitUntil(lambda: store.calibration is not None)
@@ -138,20 +143,26 @@ def test_a_recording_gives_its_runs_to_the_board_that_it_is_of(here, capsys):
     assert [one["board"] for one in told(capsys, "calibrate", "--list")] == ["lab"]
 
 
-def test_a_target_with_the_key_of_a_board_gets_another_and_a_file_of_nonsense_is_put_aside(here):
-    known_file().write_text("{")
-    with pytest.raises(FileError, match="expected a JSON document"):
-        known_boards(known_file())
-    remember(known_file(), "rk3588", HELLO)
-    remember(known_file(), "this", HELLO)
-    remember(known_file(), "night.trilemma", {**HELLO, "recording": {"file": "night"}})
-    (known,) = known_boards(known_file()).values()
+def test_a_target_with_the_key_of_a_board_gets_another():
+    opened().remember_target("rk3588", HELLO)
+    opened().remember_target("this", HELLO)
+    opened().remember_target("night.trilemma", {**HELLO, "recording": {"file": "night"}})
+    (known,) = opened().boards().values()
     assert (known.key, known.machine) == ("ssh://rk3588", machine_key(HELLO))
-    bandwidth = here / "bandwidth.json"
-    bandwidth.write_text(json.dumps({known.machine: {"median": 9e9, "q05": 8e9, "q95": 10e9}}))
-    board = with_known(CATALOGUE, {known.key: known}, bandwidth).boards["ssh://rk3588"]
+    opened().set_bandwidth(known.machine, {"median": 9e9, "q05": 8e9, "q95": 10e9})
+    board = opened().catalogue().boards["ssh://rk3588"]
     assert board.power_modes["default"].bandwidth_byte_s == 9e9
     assert board.name == "ssh://rk3588: A board"
+
+
+def test_a_target_is_the_machine_that_was_attached_as_it_last():
+    other = {**HELLO, "board": {**HELLO["board"], "cpu": "another"}}
+    for target, hello in (("orin", HELLO), ("lab", HELLO), ("orin", other)):
+        opened().remember_target(target, hello)
+    known, lab = opened().boards().values()
+    assert (known.key, lab.key) == ("orin", "lab")
+    assert (known.machine, lab.machine) == (machine_key(other), machine_key(HELLO))
+    assert [list(document.targets) for document in opened().machines().values()].count(["orin"]) == 1
 
 
 def table(path, *rows):
@@ -273,8 +284,8 @@ def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, caps
     assert before["basis"] in after["basis"]  # what was published of it still counts
 
     store = Store(CATALOGUE)
-    conductor = Conductor(store, session_of(open_target("this")), measurements_file())
-    elsewhere = conductor._saved.measurements("a machine", this=False)[1]
+    conductor = Conductor(store, session_of(open_target("this")), opened())
+    elsewhere = opened().measurements(CATALOGUE, "a machine")[1]
     store.set_machine("a machine", [], "", elsewhere=elsewhere)
     point = replace(store.point, board="raspberry_pi_5", runtime="llamacpp_cpu", model="llama-3.2-1b")
     store.set("point", replace(point, weights="q4_k_m", kv="fp16", context_tokens=512.0))
@@ -296,27 +307,31 @@ def test_llama_bench_of_a_board_calibrates_it_and_stands_on_its_curve(here, caps
     conductor.stop()
 
 
-def test_imported_rows_of_the_attached_board_are_of_this_and_those_of_this_machine_are_not(here):
-    remember(known_file(), "orin", HELLO)
+def test_imported_rows_count_under_every_name_of_their_machine():
+    library = opened()
+    library.remember_target("orin", HELLO)
     row = PI.partition(",")[2] + ",64,95,,,measured,,,,"
-    table(here / "imported.csv", f"orin,{row}", f"this,{row.replace('95', '50')}")
+    table(imported_file(), f"orin,{row}", f"this,{row.replace('95', '50')}", PI + ",64,80,,,measured,,,,")
+
+    def boards(machine):
+        found = library.measurements(library.catalogue(), machine)[1]
+        return [(m.point.board, m.output("decode_s").median) for m in found]
+
+    pi = ("raspberry_pi_5", 0.08)
+    assert boards(machine_key(HELLO)) == [("this", 0.095), ("orin", 0.095), pi]
+    assert boards(this_machine()) == [("orin", 0.095), ("this", 0.05), pi]
+    assert boards("another") == [("orin", 0.095), pi]
+
+
+def test_an_attached_board_is_this_also_where_its_name_was_chosen(qapp):
+    opened().remember_target("orin", HELLO)
     store = Store(CATALOGUE)
-    conductor = Conductor(store, session_of(open_target("this")), measurements_file())
-    conductor._saved.offer_known("other")
+    board = AttachedBoard(store, opened())
+    board.meet("", {"board": {"cpu": "another"}}, "")
     assert "orin" in store.catalogue.boards
-
-    def boards(machine, this):
-        return [
-            (m.point.board, m.output("decode_s").median) for m in conductor._saved.measurements(machine, this=this)[1]
-        ]
-
-    assert boards(machine_key(HELLO), False) == [("this", 0.095)]
-    assert boards("mine", True) == [("orin", 0.095), ("this", 0.05)]
-    assert boards("mine", False) == [("orin", 0.095)]
     store.set("point.board", "orin")
-    conductor._saved.offer_known(machine_key(HELLO))
+    board.meet("orin", HELLO, "")
     assert store.point.board == "this"
-    conductor.stop()
 
 
 def test_a_runtime_that_nobody_knows_counts_as_another_one(here):

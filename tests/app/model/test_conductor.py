@@ -11,7 +11,7 @@ import pytest
 from app.client.events import Catalogue, Channel, Connected, Disconnected, Failed, Log, Progress, Result, Samples
 from app.client.session import Session
 from app.client.transport import LocalTransport
-from app.library.bench import save_bench
+from app.library.board_library import BoardLibrary
 from app.library.calibration import candidates, fit
 from app.library.machine import machine_key
 from app.library.measurements import Measurement, append_measurement, load_measurements
@@ -103,7 +103,8 @@ def board(qapp, path, monkeypatch):
 class Board:
     def __init__(self, path):
         self.store = Store(CATALOGUE)
-        self.conductor = Conductor(self.store, self._make, path)
+        library = BoardLibrary(path.parent, lambda text: self.store.say("warning", text))
+        self.conductor = Conductor(self.store, self._make, library)
 
     def _make(self, on_event):
         self.session = ScriptedSession(on_event)
@@ -208,7 +209,7 @@ def test_a_saved_bench_of_the_kernels_is_what_predictions_start_from(board, path
     board.attach()
     before = board.store.prediction_of(OperatingPoint(weights="int8")).decode_s
     row = {"name": "linear int8", "dtype": "int8", "shape": [4096, 4096], "read_share": 0.35}
-    save_bench(path.with_name("bench.json"), machine_key(HELLO), [row])
+    BoardLibrary(path.parent, pytest.fail).set_bench(machine_key(HELLO), [row])
     again = Board(path)
     again.attach()
     runtime = again.store.catalogue.resolve(OperatingPoint()).runtime
@@ -540,7 +541,9 @@ def test_the_real_agent_attaches_and_the_program_survives_its_death(qapp, path, 
         return transports[-1]
 
     store = Store(CATALOGUE)
-    conductor = Conductor(store, lambda on_event: Session(open_transport, on_event), path)
+    conductor = Conductor(
+        store, lambda on_event: Session(open_transport, on_event), BoardLibrary(path.parent, pytest.fail)
+    )
     conductor.start()
     try:
         qtbot.waitUntil(lambda: store.link.state == "attached" and bool(store.link.channels))
@@ -562,7 +565,9 @@ def test_the_real_board_runs_a_point_and_its_dot_lands(qapp, path, qtbot, monkey
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(path.parent))
     store = Store(CATALOGUE, OperatingPoint(weights="fp32", context_tokens=64.0, alpha=0.5))  # nothing to pack
     store.set("auto_measure", False)
-    conductor = Conductor(store, lambda on_event: Session(LocalTransport, on_event), path)
+    conductor = Conductor(
+        store, lambda on_event: Session(LocalTransport, on_event), BoardLibrary(path.parent, pytest.fail)
+    )
     conductor.start()
     try:
         qtbot.waitUntil(lambda: store.link.state == "attached")

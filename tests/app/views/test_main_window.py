@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.client.events import Channel
+from app.library.board_library import BoardLibrary
 from app.library.files import data_dir
 from app.library.measurements import Measurement
 from app.model.commands import undo_stack
@@ -105,7 +106,9 @@ def parts(qapp, theme, tmp_path):
     store = Store(CATALOGUE)
     sessions = []
     conductor = Conductor(
-        store, lambda on_event: sessions.append(SilentSession(on_event)) or sessions[0], tmp_path / "m"
+        store,
+        lambda on_event: sessions.append(SilentSession(on_event)) or sessions[0],
+        BoardLibrary(tmp_path, pytest.fail),
     )
     return store, undo_stack(), conductor, theme, Settings()
 

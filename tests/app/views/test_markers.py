@@ -18,6 +18,7 @@ from app.client.events import Channel
 from app.client.replay import ReplayTransport
 from app.client.session import Session
 from app.client.transport import LocalTransport
+from app.library.board_library import BoardLibrary
 from app.library.channel_stats import between
 from app.library.measurements import Measurement
 from app.model.commands import undo_stack
@@ -84,7 +85,9 @@ class Window:
 
     def __init__(self, tmp_path):
         self.store = Store(load_catalogue())
-        self.conductor = Conductor(self.store, lambda on_event: Session(lambda: None, on_event), tmp_path / "m.jsonl")
+        self.conductor = Conductor(
+            self.store, lambda on_event: Session(lambda: None, on_event), BoardLibrary(tmp_path, pytest.fail)
+        )
         self.rings = self.conductor._session.rings
         self.rings.reset(1)
         self.now_s, now_utc_s = time.monotonic(), time.time()
@@ -305,7 +308,7 @@ def test_markers_come_back_with_the_session_and_with_the_recording(qtbot, tmp_pa
     assert settings.markers is None  # another session has another clock
 
     path = tmp_path / "made.trilemma"
-    made = Conductor(store, lambda on_event: Session(LocalTransport, on_event), tmp_path / "m.jsonl")
+    made = Conductor(store, lambda on_event: Session(LocalTransport, on_event), BoardLibrary(tmp_path, pytest.fail))
     store.set("auto_measure", False)
     made.start()
     try:
@@ -319,7 +322,9 @@ def test_markers_come_back_with_the_session_and_with_the_recording(qtbot, tmp_pa
         made.stop()
     qtbot.waitUntil(lambda: recorder._fd < 0)
 
-    played = Conductor(other, lambda on_event: Session(lambda: ReplayTransport(path), on_event), tmp_path / "m.jsonl")
+    played = Conductor(
+        other, lambda on_event: Session(lambda: ReplayTransport(path), on_event), BoardLibrary(tmp_path, pytest.fail)
+    )
     played.start()
     try:
         qtbot.waitUntil(lambda: other.get("markers").pinned)

@@ -12,6 +12,7 @@ from app.client.recorder import Recorder
 from app.client.recording import Recording
 from app.client.replay import ReplayTransport
 from app.client.session import Session
+from app.library.board_library import BoardLibrary
 from app.model.commands import undo_stack
 from app.model.conductor import Conductor
 from app.model.recorder_controls import Tape, recordings_dir
@@ -73,7 +74,7 @@ def played(store, tmp_path, monkeypatch, qtbot):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
     path = record(tmp_path / "far.trilemma")
     conductor = Conductor(
-        store, lambda on_event: Session(lambda: ReplayTransport(path), on_event), tmp_path / "m.jsonl"
+        store, lambda on_event: Session(lambda: ReplayTransport(path), on_event), BoardLibrary(tmp_path, pytest.fail)
     )
     conductor.start()
     qtbot.waitUntil(lambda: conductor.tape.position is not None and conductor.tape.position.paused)
@@ -91,8 +92,8 @@ def test_an_opened_recording_stands_at_its_end_with_all_that_was_measured(played
     assert store.catalogue.boards["this"].power_modes["default"].bandwidth_byte_s == 20e9
     assert [line.text for line in store.log if "Left out" in line.text]
     assert [mark.text for mark in played.tape.marks] == ["the agent ended"]
-    assert not (tmp_path / "m.jsonl").exists()
-    assert not (tmp_path / "bandwidth.json").exists()
+    assert not (tmp_path / "measurements.jsonl").exists()
+    assert not (tmp_path / "boards").exists()
     t_s, y = played.history.series(store.link.channels, "board.power_w", 100.0)
     assert t_s[-1] == pytest.approx(0, abs=0.2)
     assert np.nansum(y == 5.0) == 600
@@ -238,7 +239,7 @@ def test_the_bar_goes_with_the_recording(window, played):
 
 def test_record_is_shown_with_time_size_and_file(store, tmp_path, monkeypatch, qtbot):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    conductor = Conductor(store, lambda on_event: Session(lambda: None, on_event), tmp_path / "m.jsonl")
+    conductor = Conductor(store, lambda on_event: Session(lambda: None, on_event), BoardLibrary(tmp_path, pytest.fail))
     window = MainWindow(store, undo_stack(), conductor, Theme("dark"), Settings())
     qtbot.addWidget(window)
     window.resize(1500, 900)
@@ -267,7 +268,7 @@ def test_opening_a_recording_asks_to_attach_it(window, monkeypatch, tmp_path, qt
 
 def test_the_last_seconds_are_saved_from_the_menu(store, tmp_path, monkeypatch, qtbot):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    conductor = Conductor(store, lambda on_event: Session(lambda: None, on_event), tmp_path / "m.jsonl")
+    conductor = Conductor(store, lambda on_event: Session(lambda: None, on_event), BoardLibrary(tmp_path, pytest.fail))
     session = conductor._session
     session.beginning.update(hello=HELLO, clock={"op": "clock", "t_ns": 0, "offset_s": 0, "drift": 0})
     session.beginning["catalogue"] = {"op": "catalogue", "channels": [CHANNEL], "rate_hz": 10}

@@ -1,0 +1,319 @@
+"""`BoardLibrary`: what is known of boards, on disk, and what follows from it: a catalogue and a posterior.
+
+Every command and the dashboard ask it, so they agree on which measurements count (docs/adr/0004). A folder holds one
+document a machine (`app.library.board_document`), the measurements of all machines and the imported table. A damaged
+document is set aside under another name, reported in one sentence, and all else works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from app.library.axes import exists
+from app.library.bandwidth import better, learned
+from app.library.board_document import (
+    OLDER,
+    Bandwidth,
+    BenchRow,
+    BoardDocument,
+    Interval,
+    decoded,
+    document_name,
+    encoded,
+    older_documents,
+)
+from app.library.data_sheet import DataSheet, check_choice, data_sheet_of, described, with_memory
+from app.library.files import DamagedFile, FileError, put_aside, read_whole, write_folder, write_whole
+from app.library.machine import hello_here, machine_key, this_machine
+from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
+from app.library.other_boards import imported, imported_file, under_names
+from app.library.registry import THIS, KnownBoard, known_boards, target_record, with_known
+from core.calibrate.bench_priors import taught
+from core.catalogue.load import load_catalogue
+from core.spec import Absent, Catalogue, OperatingPoint, Posterior
+
+if TYPE_CHECKING:
+    from core.calibrate.fit import Calibration
+
+RUNTIME = "builtin"
+"""The runtime whose kernels are benched."""
+
+
+class BoardLibrary:
+    """What a folder keeps of boards.
+
+    Reading never fails: what cannot be read is reported and left out. Writing raises FileError.
+
+    Parameters
+    ----------
+    folder : Path
+        Made by the first write. Documents of version 0.1 in it are taken over once and stay as they are.
+    report : callable
+        Takes a sentence on what cannot be read; each is reported once.
+    """
+
+    def __init__(self, folder: Path, report: Callable[[str], object]) -> None:
+        self._folder, self._report = folder, report
+        self._boards = folder / "boards"
+        self._reported: set[str] = set()
+
+    # ---- what is known
+
+    def machines(self) -> dict[str, BoardDocument]:
+        """Return the document of each machine, by its key (`app.library.machine`)."""
+        if not self._boards.is_dir():
+            return self._taken_over()
+        documents: dict[str, BoardDocument] = {}
+        for path in sorted(self._boards.glob("*.json")):
+            if not path.stem.endswith(".unreadable"):
+                self._read(path, documents)
+        return documents
+
+    def boards(self) -> dict[str, KnownBoard]:
+        """Return the boards that were attached before, by key."""
+        return known_boards(self.machines().values())
+
+    def data_sheet(self, hello: Mapping[str, Any]) -> DataSheet | Absent:
+        """Return the data sheet of the machine that said hello, or why there is none."""
+        document = self.machines().get(machine_key(hello))
+        return data_sheet_of(document.data_sheet if document else "", hello)
+
+    def bandwidth(self, machine: str) -> dict[str, float] | None:
+        """Return a machine's read bandwidth, ``{median, q05, q95}`` [byte/s] and ``quiet_share``, or None."""
+        document = self.machines().get(machine)
+        return msgspec.structs.asdict(document.bandwidth) if document and document.bandwidth else None
+
+    def betas(self, machine: str) -> dict[str, float]:
+        """Return the measured factor of each instruction set of a machine, relative to its own; empty if unmeasured."""
+        document = self.machines().get(machine)
+        return {name: factor.median for name, factor in document.betas.items()} if document else {}
+
+    def data_sheet_catalogue(self, hello: Mapping[str, Any], plain: Catalogue | None = None) -> Catalogue:
+        """Return the catalogue whose board "this" is as the data sheet of the machine that said hello describes it."""
+        simulated = bool(hello.get("simulated"))
+        return described(plain or load_catalogue(), THIS, self.data_sheet(hello), simulated=simulated)
+
+    def catalogue(
+        self, hello: Mapping[str, Any] | None = None, machine: str = "", plain: Catalogue | None = None
+    ) -> Catalogue:
+        """Return the catalogue whose board "this" is a machine, with the boards that were attached before.
+
+        Parameters
+        ----------
+        hello
+            What the machine said of itself; that of this computer by default.
+        machine
+            Its key, where it is another than that of `hello`, as with another model file.
+        plain
+            The catalogue before that; that of the resources by default.
+        """
+        hello = hello_here() if hello is None else hello
+        document = self.machines().get(machine or machine_key(hello)) or BoardDocument("")
+        found = self.data_sheet_catalogue(hello, plain)
+        this = with_memory(found.boards[THIS], hello)
+        if document.bandwidth is not None:
+            this = learned(this, msgspec.structs.asdict(document.bandwidth))
+        runtime = taught(found.runtimes[RUNTIME], [msgspec.structs.asdict(row) for row in document.bench])
+        found = replace(found, boards={**found.boards, THIS: this}, benched={**found.benched, (THIS, RUNTIME): runtime})
+        return with_known(found, self.boards())
+
+    def measurements(self, catalogue: Catalogue, machine: str = "") -> tuple[list[Measurement], list[Measurement]]:
+        """Return all measurements of points that a catalogue knows, oldest first.
+
+        Parameters
+        ----------
+        catalogue
+            That of `catalogue`.
+        machine
+            The machine that the board "this" is; this computer by default.
+
+        Returns
+        -------
+        own : list of Measurement
+            Made on that machine.
+        elsewhere : list of Measurement
+            Made on boards attached before, whose keys are in their points, and imported ones of any board.
+        """
+        boards, rows = self.boards(), self._rows(catalogue)
+        own, elsewhere = under_names(self._saved(), rows, boards, machine or self._here, self._here)
+        return [m for m in own if exists(m.point, catalogue)], [m for m in elsewhere if exists(m.point, catalogue)]
+
+    def evidence(self, catalogue: Catalogue, machine: str = "", new: Sequence[Measurement] = ()) -> list[Measurement]:
+        """Return all `measurements` in the order in which they are fitted, the later ones counting first.
+
+        `new` are measurements of the machine that are not saved.
+        """
+        own, elsewhere = self.measurements(catalogue, machine)
+        return [*elsewhere, *own, *new]
+
+    def calibration(self, at: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Calibration | None:
+        """Return the model fitted to a point's board, runtime and power mode; None where nothing was measured.
+
+        `catalogue` and `machine` are as in `measurements`.
+        """
+        from app.library.calibration import calibration_of
+
+        return calibration_of(self.evidence(catalogue, machine), catalogue, at)
+
+    def posterior(self, at: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Posterior | None:
+        """Return what measurements say of a point's board, runtime and power mode; None where there are none."""
+        found = self.calibration(at, catalogue, machine)
+        return None if found is None else found.posterior
+
+    def calibrations(self, catalogue: Catalogue) -> list[dict[str, Any]]:
+        """Return a record of each board, runtime and power mode that has measurements, as JSON values."""
+        from app.library.calibration import calibrated_boards
+
+        return calibrated_boards(self.evidence(catalogue), catalogue)
+
+    # ---- what is learned
+
+    def add(self, measurement: Measurement) -> None:
+        """Append a measurement of its machine.
+
+        Raises
+        ------
+        FileError
+            It cannot be written; those before are as they were.
+        """
+        append_measurement(measurements_file(self._folder), measurement)
+
+    def set_bandwidth(self, machine: str, record: Mapping[str, Any]) -> None:
+        """Keep the read bandwidth of a machine, ``{median, q05, q95}`` [byte/s], if it is better than an earlier one.
+
+        Raises
+        ------
+        FileError
+            As for every method here: it cannot be written; the document is as it was.
+        """
+        known = self.bandwidth(machine)
+        counts = better({"quiet_share": 1.0, **record}, known)
+        kept = Bandwidth(**{name: float(counts[name]) for name in Bandwidth.__struct_fields__})
+        self._change(machine, bandwidth=kept)
+
+    def set_bench(self, machine: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the rows of kernels that have a number, in place of earlier ones of the same kernels."""
+        new = [
+            BenchRow(row["name"], row["dtype"], list(row["shape"]), float(row["read_share"]), bool(row.get("trap")))
+            for row in rows
+            if isinstance(row.get("read_share"), int | float)
+        ]
+        names = {row.name for row in new}
+        document = self.machines().get(machine) or BoardDocument(machine)
+        self._change(machine, bench=[*(row for row in document.bench if row.name not in names), *new])
+
+    def set_betas(self, machine: str, factors: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep the factors of a machine by instruction set, in place of earlier ones."""
+        kept = {
+            name: Interval(**{field: float(factor[field]) for field in Interval.__struct_fields__})
+            for name, factor in factors.items()
+        }
+        self._change(machine, betas=kept)
+
+    def set_data_sheet(self, machine: str, key: str) -> None:
+        """Keep which data sheet a machine has: a key of the catalogue, "this" for none, "" to find it.
+
+        Raises
+        ------
+        FileError
+            No such board, or it cannot be written.
+        """
+        check_choice(key)
+        self._change(machine, data_sheet=key)
+
+    def remember_target(self, target: str, hello: Mapping[str, Any]) -> None:
+        """Keep which machine a target is; this machine and recordings have no need of it."""
+        if target == THIS or hello.get("recording"):
+            return
+        machine, documents = machine_key(hello), self.machines()
+        document = documents.get(machine) or BoardDocument(machine)
+        record = target_record(target, hello, self.data_sheet(hello), documents.values())
+        self._change(machine, targets={**document.targets, target: record})
+        for key, other in documents.items():
+            if key != machine and target in other.targets:
+                self._change(key, targets={name: one for name, one in other.targets.items() if name != target})
+
+    # ---- files
+
+    @cached_property
+    def _here(self) -> str:
+        return this_machine()
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._reported:
+            self._reported.add(sentence)
+            self._report(sentence)
+
+    def _saved(self) -> list[Measurement]:
+        try:
+            found, notes = load_measurements(measurements_file(self._folder), None)
+        except FileError as error:
+            found, notes = [], [str(error)]
+        for note in notes:
+            self._say(note)
+        return found
+
+    def _rows(self, catalogue: Catalogue) -> list[Measurement]:
+        path = imported_file(self._folder)
+        try:
+            return imported(path, catalogue, self.boards())[0]
+        except DamagedFile as error:
+            self._say(f"{error}; {put_aside(path)}")
+        except FileError as error:
+            self._say(str(error))
+        return []
+
+    def _read(self, path: Path, documents: dict[str, BoardDocument]) -> None:
+        """Add the document in a file to `documents`; of a damaged one what can be understood is written again."""
+        name = f"{self._boards.name}/{path.name}"
+        try:
+            document, problems = decoded(read_whole(path), name)
+        except DamagedFile as error:
+            self._say(f"{error}; {put_aside(path)}")
+            return
+        except FileError as error:
+            self._say(str(error))
+            return
+        documents[document.machine] = document
+        if problems:
+            self._say(f"{'; '.join(problems)}; {put_aside(path)}")
+            try:
+                write_whole(path, encoded(document))
+            except FileError as error:
+                self._say(str(error))
+
+    def _taken_over(self) -> dict[str, BoardDocument]:
+        """Return what documents of version 0.1 hold, and write it as one document a machine.
+
+        Where one cannot be read now, or the folder cannot be written, nothing is written, to be tried again.
+        """
+        older = older_documents(self._folder)
+        for sentence in older.unread:
+            self._say(sentence)
+        if older.unread or not (older.documents or older.damaged):
+            return older.documents
+        try:
+            write_folder(self._boards, {document_name(key): encoded(one) for key, one in older.documents.items()})
+        except FileError as error:
+            if self._boards.is_dir():  # another process has
+                return self.machines()
+            self._say(str(error))
+            return older.documents
+        for path, sentences in older.damaged.items():
+            self._say(f"{'; '.join(sentences)}; {put_aside(path)}")
+        return older.documents
+
+    def _change(self, machine: str, **parts: Any) -> None:
+        """Write a machine's document with other parts."""
+        document, path = self.machines().get(machine), self._boards / document_name(machine)
+        if not self._boards.is_dir() and any((self._folder / name).exists() for name in OLDER):
+            raise FileError(f"{path}: cannot be saved: the documents of version 0.1 could not be taken over")
+        if document is None and path.exists():
+            raise FileError(f"{path}: cannot be saved: what is there cannot be read")
+        write_whole(path, encoded(msgspec.structs.replace(document or BoardDocument(machine), **parts)))
