@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from core.catalogue import calibration_file
 from core.catalogue.gguf_header import Header, read_header, readable
 from core.catalogue.models import degradation_prior, read_model
-from core.catalogue.toml_table import Table, parse, resource_tables
+from core.catalogue.refusal import refusal
+from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
+from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
+from core.catalogue.toml_table import Table
 from core.catalogue.typical_rates import with_rate_uncertainty
 from core.spec import (
     POLICIES,
-    PRODUCTS,
     Board,
     Catalogue,
     KvFormat,
@@ -44,15 +47,13 @@ def load_catalogue() -> Catalogue:
     ValueError
         ``file: key: got X, expected Y`` for the first thing that is wrong in a file.
     """
-    root = files("resources")
-    formats = Table("formats.toml", parse("formats.toml", root.joinpath("formats.toml").read_text("utf-8")))
-    weights = {key: _weight_format(key, table) for key, table in formats.table("weights").tables()}
-    kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
-    formats.close()
-    boards = {key: _board(key, table) for key, table in resource_tables("boards")}
+    formats = converted("formats.toml", resource("formats.toml"), FormatsTable)
+    weights = {key: WeightFormat(key=key, **one.values()) for key, one in formats.weights.items()}
+    kv = {key: KvFormat(key=key, **one.values()) for key, one in formats.kv.items()}
+    boards = {key: _board(key, where, table) for key, where, table in resource_folder("boards")}
     boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
-    models = {key: read_model(key, table) for key, table in resource_tables("models")}
-    runtimes = {key: _runtime(key, table) for key, table in resource_tables("runtimes")}
+    models = {key: read_model(key, where, table) for key, where, table in resource_folder("models")}
+    runtimes = {key: _runtime(key, Table(where, table)) for key, where, table in resource_folder("runtimes")}
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
             raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
@@ -66,83 +67,24 @@ def load_catalogue() -> Catalogue:
 def _held_out() -> HeldOut:
     """Read how far published boards were from predictions made without their rows."""
     name = "held_out.toml"
-    table = Table(name, parse(name, files("resources").joinpath(name).read_text("utf-8")))
-    table.text("source")
-    scores = {
-        quantity: {of: one.numbers_of(of, 0.0, 1000.0) for of in list(one.left)} for quantity, one in table.tables()
-    }
+    table = converted(name, resource(name), HeldOutTable)
+    scores = {"decode_s": table.decode_s, "ttft_s": table.ttft_s}
     for quantity, by_bucket in scores.items():
         for of, quantiles in by_bucket.items():
             if list(quantiles) != sorted(quantiles):
-                table.fail(f"{quantity}.{of}", quantiles, "ascending quantiles")
+                raise refusal(f"{name}: {quantity}: {of}", quantiles, "ascending quantiles")
     return HeldOut(scores)
 
 
-def _weight_format(key: str, table: Table) -> WeightFormat:
-    made = WeightFormat(
-        key=key,
-        name=table.text("name"),
-        bits_per_weight=table.number("bits_per_weight", 1.0, 32.0),
-        head_bits_per_weight=table.number("head_bits_per_weight", 1.0, 32.0),
-        needs_unpacking=table.flag("needs_unpacking"),
-        importance_matrix=table.flag("importance_matrix", default=False),
-        accuracy_only=table.flag("accuracy_only", default=False),
-        products=table.text("products", default=""),
-        source=table.text("source"),
-    )
-    if made.products not in PRODUCTS:
-        table.fail("products", made.products, "fp8 or fp4, or nothing")
-    table.numbers.clear()  # one `source` covers the table
-    table.close()
-    return made
-
-
-def _kv_format(key: str, table: Table) -> KvFormat:
-    bits = table.number("bits_per_value", 1.0, 32.0)
-    made = KvFormat(key=key, name=table.text("name"), bits_per_value=bits, source=table.text("source"))
-    table.numbers.clear()
-    table.close()
-    return made
-
-
-def _board(key: str, table: Table) -> Board:
-    unit = table.text("unit")
-    if unit not in ("cpu", "gpu", "npu"):
-        table.fail("unit", unit, "cpu, gpu or npu")
+def _board(key: str, where: str, table: Mapping[str, Any]) -> Board:
+    made = converted(where, table, BoardTable)
     modes, sources = dict[str, PowerMode](), dict[str, str]()
-    for mode_key, mode in table.table("power_modes").tables():
-        modes[mode_key] = PowerMode(
-            key=mode_key,
-            bandwidth_byte_s=mode.number("bandwidth_byte_s", 1e8, 1e14),
-            compute_op_s=mode.optional("compute_op_s", 1e8, 1e17),
-            clock_hz=mode.optional("clock_hz", 1e6, 1e11),
-            power_limit_w=mode.optional("power_limit_w", 0.1, 1e4),
-            vector_op_s=mode.optional("vector_op_s", 1e8, 1e17),
-            cpu_vector_op_s=mode.optional("cpu_vector_op_s", 1e8, 1e17),
-        )
-        sources |= {f"{mode_key}.{name}": source for name, source in mode.close().items()}
-    if not modes:
-        table.fail("power_modes", {}, "at least one")
-    made = Board(
-        key=key,
-        name=table.text("name"),
-        unit=unit,
-        power_modes=modes,
-        memory_byte=table.optional("memory_byte", 1e6, 1e14),
-        most_memory_byte=table.optional("most_memory_byte", 1e6, 1e14),
-        idle_power_w=table.optional("idle_power_w", 0.0, 1e4),
-        system_energy_j_byte=table.optional("system_energy_j_byte", 1e-12, 1e-6),
-        system_energy_log_sd=table.number("system_energy_log_sd", 0.0, 3.0, default=0.35),
-        power_rail=table.text("power_rail", default=""),
-        bandwidth_log_sd=table.number("bandwidth_log_sd", 0.0, 3.0, default=0.0),
-        integer_speedup=table.number("integer_speedup", 1.0, 8.0, default=1.0),
-        fp8_speedup=table.number("fp8_speedup", 1.0, 8.0, default=1.0),
-        fp4_speedup=table.number("fp4_speedup", 1.0, 8.0, default=1.0),
-        identify=table.stated_texts("identify"),
-        sources=sources,
-    )
-    sources |= table.close()
-    return made
+    for name, mode in made.power_modes.items():
+        modes[name] = PowerMode(key=name, **mode.values())
+        of_mode = sources_of(f"{where}: power_modes: {name}", table["power_modes"][name], mode)
+        sources |= {f"{name}.{number}": source for number, source in of_mode.items()}
+    sources |= sources_of(where, table, made)
+    return Board(key=key, sources=sources, **{**made.values(), "power_modes": modes})
 
 
 def read_board(path: Path) -> Board:
@@ -157,7 +99,7 @@ def read_board(path: Path) -> Board:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path.name}: got text that is not UTF-8, expected TOML in UTF-8") from None
-    return _guessed(_board(path.stem, Table(path.name, parse(path.name, text))))
+    return _guessed(_board(path.stem, path.name, parse(path.name, text)))
 
 
 def _guessed(board: Board) -> Board:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.catalogue import load
 from core.catalogue.gguf_header import BLOCK_LAYOUT, read_header
 from core.catalogue.load import load_catalogue, model_from_gguf
-from core.catalogue.toml_table import Table, parse
+from core.catalogue.toml_files import parse
 
 SENTENCE = re.compile(r".+: .*(got|cannot be read).*expected .+", re.DOTALL)
 
@@ -106,7 +106,7 @@ bandwidth_byte_s = "sheet"
 
 
 def board(text: str):
-    return load._board("a", Table("boards/a.toml", parse("boards/a.toml", text)))
+    return load._board("a", "boards/a.toml", parse("boards/a.toml", text))
 
 
 def test_a_good_board_is_read():
