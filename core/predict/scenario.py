@@ -7,9 +7,7 @@ microseconds and an array of points one pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from itertools import chain
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from core.physics import latency, power, traffic
 from core.predict import accuracy, conformal, validity
+from core.predict.chunks import CHUNK, joined
 from core.predict.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
 from core.predict.power_mode_transfer import transferred
 from core.predict.prefill import prefill_costs
@@ -41,7 +40,6 @@ IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
 BETA_RANGE, BANDWIDTH_RANGE_BYTE_S = (1e-3, 1e3), (1e3, 1e18)  # beyond, times are no numbers any more
 BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
-CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
 
 def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
@@ -147,7 +145,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
     flat = {name: np.broadcast_to(value, shape).reshape(-1) for name, value in numbers.items()}
     starts = range(0, n, CHUNK)
     pieces: list[Any] = [{name: value[i : i + CHUNK] for name, value in flat.items()} for i in starts]
-    return _joined((_predict(replace(point, **piece), at, known) for piece in pieces), n, shape)
+    return joined((_predict(replace(point, **piece), at, known) for piece in pieces), n, shape)
 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
@@ -347,44 +345,3 @@ def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
     by_memory = np.greater_equal(parts.memory, parts.compute)
     named = BOUNDS.take(by_memory)
     return named if named.ndim else str(named)
-
-
-def _joined(parts: Iterator[Prediction], n: int, shape: tuple[int, ...]) -> Prediction:
-    """Put the predictions of consecutive chunks of `n` points together, in the given shape.
-
-    Each chunk is copied to its place before the next is made, while it is in the cache. All numbers share one block,
-    which the system hands out in large pages.
-    """
-    first = next(parts)
-    rows = iter(np.empty((sum(piece.dtype == float for piece in _arrays(first)), n)))
-    joined: Prediction = _mapped(first, lambda piece: next(rows) if piece.dtype == float else np.empty(n, piece.dtype))
-    outside = dict[str, None]()
-    for i, part in enumerate(chain([first], parts)):
-        for whole, piece in zip(_arrays(joined), _arrays(part), strict=True):
-            whole[i * CHUNK : i * CHUNK + piece.size] = piece
-        outside |= dict.fromkeys(part.outside)
-    shaped: Prediction = _mapped(joined, lambda whole: whole.reshape(shape))
-    return replace(shaped, outside=tuple(outside))
-
-
-def _arrays(value: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays of a prediction, or of a part of one, always in the same order."""
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, Prediction | Estimate):
-        for f in fields(value):
-            yield from _arrays(getattr(value, f.name))
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _arrays(each)
-
-
-def _mapped(value: Any, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
-    """Return a prediction, or a part of one, with a function applied to each of its arrays."""
-    if isinstance(value, np.ndarray):
-        return function(value)
-    if isinstance(value, Prediction | Estimate):
-        return replace(value, **{f.name: _mapped(getattr(value, f.name), function) for f in fields(value)})
-    if isinstance(value, dict):
-        return {key: _mapped(each, function) for key, each in value.items()}
-    return value
