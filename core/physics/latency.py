@@ -66,10 +66,6 @@ class LatencyParameters:
     t_layer_prefill_s: Array = 0.0
 
 
-PARAMETERS = tuple(f.name for f in fields(LatencyParameters))
-"""Names of the parameters in the order of every gradient here."""
-
-
 USUAL_VOCABULARY = 49152.0
 """Size of the vocabulary that `LatencyParameters.t_token_s` belongs to, that of SmolLM2. Runtimes sort, mask or at
 least compare logits on the CPU, mostly on one core, so the time is proportional to their number."""
@@ -143,6 +139,10 @@ class DecodeParts:
     reselection: Array
     memory: Array
     total: Array
+
+
+TERMS = tuple(field.name for field in fields(DecodeParts) if field.name not in ("memory", "total"))
+"""Names of the terms of a decode time; `memory` and `total` are made of them."""
 
 
 def overlap(memory_s: Array, compute_s: Array, how: str = "max") -> Array:
@@ -326,19 +326,19 @@ def reselection_parts(
     return n_layers * cost.layer_s[policy], cost.of_format(cost.copy, kv) * copied, read, score * scored
 
 
-def decode_gradient_s(parts: DecodeParts) -> tuple[Array, ...]:
-    """Return ``d T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap [s].
+def decode_gradient_s(parts: DecodeParts) -> dict[str, Array]:
+    """Return ``d T / d ln parameter`` by name, for each of `LatencyParameters` that T depends on [s].
 
-    Each is the part of the time that scales with the parameter, negative where the parameter divides.
+    With perfect overlap. Each is the part of the time that scales with the parameter, negative where it divides.
     """
     by_memory = parts.memory >= parts.compute
     weights, kv, unpack = (part * np.asarray(by_memory) for part in (parts.weights, parts.kv, parts.unpack))
-    return (-(weights + kv), kv, unpack, parts.layers, parts.token, 0.0, 0.0)
+    return {"eta": -(weights + kv), "kappa": kv, "rho": unpack, "t_layer_s": parts.layers, "t_token_s": parts.token}
 
 
-def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
-    """Return ``d ln T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap (dimensionless)."""
-    return tuple(slope_s / parts.total for slope_s in decode_gradient_s(parts))
+def decode_log_gradient(parts: DecodeParts) -> dict[str, Array]:
+    """Return ``d ln T / d ln parameter`` by name, as `decode_gradient_s` (dimensionless)."""
+    return {name: slope_s / parts.total for name, slope_s in decode_gradient_s(parts).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,13 +467,19 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     return PrefillParts(compute, weights, layers, launches, token, total)
 
 
-def prefill_gradient_s(parts: PrefillParts) -> tuple[Array, ...]:
-    """Return ``d TTFT / d ln parameter`` for each of `PARAMETERS` [s]."""
+def prefill_gradient_s(parts: PrefillParts) -> dict[str, Array]:
+    """Return ``d TTFT / d ln parameter`` by name, for each of `LatencyParameters` that TTFT depends on [s]."""
     by_compute = np.greater_equal(parts.compute, parts.weights)
     weights, compute = parts.weights * ~by_compute, parts.compute * by_compute
-    return (-weights, 0.0, 0.0, parts.launches, parts.token, -compute, parts.layers)
+    return {
+        "eta": -weights,
+        "t_layer_s": parts.launches,
+        "t_token_s": parts.token,
+        "eta_compute": -compute,
+        "t_layer_prefill_s": parts.layers,
+    }
 
 
-def prefill_log_gradient(parts: PrefillParts) -> tuple[Array, ...]:
-    """Return ``d ln TTFT / d ln parameter`` for each of `PARAMETERS` (dimensionless)."""
-    return tuple(slope_s / parts.total for slope_s in prefill_gradient_s(parts))
+def prefill_log_gradient(parts: PrefillParts) -> dict[str, Array]:
+    """Return ``d ln TTFT / d ln parameter`` by name, as `prefill_gradient_s` (dimensionless)."""
+    return {name: slope_s / parts.total for name, slope_s in prefill_gradient_s(parts).items()}

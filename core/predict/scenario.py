@@ -7,6 +7,7 @@ microseconds and an array of points one pass.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +17,23 @@ from numpy.typing import NDArray
 from core.physics import latency, power, traffic
 from core.predict import accuracy, conformal, validity
 from core.predict.chunks import CHUNK, joined
-from core.predict.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
+from core.predict.parameters import (
+    DECODE_FACTOR,
+    PROMPT_FACTOR,
+    ROWS,
+    extended,
+    loadings,
+    plain,
+    prior,
+    quadratic,
+    ratio_names,
+    same_model,
+)
 from core.predict.power_mode_transfer import transferred
 from core.predict.prefill import prefill_costs
 from core.spec import (
     NUMERIC,
+    PARAMETER_NAMES,
     Absent,
     Array,
     Catalogue,
@@ -174,8 +187,8 @@ class _Known:
     prompt_factor: float
     decode_log_var: float  # of a new measurement beyond the parameters; it and the covariances are guarded
     ttft_log_var: float
-    decode_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on decode times, in logarithms
-    ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
+    decode_log_cov: NDArray[np.float64]  # of `ROWS`, in logarithms, about decode times
+    ttft_log_cov: NDArray[np.float64]  # the same about times to first token
 
     @classmethod
     def of(cls, posterior: Posterior, point: OperatingPoint, at: ResolvedPoint) -> _Known:
@@ -187,13 +200,18 @@ class _Known:
         )
         posterior = extended(posterior, ratio_names(at) | accuracy.ratios(point, at))
         rows = loadings(posterior.names, point, at)
-        *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
+        medians = dict(zip(ROWS, np.exp(rows @ posterior.log_mean).tolist(), strict=True))
         cov = rows @ posterior.log_cov @ rows.T
-        apart = [*range(len(medians)), len(medians) + 1]
-        parameters = latency.LatencyParameters(*medians)
-        scatter = (decode * posterior.decode_log_sd) ** 2, (ttft * posterior.ttft_log_sd) ** 2
-        covs = decode**2 * cov[:-1, :-1], ttft**2 * cov[np.ix_(apart, apart)]
-        return cls(posterior, parameters, of_model, of_prompt, *scatter, *covs)
+        return cls(
+            posterior,
+            latency.LatencyParameters(**{name: medians[name] for name in PARAMETER_NAMES}),
+            model_factor=medians[DECODE_FACTOR],
+            prompt_factor=medians[PROMPT_FACTOR],
+            decode_log_var=(decode * posterior.decode_log_sd) ** 2,
+            ttft_log_var=(ttft * posterior.ttft_log_sd) ** 2,
+            decode_log_cov=decode**2 * cov,
+            ttft_log_cov=ttft**2 * cov,
+        )
 
 
 def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
@@ -201,9 +219,10 @@ def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
     return Estimate(plain(median), plain(median / factor), plain(median * factor), provenance)
 
 
-def _log_variance(gradient_s: tuple[Array, ...], total_s: Array, cov: NDArray[np.float64]) -> Array:
-    """Return the variance of ln(time) from the covariance of the parameters, and last of the model's factor."""
-    return quadratic((*gradient_s, total_s), cov) / np.square(total_s)
+def _log_variance(gradient_s: Mapping[str, Array], total_s: Array, cov: NDArray[np.float64]) -> Array:
+    """Return the variance of ln(time) from its gradient by name and the covariance of `ROWS`."""
+    found = [ROWS.index(name) for name in gradient_s]
+    return quadratic(tuple(gradient_s.values()), cov[found][:, found]) / np.square(total_s)
 
 
 def _origin(n_points: int) -> Provenance:
@@ -224,7 +243,8 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _Known) -> Predict
         )
         return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
     parts = latency.decode_parts(costs, known.parameters)
-    variance = _log_variance(latency.decode_gradient_s(parts), parts.total, known.decode_log_cov)
+    gradient_s = {**latency.decode_gradient_s(parts), DECODE_FACTOR: parts.total}
+    variance = _log_variance(gradient_s, parts.total, known.decode_log_cov)
     if at.runtime.reselection is not None:
         variance = variance + (at.runtime.reselection.log_sd * parts.reselection / parts.total) ** 2
     variance = variance + known.decode_log_var
@@ -329,16 +349,16 @@ def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _Known, bandwidth: Ar
     if at.mode.compute_op_s is None and not known.posterior.n_ttft:
         return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    variance = _log_variance(latency.prefill_gradient_s(parts), parts.total, known.ttft_log_cov)
+    gradient_s = {**latency.prefill_gradient_s(parts), PROMPT_FACTOR: parts.total}
+    variance = _log_variance(gradient_s, parts.total, known.ttft_log_cov)
     log_sd = np.sqrt(variance + known.ttft_log_var)
     return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
 
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
     excess = np.maximum(parts.compute - parts.memory, 0.0)
-    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token, parts.reselection)
-    names = ("weights", "kv", "unpack", "compute", "layers", "token", "reselection")
-    return {name: plain(share * factor) for name, share in zip(names, shares, strict=True)}
+    terms = {name: getattr(parts, name) for name in latency.TERMS} | {"compute": excess}
+    return {name: plain(term * factor) for name, term in terms.items()}
 
 
 def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
