@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.calibrate import bandwidth_drift, robust
 from core.physics import latency, quality
 from core.predict import accuracy
-from core.predict.parameters import DECODE_FACTOR, PROMPT_FACTOR, ROWS, heavy_tailed, loadings
+from core.predict.parameters import DECODE_FACTOR, PROMPT_FACTOR, ROW, ROWS, heavy_tailed, loadings
 from core.predict.prefill import prefill_costs
 from core.predict.scenario import decode_costs
 from core.spec import PARAMETER_NAMES, Catalogue, OperatingPoint, Posterior
@@ -199,12 +199,12 @@ class Rows:
     def model(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of the predicted times and their Jacobian."""
         logs = self.loading @ theta
-        medians = dict(zip(ROWS, np.exp(logs), strict=True))
-        parameters = latency.LatencyParameters(**{name: medians[name] for name in PARAMETER_NAMES})
+        medians = np.exp(logs[: len(PARAMETER_NAMES)])  # the first of `ROWS`
+        parameters = latency.LatencyParameters(**dict(zip(PARAMETER_NAMES, medians, strict=True)))
         decode = latency.decode_parts(self.decode, parameters)
         prefill = latency.prefill_parts(self.prefill, parameters)
         is_decode = self.observed.kind == DECODE
-        of_model, of_prompt = logs[ROWS.index(DECODE_FACTOR)], logs[ROWS.index(PROMPT_FACTOR)]
+        of_model, of_prompt = logs[ROW[DECODE_FACTOR]], logs[ROW[PROMPT_FACTOR]]
         predicted = np.where(is_decode, np.log(decode.total) + of_model, np.log(prefill.total) + of_prompt)
         of_decode = {**latency.decode_log_gradient(decode), DECODE_FACTOR: 1.0}
         of_ttft = {**latency.prefill_log_gradient(prefill), PROMPT_FACTOR: 1.0}

@@ -47,7 +47,9 @@ MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such unit
 
 ROWS = (*PARAMETER_NAMES, *FACTORS)
 """The rows of `loadings`: the parameters, and the model's factors on decode time and on time to first token."""
+ROW = {name: i for i, name in enumerate(ROWS)}
 
+_RATIO_OF = {p.name: p.ratio.of for p in PARAMETERS if p.ratio is not None}
 _HEAVY_TAILED = {
     "model",
     "prompt",
@@ -227,18 +229,23 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -
     array, shape (9, n_names)
         Its rows are `ROWS`. Elements are 0 or 1, but for those of "size.".
     """
-    ratios = {p.name: f"{p.name}.{getattr(point, p.ratio.of)}" for p in PARAMETERS if p.ratio is not None}
+    ratios = {name: f"{name}.{getattr(point, of)}" for name, of in _RATIO_OF.items()}
     model = same_model(point.model)
-    made_of: dict[str, set[str | None]] = {
-        **{p.name: {p.name, ratios.get(p.name), ratios.get(p.follows)} for p in PARAMETERS},
-        DECODE_FACTOR: {f"{DECODE_FACTOR}{model}"},
-        PROMPT_FACTOR: {f"{PROMPT_FACTOR}{model}", *_prompt_kinds(at.model)},
+    made_of = {
+        **{p.name: (p.name, ratios.get(p.name), ratios.get(p.follows)) for p in PARAMETERS},
+        DECODE_FACTOR: (f"{DECODE_FACTOR}{model}",),
+        PROMPT_FACTOR: (f"{PROMPT_FACTOR}{model}", *_prompt_kinds(at.model)),
     }
-    loading = np.array([[float(name in made_of[row]) for name in names] for row in ROWS])
+    column = {name: j for j, name in enumerate(names)}
+    loading = np.zeros((len(ROWS), len(names)))
+    for row, parts in made_of.items():
+        for name in parts:
+            if name in column:
+                loading[ROW[row], column[name]] = 1.0
     if _SIZE_NAMES[0] in names:
         size = np.log([at.model.body_params + at.model.head_params])
         first = names.index(_SIZE_NAMES[0])
-        loading[ROWS.index(DECODE_FACTOR), first : first + len(_SIZE_NAMES)] = np.linalg.solve(
+        loading[ROW[DECODE_FACTOR], first : first + len(_SIZE_NAMES)] = np.linalg.solve(
             _SIZE_ROOT, _correlation(_SIZE_KNOTS, size)
         )[:, 0]
     return loading
@@ -316,16 +323,17 @@ def _physical(parameter: Parameter, form: str, rate: str) -> Physical:
     )
 
 
-def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quadratic form of a gradient, given as one number or array per parameter, with a covariance."""
-    matters = [i for i, slope in enumerate(gradient) if isinstance(slope, np.ndarray) or slope]
+def quadratic(gradient: Mapping[int, Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the quadratic form of a covariance with a gradient, given as a number or an array by row."""
+    matters = [(i, slope) for i, slope in gradient.items() if isinstance(slope, np.ndarray) or slope]
+    rows: list[list[float]] = cov.tolist()
     total: Any = 0.0
-    for i in matters:
-        inner: Any = cov[i, i] * gradient[i]
-        for j in matters:
-            if j < i and cov[i, j] != 0.0:
-                inner = inner + 2.0 * cov[i, j] * gradient[j]
-        total = total + inner * gradient[i]
+    for n, (i, slope) in enumerate(matters):
+        inner: Any = rows[i][i] * slope
+        for j, other in matters[:n]:
+            if rows[i][j] != 0.0:
+                inner = inner + 2.0 * rows[i][j] * other
+        total = total + inner * slope
     return np.asarray(total)
 
 

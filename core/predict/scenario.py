@@ -20,6 +20,7 @@ from core.predict.chunks import CHUNK, joined
 from core.predict.parameters import (
     DECODE_FACTOR,
     PROMPT_FACTOR,
+    ROW,
     ROWS,
     extended,
     loadings,
@@ -221,8 +222,7 @@ def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
 
 def _log_variance(gradient_s: Mapping[str, Array], total_s: Array, cov: NDArray[np.float64]) -> Array:
     """Return the variance of ln(time) from its gradient by name and the covariance of `ROWS`."""
-    found = [ROWS.index(name) for name in gradient_s]
-    return quadratic(tuple(gradient_s.values()), cov[found][:, found]) / np.square(total_s)
+    return quadratic({ROW[name]: slope_s for name, slope_s in gradient_s.items()}, cov) / np.square(total_s)
 
 
 def _origin(n_points: int) -> Provenance:

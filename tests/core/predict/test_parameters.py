@@ -6,6 +6,7 @@ import pytest
 from core.catalogue.load import load_catalogue
 from core.predict.parameters import (
     DECODE_FACTOR,
+    ROW,
     ROWS,
     Physical,
     data_sheet_shift,
@@ -85,11 +86,13 @@ def test_quadratic_form():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 3))
     cov, gradient = root @ root.T, rng.normal(size=(3, 5))
-    np.testing.assert_allclose(quadratic(tuple(gradient), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient))
-    assert isinstance(plain(quadratic((1.0, 2.0, 0.0), cov)), float)
+    np.testing.assert_allclose(
+        quadratic(dict(enumerate(gradient)), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
+    )
+    assert isinstance(plain(quadratic({0: 1.0, 1: 2.0, 2: 0.0}, cov)), float)
     gradient[1:] = [[0.0], [2.0]]  # numbers, as slopes that do not vary are given
     np.testing.assert_allclose(
-        quadratic((gradient[0], 0.0, 2.0), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
+        quadratic({0: gradient[0], 2: 2.0}, cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
     )
 
 
@@ -102,9 +105,7 @@ def test_models_of_similar_size_share_what_the_equations_miss():
     known = extended(prior(settings[0]), ratio_names(settings[0]))
     names = [i for i, name in enumerate(known.names) if name.startswith("size.")]
     cov = known.log_cov[np.ix_(names, names)]
-    weights = [
-        loadings(known.names, OperatingPoint(model=s.model.key), s)[ROWS.index(DECODE_FACTOR), names] for s in settings
-    ]
+    weights = [loadings(known.names, OperatingPoint(model=s.model.key), s)[ROW[DECODE_FACTOR], names] for s in settings]
     shared = np.array([[one @ cov @ other for other in weights] for one in weights])
     np.testing.assert_allclose(np.diag(shared), 0.01, rtol=0.05)
     assert shared[0, 1] > 0.8 * 0.01
