@@ -49,8 +49,8 @@ def load_catalogue() -> Catalogue:
     boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
     models = {key: read_model(key, table) for key, table in resource_tables("models")}
     runtimes = {key: read_runtime(key, table) for key, table in resource_tables("runtimes")}
-    for runtime in runtimes.values():
-        check_formats(runtime, weights, kv)
+    for one in runtimes.values():
+        check_formats(one, weights, kv)
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
             raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
