@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from core.catalogue.toml_table import Table
-from core.spec import PARAMETERS, POLICIES, RUNTIME_CLASSES, UNITS, Prior, ReselectionCost, Runtime
+from core.spec import PARAMETERS, POLICIES, RUNTIME_CLASSES, UNITS, Parameter, Prior, ReselectionCost, Runtime
 
 _KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
 
@@ -24,7 +24,7 @@ def read_runtime(key: str, table: Table) -> Runtime:
         if knob not in _KNOBS:
             table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
     sources: dict[str, str] = {}
-    priors = {p.name: _prior(p.name, table.table(p.name), p.low, p.high, sources) for p in PARAMETERS}
+    priors = {p.name: _prior_of(p, table, sources) for p in PARAMETERS}
     ratios = {
         f"{p.name}.{name}": _prior(f"format_{p.name}.{name}", one, 0.05, 20.0, sources)
         for p in PARAMETERS
@@ -109,6 +109,14 @@ def _factors(table: Table, name: str) -> dict[str, Prior]:
             factors.fail(key, pair, "a median and the standard deviation of its logarithm, both above 0 and under 20")
         found[key] = Prior(float(pair[0]), float(pair[1]))
     return found
+
+
+def _prior_of(parameter: Parameter, table: Table, sources: dict[str, str]) -> Prior:
+    """Read the prior of a parameter; the file of a runtime that was not learned yet need not have one."""
+    if parameter.name not in table.left:
+        sources[parameter.name] = "[prior] of a runtime that nothing is known of"
+        return parameter.prior
+    return _prior(parameter.name, table.table(parameter.name), parameter.low, parameter.high, sources)
 
 
 def _prior(name: str, table: Table, low: float, high: float, sources: dict[str, str]) -> Prior:

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import hypot
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A log-normal prior: median in SI units and standard deviation of the natural logarithm."""
+
+    median: float
+    log_sd: float
 
 
 class PowerModeRule(StrEnum):
@@ -72,6 +81,11 @@ class Parameter:
     heavy_tailed: bool = False
     of_prompts: bool = False
     of_bandwidth: bool = False
+
+    @property
+    def prior(self) -> Prior:
+        """The prior of a board of a runtime that nothing is known of."""
+        return Prior(self.median, hypot(self.spread.classes, self.spread.runtimes, self.spread.boards))
 
 
 PARAMETERS = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from core.spec.parameters import Prior
+
 OWN_RUNTIME = "builtin"
 """Trilemma's own decoder, of which no table of published measurements speaks."""
 
@@ -12,14 +14,6 @@ UNITS = ("cpu", "gpu", "npu")
 RUNTIME_CLASSES = (*UNITS, "compiled_gpu")
 """Runtimes of a class have priors in common: those of a unit, but for those on a GPU whose kernels are generated or
 written for it, which unpack weights at little cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """A log-normal prior: median in SI units and standard deviation of the natural logarithm."""
-
-    median: float
-    log_sd: float
 
 
 @dataclass(frozen=True, slots=True)

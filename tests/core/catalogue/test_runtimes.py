@@ -5,6 +5,7 @@ import pytest
 from core.catalogue.load import load_catalogue
 from core.catalogue.runtimes import check_formats, read_runtime
 from core.catalogue.toml_table import Table, parse
+from core.spec import PARAMETERS
 
 QNN = files("resources").joinpath("runtimes", "qnn_npu.toml").read_text("utf-8")
 CATALOGUE = load_catalogue()
@@ -23,6 +24,16 @@ def test_what_is_true_of_a_runtime_is_read_from_its_file():
         assert made.sources[name]
 
 
+def test_a_runtime_that_was_not_learned_yet_has_the_priors_of_any():
+    head, _, rest = QNN.partition("[t_layer_s]")
+    made = runtime(head + rest[rest.index("[t_token_s]") :])
+    usual = next(parameter for parameter in PARAMETERS if parameter.name == "t_layer_s")
+    assert made.priors["t_layer_s"] == usual.prior
+    assert made.priors["t_layer_s"].log_sd > runtime(QNN).priors["t_layer_s"].log_sd
+    assert made.sources["t_layer_s"].startswith("[prior]")
+    assert made.priors.keys() == runtime(QNN).priors.keys()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -32,7 +43,7 @@ def test_what_is_true_of_a_runtime_is_read_from_its_file():
         ('unit = "npu"', 'unit = "npu"\nclasses = ["dsp"]', "classes: got 'dsp', expected one of cpu, gpu, npu"),
         ('unit = "npu"', 'unit = "npu"\nclasses = ["npu"]', "classes: got no source"),
         ("[eta]\nmedian = 0.8199", "[eta]\nmedian = 8.0", r"eta: median: got 8.0, expected a number from 0.01 to 1.1"),
-        ("[kappa]", "[kapa]", "kappa: got nothing, expected a table"),
+        ("[kappa]", "[kapa]", "kapa: got .*, expected no such key"),
         ("[format_eta.w4]", "[format_rho.w4]", "format_rho: got .*, expected no such key"),
     ],
 )
