@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import chain
@@ -12,22 +13,20 @@ from numpy.typing import NDArray
 
 from core.spec import Estimate, Prediction
 
-CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 
-
-def joined(parts: Iterator[Prediction], n: int, shape: tuple[int, ...]) -> Prediction:
-    """Put the predictions of consecutive chunks of `n` points together, in the given shape.
+def joined(parts: Iterator[Prediction], size: int, shape: tuple[int, ...]) -> Prediction:
+    """Put the predictions of consecutive chunks together, of `size` points each but the last, in the given shape.
 
     Each chunk is copied to its place before the next is made, while it is in the cache. All numbers share one block,
     which the system hands out in large pages.
     """
-    first = next(parts)
+    first, n = next(parts), math.prod(shape)
     rows = iter(np.empty((sum(piece.dtype == float for piece in _arrays(first)), n)))
     joined: Prediction = _mapped(first, lambda piece: next(rows) if piece.dtype == float else np.empty(n, piece.dtype))
     outside = dict[str, None]()
     for i, part in enumerate(chain([first], parts)):
         for whole, piece in zip(_arrays(joined), _arrays(part), strict=True):
-            whole[i * CHUNK : i * CHUNK + piece.size] = piece
+            whole[i * size : i * size + piece.size] = piece
         outside |= dict.fromkeys(part.outside)
     shaped: Prediction = _mapped(joined, lambda whole: whole.reshape(shape))
     return replace(shaped, outside=tuple(outside))

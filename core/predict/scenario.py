@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.physics import latency, power, traffic
 from core.predict import accuracy, conformal, validity
-from core.predict.chunks import CHUNK, joined
+from core.predict.chunks import joined
 from core.predict.parameters import (
     DECODE_FACTOR,
     PROMPT_FACTOR,
@@ -53,6 +53,7 @@ CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
 BETA_RANGE, BANDWIDTH_RANGE_BYTE_S = (1e-3, 1e3), (1e3, 1e18)  # beyond, times are no numbers any more
+CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 
 
@@ -159,7 +160,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
     flat = {name: np.broadcast_to(value, shape).reshape(-1) for name, value in numbers.items()}
     starts = range(0, n, CHUNK)
     pieces: list[Any] = [{name: value[i : i + CHUNK] for name, value in flat.items()} for i in starts]
-    return joined((_predict(replace(point, **piece), at, known) for piece in pieces), n, shape)
+    return joined((_predict(replace(point, **piece), at, known) for piece in pieces), CHUNK, shape)
 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
