@@ -20,7 +20,6 @@ PARTS = {
 }
 """The terms of a decode time, as `core.physics.stages.binding_parts_s` names them."""
 
-_SHORT = {"builtin": "Trilemma's own", "rkllm_npu": "rkllm, Rockchip NPU", "qnn_npu": "QNN, Qualcomm NPU"}
 _CHANNELS = {
     "cpu.busy_frac": "CPU busy",
     "cpu.steal_frac": "CPU stolen by the host",
@@ -65,7 +64,7 @@ def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
     if path == "point.kv":
         return _format_name(key, name, catalogue.kv_formats[key].bits_per_value)
     if path == "point.runtime":
-        return _SHORT.get(key, name.replace(" or Ollama", "").replace(" on a ", ", "))
+        return catalogue.runtimes[key].short_name or name
     head = name.partition(" (")[0]
     return f"sim: {head}" if "(simulated" in name else head
 

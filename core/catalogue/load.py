@@ -17,25 +17,20 @@ from core.catalogue import calibration_file
 from core.catalogue.gguf_header import Header, read_header, readable
 from core.catalogue.models import degradation_prior, read_model
 from core.catalogue.refusal import refusal
+from core.catalogue.runtimes import check_formats, read_runtime
 from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
 from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
 from core.catalogue.toml_table import Table
 from core.catalogue.typical_rates import with_rate_uncertainty
 from core.spec import (
-    POLICIES,
     Board,
     Catalogue,
     KvFormat,
     ModelShape,
     PowerMode,
-    Prior,
-    ReselectionCost,
-    Runtime,
     WeightFormat,
 )
 from core.spec.interval_scale import HeldOut
-
-_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
 
 
 @functools.cache
@@ -53,7 +48,9 @@ def load_catalogue() -> Catalogue:
     boards = {key: _board(key, where, table) for key, where, table in resource_folder("boards")}
     boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
     models = {key: read_model(key, where, table) for key, where, table in resource_folder("models")}
-    runtimes = {key: _runtime(key, Table(where, table)) for key, where, table in resource_folder("runtimes")}
+    runtimes = {key: read_runtime(key, Table(where, table)) for key, where, table in resource_folder("runtimes")}
+    for one in runtimes.values():
+        check_formats(one, weights, kv)
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
             raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
@@ -107,96 +104,6 @@ def _guessed(board: Board) -> Board:
     return replace(
         board, power_modes={key: with_rate_uncertainty(mode, board.unit) for key, mode in board.power_modes.items()}
     )
-
-
-def _runtime(key: str, table: Table) -> Runtime:
-    knobs = table.take("knobs", list, "a list of operating-point fields")
-    for knob in knobs:
-        if knob not in _KNOBS:
-            table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
-    sources: dict[str, str] = {}
-    priors = {name: _prior(name, table.table(name), low, high, sources) for name, low, high in _PRIORS}
-    ratios = {
-        of: {name: _prior(f"{of}.{name}", one, 0.05, 20.0, sources) for name, one in table.table(of, {}).tables()}
-        for of in ("format_eta", "format_kappa")
-    }
-    if "static_graph" in table.left:
-        table.numbers.append("static_graph")  # it has a source as numbers have
-    made = Runtime(
-        key=key,
-        name=table.text("name"),
-        **priors,
-        format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
-        format_eta=ratios["format_eta"],
-        format_kappa=ratios["format_kappa"],
-        model_log_sd=table.number("model_log_sd", 0.0, 3.0, default=0.12),
-        model_factor=_factors(table, "model_factor"),
-        prompt_log_sd=table.number("prompt_log_sd", 0.0, 3.0, default=0.0),
-        prompt_factor=_factors(table, "prompt_factor"),
-        size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
-        repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
-        prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
-        static_graph=table.flag("static_graph", default=False),
-        graph_tokens=table.number("graph_tokens", 0.0, 1e7, default=0.0),
-        prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
-        reselection=_reselection_cost(table.table("reselection"), sources) if "reselection" in table.left else None,
-        knobs=tuple(knobs),
-        runs_on=table.texts("runs_on"),
-        takes=table.texts("takes"),
-        sources=sources,
-    )
-    sources.update(table.close())
-    return made
-
-
-def _reselection_cost(table: Table, sources: dict[str, str]) -> ReselectionCost:
-    """Read what choosing anew costs; one source covers all of it."""
-    layer_s, copy, read, score = (table.table(name) for name in ("layer_s", "copy", "read", "score"))
-    made = ReselectionCost(
-        layer_s={policy: layer_s.number(policy, 0.0, 1.0) for policy in POLICIES},
-        copy={key: copy.number(key, 0.0, 1e4) for key in list(copy.left)},
-        read={key: read.number(key, 0.0, 1e4) for key in list(read.left)},
-        score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
-        log_sd=table.number("log_sd", 0.0, 3.0),
-    )
-    sources["reselection"] = table.text("source")
-    for one in (layer_s, copy, read, score, table):
-        one.numbers.clear()
-        one.close()
-    return made
-
-
-def _factors(table: Table, name: str) -> dict[str, Prior]:
-    """Read factors of models, ``key = [median, log_sd]``, keys of the catalogue or of a published table."""
-    factors = table.table(name, {})
-    if factors.left:
-        table.numbers.append(name)
-    found = {}
-    for key in list(factors.left):
-        pair = factors.take(key, list, "a median and the standard deviation of its logarithm")
-        if len(pair) != 2 or not all(isinstance(x, (int, float)) and 0.0 < x < 20.0 for x in pair):
-            factors.fail(key, pair, "a median and the standard deviation of its logarithm, both above 0 and under 20")
-        found[key] = Prior(float(pair[0]), float(pair[1]))
-    return found
-
-
-def _prior(name: str, table: Table, low: float, high: float, sources: dict[str, str]) -> Prior:
-    made = Prior(table.number("median", low, high), table.number("log_sd", 0.0, 3.0))
-    sources[name] = table.text("source")
-    table.numbers.clear()  # one `source` covers the prior
-    table.close()
-    return made
-
-
-_PRIORS = (
-    ("eta", 0.01, 1.1),
-    ("kappa", 0.1, 100.0),
-    ("rho", 0.0, 100.0),
-    ("t_layer_s", 0.0, 1.0),
-    ("t_token_s", 0.0, 10.0),
-    ("eta_compute", 1e-4, 1.1),
-    ("t_layer_prefill_s", 0.0, 1.0),
-)
 
 
 # --- a model from its file --------------------------------------------------------------------------------------------

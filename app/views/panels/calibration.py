@@ -154,7 +154,7 @@ class CalibrationPanel(QWidget):
         for (name, value, interval), parameter in zip(self._rows, calibration.parameters, strict=False):
             e = parameter.estimate
             text = estimate_text(float(e.median), float(e.q05), float(e.q95), parameter.unit)
-            name.setText(_short(parameter.key))
+            name.setText(parameter.label)
             name.set_tip(parameter.meaning)
             set_text(value, f"{text.value} {text.unit}")
             value.setAccessibleName(parameter.meaning)
@@ -194,26 +194,6 @@ class CalibrationPanel(QWidget):
         if self._dock is not None:
             calibration = self._store.calibration
             set_text(self._dock.aside, counted(len(calibration.points), "point") if calibration else "")
-
-
-_SHORT = {
-    "rho": "unpacking ρ",
-    "t_layer_s": "per layer",
-    "t_token_s": "per token",
-    "t_layer_prefill_s": "per layer, prompts",
-}
-_SHORT_OF = {
-    "eta": "bandwidth, {}",
-    "kappa": "KV cost κ, {}",
-    "eta_compute": "prompt rate, {}",
-    "model": "factor of {}",
-}
-
-
-def _short(key: str) -> str:
-    """Return a parameter's name for the narrow column; its meaning stands in the tool tip."""
-    kind, _, of = key.partition(".")
-    return _SHORT_OF[kind].format(of) if kind in _SHORT_OF and of else _SHORT.get(key, key)
 
 
 def _percent(share: float) -> str:

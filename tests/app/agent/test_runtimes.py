@@ -21,7 +21,7 @@ from app.agent.runtimes import drivers as drivers_
 from app.agent.runtimes import llama_bench, llama_server, ollama, openai, rkllm, streams
 from app.agent.runtimes.command import Command
 from app.agent.runtimes.drivers import Drivers
-from app.agent.runtimes.entry import RuntimeEntry, parse_entries, read_entries
+from app.agent.runtimes.entry import KINDS, RuntimeEntry, parse_entries, read_entries
 from app.agent.runtimes.http import Exchange, sse_data
 from app.agent.runtimes.outcome import Cancelled, Failed, Run, Timeline, applied, record
 from app.agent.runtimes.streams import Answer, disturbed, repeat, token_times_s
@@ -615,3 +615,9 @@ def test_a_wrong_file_on_the_board_is_told_and_an_absent_one_is_none(monkeypatch
     assert "The file of runtimes is wrong, none is used: " in done.stdout
     assert "is not JSON: expected a list of runtimes" in done.stdout
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_a_driver_of_its_name(kind):
+    measure = drivers_.driver(kind)
+    assert (measure.__module__, measure.__name__) == (f"app.agent.runtimes.{kind.replace('-', '_')}", "measure")

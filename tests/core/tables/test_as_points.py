@@ -324,7 +324,7 @@ def test_a_prompt_of_unstated_length_has_no_time_to_first_token():
 
 def test_a_runtime_that_nobody_knows_is_one_of_its_own():
     found, catalogue = one(runtime="NewRT 2.1")
-    assert catalogue.runtimes[found.decode.runtime].eta == CATALOGUE.runtimes["other_npu"].eta
+    assert catalogue.runtimes[found.decode.runtime].priors == CATALOGUE.runtimes["other_npu"].priors
     assert catalogue.runtimes[found.decode.runtime].name == "NewRT 2.1"
     predict(found.decode, catalogue)
 
