@@ -140,7 +140,7 @@ def _reports(compared: Comparison, predicted: pd.DataFrame) -> tuple[GroupReport
     scores, by_shipped = (_scores(one, rows["model"].tolist()) for one in (predicted, same_rows))
     return tuple(
         GroupReport(
-            *key,
+            **dict(zip(GROUP, key, strict=True)),
             bandwidth_stated=bool(mine["bandwidth_stated"].all()),
             n_rows={quantity: int(mine[quantity].sum()) for quantity in QUANTITIES},
             n_models=mine["model"].nunique(),
