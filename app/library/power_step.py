@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from app.agent.power import total_power
 from app.client.events import Channel
 from app.client.recording import Recording
-from app.library.tables import recorded_samples
+from core.catalogue.csv_rows import read_columns
 from core.catalogue.inputs import read_text
-from core.catalogue.toml_table import read_columns
 
 if TYPE_CHECKING:
     from app.agent.channel import Channel as AgentChannel
@@ -118,6 +117,8 @@ def _of_csv(path: Path, named: Mapping[str, str | None]) -> Trace:
 def _of_recording(path: Path, named: Mapping[str, str | None]) -> Trace:
     if named["time"] is not None:
         raise ValueError(f"{path.name}: time: got {named['time']!r}, expected none: a recording has its own clock")
+    from app.library.tables import recorded_samples
+
     with Recording(path) as recording:
         channels = [channel for channel in recording.channels if not channel.absent]
         offered = {channel.key: channel.unit for channel in channels}
@@ -126,14 +127,13 @@ def _of_recording(path: Path, named: Mapping[str, str | None]) -> Trace:
         if named["power"] is None:
             of_power = _whole_board(path.name, channels)
         table = recorded_samples(recording, {of_temp, *of_power})
-    columns_of = {column.name: np.asarray(column.values) for column in table.columns}
-    power_w = np.sum([columns_of[key] for key in of_power], axis=0, dtype=float)
-    temp_c = columns_of[of_temp].astype(float)
+    power_w = np.sum([table.frame[key].to_numpy() for key in of_power], axis=0, dtype=float)
+    temp_c = table.frame[of_temp].to_numpy(dtype=float)
     known = np.isfinite(power_w) & np.isfinite(temp_c)
     if 2 * known.sum() < known.size or not known.any():
         raise ValueError(f"{path.name}: {known.size - known.sum()} of {known.size} readings are missing, expected most")
     names = {"time": "time_s", "power": " + ".join(of_power), "temperature": of_temp}
-    return Trace(columns_of["time_s"][known].astype(float), power_w[known], temp_c[known], names)
+    return Trace(table.frame["time_s"].to_numpy(dtype=float)[known], power_w[known], temp_c[known], names)
 
 
 def _whole_board(where: str, channels: Sequence[Channel]) -> list[str]:
