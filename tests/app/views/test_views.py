@@ -35,7 +35,7 @@ from app.views.widgets.slider import at_fraction, fraction, snapped, step_size, 
 from app.views.widgets.theme import DARK, LIGHT, Theme
 from core.catalogue.load import load_catalogue
 from core.predict.changes import Kind
-from core.spec import Absent, Estimate, OperatingPoint, Provenance
+from core.spec import BY_PATH, Absent, Estimate, OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 
@@ -220,6 +220,19 @@ def test_a_wrong_entry_is_one_sentence_and_changes_nothing(controls, store, path
     assert path not in control.wrong.text()
     QTest.keyClick(control.field, Qt.Key.Key_Escape)
     assert not control.wrong.isVisible()
+
+
+@pytest.mark.parametrize(("path", "value"), [("point.head", "fp16"), ("point.graph", 4096.0)])
+def test_a_rare_field_is_a_choice_where_a_preset_has_set_it(controls, store, path, value):
+    choice = controls.choices[path]
+    assert choice.isHidden()
+    store.set("point", replace(store.point, **{BY_PATH[path].name: value}))
+    assert not choice.isHidden()
+    assert choice.currentData() == value
+    choice.setCurrentIndex(0)
+    choice.activated.emit(0)
+    assert store.get(path) == BY_PATH[path].default
+    assert choice.isHidden()
 
 
 def test_dots_and_the_red_part_of_the_slider(controls, store, qtbot):
