@@ -107,7 +107,7 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     board = catalogue.boards[point.board]
     if point.board != "this":
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
-    if reason := _why_not_rare(point):
+    if reason := _why_not_fixed(point):
         return reason
     if point.runtime != "builtin":
         return _why_not_driven(point, catalogue, hello)
@@ -122,11 +122,11 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     return _why_not_set(point, catalogue)
 
 
-def _why_not_rare(point: OperatingPoint) -> str:
+def _why_not_fixed(point: OperatingPoint) -> str:
     """Return which field of a point no run can be asked for, since its model file and its runtime decide it."""
     for field in FIELDS:
         value = getattr(point, field.name)
-        if field.rare and value != field.default:
+        if field.rare and not field.knob and value != field.default:
             return f"{field.option}: got {value}, expected none: the model file and the runtime decide it in a run."
     return ""
 

@@ -2,7 +2,7 @@
 
 Everything here is a frozen value in SI units. The numeric fields of `OperatingPoint` may be arrays that broadcast
 against each other, so that one call of `core.predict.scenario.predict` evaluates a whole sweep; the named fields are
-scalars. Never here: formulas, files.
+scalars. `fields` is the table that describes them. Never here: formulas, files.
 """
 
 from core.spec.board import Board, PowerMode

@@ -33,9 +33,10 @@ class Field:
 
     Notes
     -----
-    `offered` makes a number a choice: the dashboard lists these values, any other may be typed. `rare` keeps a field
-    out of files, of the dashboard's controls and of commands where it is the default, so that files of programs without
-    the field, and theirs without it here, hold the same points.
+    `offered` makes a number a choice: the dashboard lists these values, any other may be typed. A `rare` field is left
+    out of files and commands, and a rare choice out of the dashboard's controls, where it is the default: files of
+    programs that do not have the field then hold the same points, and measurements and journals stay valid. Fields that
+    are added later are rare.
     """
 
     name: str  # of `OperatingPoint`; its key in files and in messages to the board

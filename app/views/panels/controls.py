@@ -216,7 +216,7 @@ class Controls(QWidget):
             choice.show_options(options, store.get(path) or axis.options[0][0])
         self._show_choice("point.power_mode", len(store.axis_range("point.power_mode").options) > 1)
         for field in FIELDS:
-            if field.rare:
+            if field.rare and field.path in self.choices:
                 self._show_choice(field.path, store.get(field.path) != field.default)
         for path in self.sliders:
             self._refresh_slider(path)
