@@ -26,7 +26,7 @@ from core.spec import Absent, Catalogue, OperatingPoint, Posterior
 from core.units import Z90
 
 LIMITS = {
-    "max-latency": ("latency_s", "s", "longest time of a token, such as 100ms"),
+    "max-latency": ("latency_s", "s", "longest time of a token, such as 100ms or 10tok/s"),
     "max-power": ("power_w", "W", "most power, such as 15W"),
     "min-accuracy": ("accuracy_frac", "frac", "least agreement with the reference, such as 95%%"),
 }
@@ -76,7 +76,8 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
         given = getattr(args, option.replace("-", "_"))
         if given is not None:
             try:
-                limits[name] = parse_quantity(given, unit, name=option, bare=None if unit == "s" else "")
+                latency = unit == "s"
+                limits[name] = parse_quantity(given, unit, name=option, bare=None if latency else "", per_token=latency)
             except ValueError as error:
                 raise UserError(str(error)) from error
             top = 1.0 if unit == "frac" else float("inf")

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from app.text.notation import bus_byte_s, charge_j, plain, symbol
 from core.spec import Absent, Output
 
 THIN_SPACE = "\u2009"
@@ -25,6 +26,8 @@ _FAR_DIGITS = 3  # behind the first one of such a number, at most
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SMALL = {"": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_INTO = _DECIMAL | {"K": 1e3} | _BINARY
+_WATTS = _SMALL | {"u": 1e-6, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +39,33 @@ class _Unit:
     spelled: dict[str, float]  # spellings accepted, with their size in the SI unit
     into: dict[str, float]  # prefixes accepted in front of them
     example: str
+    bits: tuple[str, ...] = ()  # spellings that some people mean as bits and others as bytes
 
 
 _UNITS = {
     "s": _Unit("s", _SMALL, {"s": 1.0}, _SMALL | {"u": 1e-6}, "9.3 ms"),
     "min": _Unit("min", {"": 60.0}, {"min": 60.0, "h": 3600.0, "s": 1.0}, {"": 1.0}, "90 min"),
     "h": _Unit("h", {"": 3600.0}, {"h": 3600.0, "min": 60.0, "s": 1.0}, {"": 1.0}, "2 h or 90 min"),
-    "byte": _Unit("B", _DECIMAL, {"B": 1.0, "byte": 1.0, "bit": 0.125}, _DECIMAL | _BINARY, "4 GB or 4 GiB"),
+    "byte": _Unit("B", _DECIMAL, {"B": 1.0, "byte": 1.0, "bit": 0.125}, _INTO, "4 GB or 4 GiB", ("b",)),
     "byte/s": _Unit(
         "B/s",
         _DECIMAL,
-        {"B/s": 1.0, "byte/s": 1.0, "bit/s": 0.125, "b/s": 0.125, "bps": 0.125},
-        _DECIMAL | _BINARY,
+        {"B/s": 1.0, "Bps": 1.0, "byte/s": 1.0, "bit/s": 0.125},
+        _INTO,
         "51.2 GB/s",
+        ("b/s", "bps"),
     ),
-    "W": _Unit("W", _SMALL | {"k": 1e3}, {"W": 1.0}, _SMALL | {"k": 1e3, "u": 1e-6}, "15 W"),
+    "W": _Unit("W", _SMALL | {"k": 1e3}, {"W": 1.0}, _WATTS, "15 W"),
     "V": _Unit("V", _SMALL, {"V": 1.0}, _SMALL, "5 V"),
     "A": _Unit("A", _SMALL, {"A": 1.0}, _SMALL, "2.1 A"),
-    "J": _Unit("J", _SMALL | {"k": 1e3}, {"J": 1.0, "Wh": 3600.0}, _SMALL | {"k": 1e3}, "40 J or 56 Wh"),
-    "Wh": _Unit("Wh", {"": 3600.0, "k": 3.6e6}, {"Wh": 3600.0, "J": 1.0}, _SMALL | {"k": 1e3}, "56 Wh"),
+    "J": _Unit("J", _SMALL | {"k": 1e3}, {"J": 1.0, "Wh": 3600.0}, _WATTS, "40 J or 56 Wh"),
+    "Wh": _Unit("Wh", {"": 3600.0, "k": 3.6e6}, {"Wh": 3600.0, "J": 1.0}, _WATTS, "56 Wh"),
     "J/token": _Unit("J/token", _SMALL, {"J/token": 1.0, "J": 1.0}, _SMALL | {"u": 1e-6}, "90 mJ/token"),
     "Hz": _Unit("Hz", _DECIMAL, {"Hz": 1.0}, _DECIMAL, "2.4 GHz"),
-    "op/s": _Unit("op/s", _DECIMAL, {"op/s": 1.0, "OPS": 1.0, "FLOP/s": 1.0}, _DECIMAL, "40 Top/s"),
+    "op/s": _Unit("op/s", _DECIMAL, {"op/s": 1.0, "OPS": 1.0, "FLOP/s": 1.0, "FLOPS": 1.0}, _DECIMAL, "40 Top/s"),
     "degC": _Unit("°C", {"": 1.0}, {"°C": 1.0, "degC": 1.0, "C": 1.0}, {"": 1.0}, "65 °C"),
     "frac": _Unit("%", {"": 0.01}, {"%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
-    "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _DECIMAL | _BINARY, "2048 or 2k"),
+    "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _INTO, "2048 or 2k"),
     "1": _Unit("", {"": 1.0}, {"": 1.0, "%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
 }
 
@@ -235,6 +240,10 @@ def _joined(number: str, unit: str) -> str:
     return f"{number} {unit}" if unit else number
 
 
+_LARGE = {"": "", "k": "kilo", "m": "mega", "g": "giga", "t": "tera"} | {
+    **{"ki": "kibi", "mi": "mebi", "gi": "gibi", "ti": "tebi"}
+}
+_TOKEN_RATE = re.compile(r"(?:tokens?|tk|t)(?:/s|ps)", re.I)
 _NUMBER = re.compile(r"[+\-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?")
 _GROUPS = re.compile(r"(?<![\d.])(\d{1,3})((?: \d{3})+)(?!\d)")
 
@@ -247,6 +256,7 @@ def parse_quantity(
     low: float | None = None,
     high: float | None = None,
     bare: str | None = "",
+    per_token: bool = False,
 ) -> float:
     """Return the number a person typed, in the SI unit `unit`.
 
@@ -254,6 +264,7 @@ def parse_quantity(
     ----------
     text
         ``51.2GB/s``, ``0.3``, ``30 %``, ``15W``, ``2 048``, ``2k``, ``0,3``, ``4GiB``, ``900us``; at most 64 long.
+        A bandwidth also as ``6400 MT/s x 128 bit``, an energy as ``5000 mAh x 3.7 V``.
     unit
         One of this module's units.
     name
@@ -263,6 +274,8 @@ def parse_quantity(
     bare
         The unit meant when none is typed, such as ``GB/s``; by default the SI unit itself, with None none: 10 of a
         latency or 50 of a bandwidth is hardly ever seconds or bytes a second.
+    per_token
+        Whether the time asked for is that of a token: ``20 ms/token`` and ``50 tok/s`` are 20 ms then.
 
     Raises
     ------
@@ -274,30 +287,48 @@ def parse_quantity(
         raise ValueError(
             f"{name}: got {len(text)} characters, expected at most {MAX_INPUT_LENGTH}, such as {known.example}"
         )
-    expected = ValueError(f"{name}: got {text.strip()!r}, expected a number and its unit, such as {known.example}")
-    plain = _plain_number(text, name)
-    match = _NUMBER.match(plain)
-    if match is None:
-        raise expected
-    written = plain[match.end() :].strip()
-    if unit == "frac" and not written and float(match.group()) > 1:
-        written = "%"  # 97 can only mean 97 %
-    factor = None if bare is None and not written else _factor(written or bare or "", unit)
-    if factor is None:
-        raise expected
-    value = float(match.group()) * factor
-    if not math.isfinite(value):
-        raise expected
+    got = f"{name}: got {text.strip()!r}"
+    typed = plain(text)
+    value = _product(typed, unit, got)
+    if value is None:
+        value = _simple(typed, unit, name, bare, per_token, got)
+    if value is None or not math.isfinite(value):
+        raise ValueError(f"{got}, expected a number and its unit, such as {known.example}")
     if (low is not None and value < low) or (high is not None and value > high):
         raise ValueError(f"{name}: got {text.strip()}, expected {_range_text(low, high, unit)}")
     return value
 
 
+def _product(typed: str, unit: str, got: str) -> float | None:
+    """Return a quantity that is written as the product of two others; None where it is not."""
+    read = {"byte/s": bus_byte_s, "J": charge_j, "Wh": charge_j}.get(unit)
+    try:
+        return None if read is None else read(typed)
+    except ValueError as error:
+        raise ValueError(f"{got}, {error}") from None
+
+
+def _simple(typed: str, unit: str, name: str, bare: str | None, per_token: bool, got: str) -> float | None:
+    """Return a quantity that is written as a number and its unit; None where it is not."""
+    number = _plain_number(typed, name)
+    match = _NUMBER.match(number)
+    if match is None:
+        return None
+    value, written = float(match.group()), symbol(number[match.end() :])
+    if per_token and _TOKEN_RATE.fullmatch(written):
+        return 1.0 / value if value > 0.0 else None
+    if per_token:
+        written = re.sub(r"/(?:tokens?|t)$", "", written)
+    if unit == "frac" and not written and value > 1:
+        written = "%"  # 97 can only mean 97 %
+    if bare is None and not written:
+        return None
+    factor = _factor(written or bare or "", unit, f"{got}, expected", match.group())
+    return None if factor is None else value * factor
+
+
 def _plain_number(text: str, name: str) -> str:
-    """Return the text with one kind of minus, no thousands separators, and a point as decimal sign."""
-    for space in ("\u2009", "\u202f", "\u00a0", "_", "'"):
-        text = text.replace(space, " ")
-    text = text.strip().replace(MINUS, "-").replace("μ", "µ")
+    """Return the text without thousands separators, and with a point as decimal sign."""
     text = _GROUPS.sub(lambda m: m.group(1) + m.group(2).replace(" ", ""), text)
     if re.match(r"[+\-]?[1-9]\d{0,2},\d{3}(?![\d,.])", text):
         number = text[: text.index(",") + 4]
@@ -319,13 +350,31 @@ def _spellings(unit: str) -> dict[str, float]:
     return {"": 1.0} | spelled
 
 
-def _factor(written: str, unit: str) -> float | None:
-    """Return the size of a written unit in SI; case is forgiven where only one reading is left."""
+def _factor(written: str, unit: str, expected: str, number: str) -> float | None:
+    """Return the size of a written unit in SI; case is forgiven where only one reading is left.
+
+    Raises
+    ------
+    ValueError
+        More than one is left: each of them, as it is to be typed.
+    """
     spellings = _spellings(unit)
     if written in spellings:
         return spellings[written]
-    readings = {factor for spelling, factor in spellings.items() if spelling.lower() == written.lower()}
-    return readings.pop() if len(readings) == 1 else None
+    bit = next((end for end in _UNITS[unit].bits if written.lower().endswith(end)), None)
+    if bit is not None:
+        prefix = next((p for p in _UNITS[unit].into if p.lower() == written[: -len(bit)].lower()), None)
+        if prefix is None:
+            return None
+        per, per_s = (" per second", "/s") if unit == "byte/s" else ("", "")
+        raise ValueError(
+            f"{expected} bytes or bits: {number} {_LARGE[prefix.lower()]}bytes{per} is {number}{prefix}B{per_s}, "
+            f"{_LARGE[prefix.lower()]}bits {number}{prefix}bit{per_s}"
+        )
+    readings = {factor: spelling for spelling, factor in spellings.items() if spelling.lower() == written.lower()}
+    if len(readings) > 1:
+        raise ValueError(f"{expected} " + " or ".join(number + spelling for spelling in readings.values()))
+    return next(iter(readings), None)
 
 
 def _range_text(low: float | None, high: float | None, unit: str) -> str:

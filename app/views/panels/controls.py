@@ -94,7 +94,12 @@ class Controls(QWidget):
 
     def _limit(self, quantity: Quantity) -> QuantityField:
         field = QuantityField(
-            _LIMIT_NAMES[quantity], quantity.limit, quantity.unit, _LIMIT_UNITS[quantity], optional=True
+            _LIMIT_NAMES[quantity],
+            quantity.limit,
+            quantity.unit,
+            _LIMIT_UNITS[quantity],
+            optional=True,
+            per_token=quantity.unit == "s",
         )
         field.setPlaceholderText("no limit")
         field.setFixedWidth(106)

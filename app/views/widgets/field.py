@@ -31,14 +31,19 @@ class QuantityField(QLineEdit):
         The unit meant by a number typed alone.
     optional : bool
         Whether an empty field is a value: None.
+    per_token : bool
+        Whether it is the time of a token, so that tokens a second are read as well.
     """
 
     entered = Signal(object)  # the value in SI, or None
     stepped = Signal(int)  # steps asked for by wheel, arrows and page keys
     refused = Signal(str)  # one sentence; "" when the text is right again
 
-    def __init__(self, name: str, path: str, unit: str, bare: str = "", *, optional: bool = False) -> None:
+    def __init__(
+        self, name: str, path: str, unit: str, bare: str = "", *, optional: bool = False, per_token: bool = False
+    ) -> None:
         super().__init__()
+        self._per_token = per_token
         self.name, self.unit, self.bare, self.optional = name, unit, bare, optional
         self._value: float | None = None
         self.setObjectName(path)
@@ -74,15 +79,16 @@ class QuantityField(QLineEdit):
             return
         text = self.text().strip()
         try:
-            value = (
-                None if not text and self.optional else parse_quantity(text, self.unit, name=self.name, bare=self.bare)
-            )
+            value = None if not text and self.optional else self._read(text)
         except ValueError as error:
             self.refuse(str(error))
             return
         self.setModified(False)
         self._mark("")
         self.entered.emit(value)
+
+    def _read(self, text: str) -> float:
+        return parse_quantity(text, self.unit, name=self.name, bare=self.bare, per_token=self._per_token)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Step by arrows and page keys; Escape brings back the value that holds."""

@@ -48,6 +48,8 @@ def test_units_are_understood(capsys):
     assert one["point"]["beta"] == 1.5
     other = predicted(capsys, "--bandwidth", "51.2 GB/s", "--alpha", "0.3", "--context", "2000", "--beta", "1.5")
     assert other["decode_s"]["median"] < one["decode_s"]["median"]
+    for text in ("51.2GBps", "５１．２ＧＢ／ｓ", "6400 MT/s x 64 bit"):
+        assert predicted(capsys, "--bandwidth", text, "--context", "64")["point"]["bandwidth_byte_s"] == 51.2e9
 
 
 def test_is_the_engine_s_own_prediction(capsys):
@@ -177,6 +179,7 @@ def test_text_says_where_numbers_come_from_and_what_limits(capsys):
         (["--context", "12.5"], "whole number"),
         (["--beta", "0"], "beta"),
         (["--bandwidth", "51.2 apples"], "51.2 GB/s"),
+        (["--bandwidth", "51.2gbps"], "gigabytes per second is 51.2GB/s, gigabits 51.2Gbit/s"),
         (["--bandwidth", "51.2"], "its unit, such as 51.2 GB/s"),
         (["--bandwidth", "51,2e9"], "its unit, such as 51.2 GB/s"),
         (["--board", "abacus"], "see trilemma boards"),

@@ -46,6 +46,41 @@ from core.spec import Absent, Estimate, Provenance
         ("900 µs", "s", 900e-6),
         ("9.3ms", "s", 9.3e-3),
         ("−5 °C", "degC", -5.0),
+        ("51.2GBps", "byte/s", 51.2e9),
+        ("51.2 MBps", "byte/s", 51.2e6),
+        ("51.2 GiBps", "byte/s", 51.2 * 2.0**30),
+        ("51.2 GByte/s", "byte/s", 51.2e9),
+        ("51.2 KB/s", "byte/s", 51.2e3),
+        ("51.2 GB/sec", "byte/s", 51.2e9),
+        ("51.2 GB s⁻¹", "byte/s", 51.2e9),
+        ("51.2 gigabytes per second", "byte/s", 51.2e9),
+        ("51.2 gigabits/s", "byte/s", 6.4e9),
+        ("５１．２ＧＢ／ｓ", "byte/s", 51.2e9),
+        ("51.2\u00a0GB\u2009/\u202fs", "byte/s", 51.2e9),
+        ("6400 MT/s x 128 bit", "byte/s", 102.4e9),
+        ("6400MT/s×128bit", "byte/s", 102.4e9),
+        ("128-bit x 6400 MT/s", "byte/s", 102.4e9),
+        ("LPDDR5-6400 128-bit", "byte/s", 102.4e9),
+        ("128 bit LPDDR5X 8533 MT/s", "byte/s", 136.528e9),
+        ("LPDDR5-6400 4x32 bit", "byte/s", 102.4e9),
+        ("GDDR6 14 Gbps 256 bit", "byte/s", 448e9),  # bits a second and line
+        ("16 gigabytes", "byte", 16e9),
+        ("５０　ｍｓ", "s", 0.05),
+        ("50 msec", "s", 0.05),
+        ("90 seconds", "s", 90.0),
+        ("15 watts", "W", 15.0),
+        ("5 MW", "W", 5e6),  # not milliwatts
+        ("56 W·h", "Wh", 56 * 3600.0),
+        ("56 W h", "J", 56 * 3600.0),
+        ("56 watt-hours", "Wh", 56 * 3600.0),
+        ("5000 mAh x 3.7 V", "Wh", 66600.0),
+        ("5 Ah @ 3.7V", "J", 66600.0),
+        ("３０％", "frac", 0.3),
+        ("30 percent", "1", 0.3),
+        ("－５　℃", "degC", -5.0),
+        ("–5 ºC", "degC", -5.0),
+        ("2’048", "tokens", 2048.0),
+        ("128K", "tokens", 128e3),
     ],
 )
 def test_what_people_type_is_understood(text, unit, value):
@@ -54,6 +89,48 @@ def test_what_people_type_is_understood(text, unit, value):
 
 def test_a_bare_number_takes_the_unit_of_its_field():
     assert parse_quantity("51.2", "byte/s", bare="GB/s") == pytest.approx(51.2e9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["20 tok/s", "20 t/s", "20 tokens/s", "20 tokens per second", "20 tps", "50 ms/token", "50ms", "50 ms per tok"],
+)
+def test_the_time_of_a_token_is_read_from_tokens_a_second_too(text):
+    assert parse_quantity(text, "s", bare=None, per_token=True) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("text", ["0 tok/s", "-3 tok/s", "20"])
+def test_no_tokens_a_second_are_no_time(text):
+    with pytest.raises(ValueError, match="expected"):
+        parse_quantity(text, "s", bare=None, per_token=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["51.2 Gb/s", "51.2 gb/s", "51.2 gbps", "51.2 Gbps", "51.2 GBPS", "51.2 GB/S", "51.2 gB/s", "５１．２ｇｂｐｓ"],
+)
+def test_bytes_or_bits_by_letter_case_alone_are_refused_with_both_readings(text):
+    with pytest.raises(ValueError, match="bytes or bits") as caught:
+        parse_quantity(text, "byte/s", name="bandwidth")
+    assert str(caught.value) == (
+        f"bandwidth: got {text!r}, expected bytes or bits: 51.2 gigabytes per second is 51.2GB/s, gigabits 51.2Gbit/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "words"),
+    [
+        ("16 gb", "byte", "16 gigabytes is 16GB, gigabits 16Gbit"),
+        ("15 mw", "W", "expected 15mW or 15MW"),
+        ("6400 MT/s", "byte/s", "expected the width of the bus too, such as 6400 MT/s x 128 bit"),
+        ("LPDDR5-6400", "byte/s", "such as LPDDR5-6400 x 128 bit"),
+        ("5000 mAh", "Wh", "or the voltage too, such as 5000 mAh x 3.7 V"),
+    ],
+)
+def test_what_may_be_two_things_or_lacks_a_part_says_which(text, unit, words):
+    with pytest.raises(ValueError, match="expected") as caught:
+        parse_quantity(text, unit)
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +151,9 @@ def test_a_bare_number_takes_the_unit_of_its_field():
         ("5 parsecs", "s"),
         ("9" * 65, "1"),
         ("2,048", "tokens"),  # 2.048 or 2048
+        ("20 tok/s", "s"),  # a time that is not of a token
+        ("51.2 GB", "byte/s"),
+        ("128 bit", "byte/s"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_sentence_with_an_example(text, unit):
@@ -90,7 +170,7 @@ def test_out_of_range_names_the_range(text):
 
 @given(st.text(max_size=80))
 def test_no_input_raises_anything_but_value_error(text):
-    for unit in ("1", "byte/s", "tokens", "s"):
+    for unit in ("1", "byte/s", "byte", "tokens", "s", "Wh"):
         try:
             value = parse_quantity(text, unit)
         except ValueError:

@@ -249,10 +249,24 @@ def test_what_does_not_matter_is_said(controls, store):
     assert "ms" in words["point.alpha"]
 
 
+def test_a_bandwidth_is_read_as_the_command_line_reads_it(controls, store):
+    slider = controls.sliders["point.bandwidth"]
+    for text, expected in (("25.6GBps", 25.6e9), ("３２ＧＢ／ｓ", 32e9), ("3200 MT/s x 64 bit", 25.6e9)):
+        slider.field.selectAll()
+        slider.field.insert(text)  # as pasted
+        QTest.keyClick(slider.field, Qt.Key.Key_Return)
+        assert store.point.bandwidth_byte_s == expected
+    type_into(slider.field, "51.2gbps")
+    assert "51.2GB/s, gigabits 51.2Gbit/s" in slider.wrong.text()
+    assert store.point.bandwidth_byte_s == 25.6e9
+
+
 def test_limits_are_typed_with_units_and_can_be_emptied(controls, store, stack):
     field = controls.limits[LATENCY]
     type_into(field, "10")
     assert store.limits.latency_s == pytest.approx(0.010)
+    type_into(field, "20 tok/s")
+    assert store.limits.latency_s == pytest.approx(0.050)
     type_into(controls.limits[TOP1], "97")
     assert store.limits.top1_agreement == pytest.approx(0.97)
     field.setFocus()
