@@ -57,7 +57,9 @@ class Link:
     def ended(self) -> Ended | None:
         """Return the reason that the link ended, as far as this end knows; None where the other end closed it."""
         if self._why_ended:
-            return Ended(self._why_ended, final=self._nobody)
+            printed: Callable[[], str] | None = getattr(self._transport, "printed", None)
+            words = printed() if printed else ""
+            return Ended(f"{self._why_ended}; it printed: {words}" if words else self._why_ended, final=self._nobody)
         explain: Callable[[], Ended | None] | None = getattr(self._transport, "ended", None)
         return None if explain is None else explain()
 

@@ -22,8 +22,9 @@ from typing import cast
 from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk, Questions, can_ask
 from app.client.sanitise import printable
-from app.client.ssh_errors import ended
+from app.client.ssh_errors import ended, printed_text
 from app.client.transport import MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
+from app.protocol import MAGIC
 
 CONNECT_S = 5
 """For the first host to answer, where the user's configuration says nothing else."""
@@ -42,6 +43,8 @@ GRACE_S = 2.0
 
 SETTINGS_S = 5.0
 MAX_LINES, MAX_LINE_BYTE = 40, 4096
+PRINTED_BYTE = 4096  # of standard output before the first frame
+_STEERING = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 SSH_NAME = re.compile(r"(?:[A-Za-z0-9_.+][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_\[:.][A-Za-z0-9_.:%\]-]*")
 SSH_URL = re.compile(
     r"ssh://(?:[A-Za-z0-9_.+][A-Za-z0-9_.+-]*@)?(?:[A-Za-z0-9_.][A-Za-z0-9_.-]*|\[[0-9a-fA-F:.%]+\])(?::\d{1,5})?"
@@ -201,6 +204,8 @@ class SshTransport:
         self._target = target
         self._lines: collections.deque[str] = collections.deque(maxlen=MAX_LINES)
         self._payload = packed_agent()
+        self._accepted = False
+        self._printed = bytearray()  # in place of the agent's first frame
         self._heard = False
         argv = target.command(len(self._payload))
         target.questions.begin()
@@ -229,10 +234,12 @@ class SshTransport:
             return b""
         data = os.read(self._process.stdout.fileno(), READ_BYTE)
         if data:
-            if not self._heard:
-                self._heard = True
+            if not self._accepted:
+                self._accepted = True
                 self._target.questions.accepted()
                 self._close_desk()
+            if not self._heard:
+                self._listen_for_frame(data)
         else:
             self._process.stdout.close()  # here, not in `close`: another thread may be reading then
         return data
@@ -251,13 +258,22 @@ class SshTransport:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         self._close_desk()
-        if not self._heard:  # it may wait for a person, who has left
+        if not self._accepted:  # it may wait for a person, who has left
             self._process.terminate()
         try:
             self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _listen_for_frame(self, data: bytes) -> None:
+        self._printed += data
+        self._heard = MAGIC in self._printed
+        del self._printed[: None if self._heard else -PRINTED_BYTE]
+
+    def printed(self) -> str:
+        """Return what the board has printed in place of the agent's answer, on one line; "" where it answered."""
+        return printed_text(_lines(self._printed))
 
     def _close_desk(self) -> None:
         if self._desk is not None:
@@ -276,12 +292,20 @@ class SshTransport:
         if asked.refused:
             question = printable(asked.refused).strip().rstrip(":?")
             return Ended(f'{name} asks again "{question:.120}": reconnect to answer', final=True)
-        found = ended(self._target.destination, self._process.returncode, list(self._lines), heard=self._heard)
-        if found is not None and found.final and not asked.on_terminal and not can_ask():
+        found = ended(
+            self._target.destination,
+            self._process.returncode,
+            list(self._lines),
+            heard=self._heard,
+            printed=_lines(self._printed),
+        )
+        if found is None or not found.final or self._accepted:
+            return found
+        if not asked.on_terminal and not can_ask():
             return Ended(
                 f"{found.reason}; ssh cannot ask in a window on this system: load the key into ssh-agent", True
             )
-        if found is not None and found.final and asked.on_terminal and not asked.attended:
+        if asked.on_terminal and not asked.attended:
             return Ended(
                 f"{name} wants a password or passphrase again, which ssh asks on the terminal: attach anew", True
             )
@@ -293,11 +317,17 @@ class SshTransport:
         with open_log(log_file) as log, io.BufferedReader(raw_stderr) as stderr:
             room_byte = MAX_LOG_BYTE
             while raw := stderr.readline(MAX_LINE_BYTE):
-                self._lines.append(printable(raw.decode("utf-8", "replace")).rstrip())
+                self._lines.extend(_lines(raw))
                 if room_byte > 0:  # a board that never stops must not fill the disk
                     log.write(raw)
                     log.flush()
                     room_byte -= len(raw)
+
+
+def _lines(data: bytes | bytearray) -> list[str]:
+    """Return what a board printed, in lines that cannot steer a terminal."""
+    text = _STEERING.sub("", data.decode("utf-8", "replace"))
+    return [printable(line).rstrip() for line in text.splitlines()]
 
 
 def _start(argv: Sequence[str], desk: Desk | None) -> subprocess.Popen[bytes]:

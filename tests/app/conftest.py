@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -24,6 +25,12 @@ exec {python} -I -S -c "import sys; sys.version_info = (3, 6, 9, 'final', 0); ex
 """
 """A python3 that takes itself for one of JetPack 4."""
 
+
+def says(*lines, status=1, end="\\n"):
+    """Return a login shell that prints these lines on standard error and does nothing else."""
+    return f"printf {shlex.quote(end.join(lines) + end)} >&2; exit {status}"
+
+
 RUN = 'exec {shell} -c "$SSH_ORIGINAL_COMMAND"'
 HABITS = {
     "board": RUN.format(shell="sh"),
@@ -34,6 +41,31 @@ HABITS = {
     "oldpython": "export PATH=@old; " + RUN.format(shell="/bin/sh"),
     "nopython": "export PATH=@none; " + RUN.format(shell="/bin/sh"),
     "broken": "echo the disk is gone >&2; exit 5",
+    "cmd": says(
+        "'exec' is not recognized as an internal or external command,", "operable program or batch file.", end="\\r\\n"
+    ),
+    "powershell": says(
+        "exec : The term 'exec' is not recognized as the name of a cmdlet, function, script file, or operable program.",
+        "At line:1 char:1",
+        "+ exec python3 -I -S -c",
+        "    + CategoryInfo          : ObjectNotFound: (exec:String) [], CommandNotFoundException",
+        "    + FullyQualifiedErrorId : CommandNotFoundException",
+        end="\\r\\n",
+    ),
+    "pwsh": says("\\033[31;1mexec: \\033[31;1mThe term 'exec' is not recognized as a name of a cmdlet.\\033[0m"),
+    "norights": "echo 'This account is currently not available.'; exit 1",
+    "sftponly": "echo 'This service allows sftp connections only.'; exit 1",
+    "otheruser": """echo 'Please login as the user "ubuntu" rather than the user "root".'; echo; exit 142""",
+    "forced": "echo Main menu; echo; echo 'Backup of 3 files done.'",
+    "gitonly": "echo \"fatal: unrecognized command 'exec python3'\" >&2; exit 128",
+    "rbash": 'exec bash -r -c "$SSH_ORIGINAL_COMMAND"',
+    "expired": says("WARNING: Your password has expired.", "Password change required but no TTY available."),
+    "booting": "echo 'System is booting up. For details, see pam_nologin(8).' >&2; exit 255",
+    "false": "exit 1",
+    "homeless": says("python3: error while loading shared libraries: libz.so.1: cannot open", "", status=127),
+    "french": says("python3 : Commande introuvable."),  # csh, whose status is 1
+    "chatty": says("bash: warning: setlocale: no", "ValueError: bad things", "Connection to board closed."),
+    "menu": "echo 'Press 1 for backup'; cat >/dev/null; sleep 99",
 }
 """Host of the client's configuration -> what its login shell does with a command."""
 

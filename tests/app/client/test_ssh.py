@@ -172,6 +172,21 @@ SENTENCES = {
     "nopython": ("there is no python3 on nopython: expected Python 3.8 or newer", True),
     "oldpython": ("oldpython: Python is 3.6.9 here: expected 3.8 or newer", True),
     "broken": ("the agent does not start on broken: the disk is gone", True),
+    "cmd": ("cmd is a Windows machine (its login shell is cmd.exe)", True),
+    "powershell": ("the login shell of powershell is PowerShell", True),
+    "pwsh": ("the login shell of pwsh is PowerShell", True),
+    "norights": ("no login shell: expected one that has (This account is currently not available.)", True),
+    "sftponly": ("for file transfer only: expected one with a login shell (This service allows sftp", True),
+    "otheruser": ("otheruser is to be attached as the user ubuntu: ubuntu@otheruser (Please login as", True),
+    "forced": ("forced runs a command of its own in place of the agent: Backup of 3 files done.", True),
+    "gitonly": ("the account on gitonly runs no commands", True),
+    "rbash": ("the login shell of rbash is restricted and starts no python3", True),
+    "expired": ("the password on expired has expired: type ssh expired once and set a new one", True),
+    "booting": ("booting lets nobody in now (System is booting up.", False),
+    "false": ("it ended with status 1 and printed nothing, as the login shell /bin/false does", True),
+    "homeless": ("the agent does not start on homeless: python3: error while loading shared libraries: libz", True),
+    "french": ("there is no python3 on french", True),
+    "chatty": ("the agent does not start on chatty: ValueError: bad things", True),
 }
 
 
@@ -189,6 +204,12 @@ def test_what_goes_wrong_is_said_in_a_sentence(at, host, monkeypatch):
             assert len(board.transports) == 1
             board.session.reconnect_now()
             assert board.wait(Disconnected).reason == down.reason
+
+
+def test_a_command_that_waits_in_place_of_the_agent_is_said_with_what_it_printed(at, monkeypatch):
+    monkeypatch.setattr(link, "SILENCE_S", 1.0)
+    with attached(at("menu")) as board:
+        assert board.wait(Disconnected).reason.endswith(" s; it printed: Press 1 for backup")
 
 
 @pytest.mark.parametrize("setting", ["SessionType none", "StdinNull yes", "ForkAfterAuthentication yes"])
