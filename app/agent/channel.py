@@ -39,6 +39,8 @@ class Channel:
         For a power, how it takes part in that of the whole board: one of `TOTALS`, or "" where it does not.
     part_of
         For a power: the key of the channel that has counted it already.
+    doubt
+        For a power of the whole board: why its values are not believed now; "" while they are.
     note
         What to know when reading it ("a load above 100 % was read: shown as 100 %").
     """
@@ -53,10 +55,14 @@ class Channel:
     total: str = ""
     part_of: str = ""
     note: str = ""
+    doubt: str = ""
 
     def message(self) -> dict[str, Any]:
-        """Return the catalogue entry; rare members only where they have a value."""
+        """Return the catalogue entry; rare members only where they have a value. A power in doubt is no total."""
         record = asdict(self)
+        doubt = record.pop("doubt")
+        if doubt:
+            record.update(total="", note=doubt)
         for name in ("error", "total", "part_of", "note"):
             if not record[name]:
                 del record[name]

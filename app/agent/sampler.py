@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
 from app.agent.cpu_budget import SelfLimit
+from app.agent.doubt import PowerCheck
 from app.agent.energy import EnergyMeter, Rail, rail_meter
 from app.agent.outbox import Outbox
 from app.agent.power import rails, total_power
@@ -102,6 +103,7 @@ class Sampler:
         self._changed = threading.Event()
         self._running = True
         self._counting = True
+        self._check = PowerCheck()
         self._meters: Dict[str, EnergyMeter] = {}  # of the rails
         self._rails: List[Tuple[int, Channel, EnergyMeter]] = []  # with the column
         self._rails_due_ns = 0
@@ -120,9 +122,12 @@ class Sampler:
         self._columns = Columns(self._sensors)
         self._row = struct.Struct(f"<{len(self._columns.row)}f")
         self._packed = self._row.pack(*self._columns.row)
-        self._total, words = total_power([*self._columns.channels, *self._absent])
         found = [(i, self._columns.channels[i]) for i in rails(self._columns.channels)]
         self._rails = [(i, one, self._meters.setdefault(one.key, rail_meter())) for i, one in found]
+        self._choose_total()
+
+    def _choose_total(self) -> None:
+        self._total, words = total_power([*self._columns.channels, *self._absent])
         power = ("" if self._total else words, words)
         if power != self.power:
             self.power = power
@@ -270,6 +275,9 @@ class Sampler:
             self._arrange()
             self._lay_out()
             self._counting = True
+            self.publish_catalogue()
+        if self._check.see(now_s, self._columns.channels, self._columns.row):
+            self._choose_total()
             self.publish_catalogue()
         notes = tuple(channel.note for channel in self._columns.channels)
         if notes != self._notes:

@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_metrics(root: Path, *, as_json: bool) -> int:
-    from app.agent.serving.metrics import Meters, exposition
+    from app.agent.serving.metrics import SCRAPE_HOLD_S, Meters, exposition
 
-    meters = Meters(root)
+    meters = Meters(root, SCRAPE_HOLD_S)
     meters.settle()
     families = meters.families()
     meters.close()

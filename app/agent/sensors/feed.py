@@ -14,15 +14,17 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from app.agent.sensors.reading import Parsed, Reading
+from app.agent.sensors.reading import CORE_CLOCK, Parsed, Reading, importance, room
 
 MAX_LINE_BYTE = 1 << 16
 HANG_S = 5.0
 """A tool that prints nothing for so long hangs, or cannot reach what it measures: it is ended and tried again later."""
 
 RETRY_S = (1.0, 5.0, 30.0)
-MAX_CHANNELS = 128
-"""Of one tool."""
+MAX_CHANNELS = 192
+"""Of one tool; `room` says what has places beyond them, and what is left out first."""
+
+MAX_LEFT_OUT = 4096
 
 MAX_UNKNOWN = 8
 """Texts of one tool that are shown as not understood; the same words with other digits are one text."""
@@ -48,6 +50,8 @@ class Tool(NamedTuple):
         First words of each sample of a tool that prints many lines for each; "" when a line is a sample.
     rows
         Whether a sample is one row of several, so that the values of the others stay.
+    refusals
+        Patterns in what it prints where it cannot work, each with the reason and what to type; ``{0}`` is the match.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Tool(NamedTuple):
     every_s: float = 0.0
     block: str = ""
     rows: bool = False
+    refusals: Sequence[Tuple[str, str]] = ()
 
 
 class Feed:
@@ -71,8 +76,9 @@ class Feed:
         When that came; 0 before the first one.
     failure
         Why there are no values; "" when there are.
-    unknown, missing
-        What was printed and not understood, and what the tool says that this board does not have.
+    unknown, missing, left_out
+        What was printed and not understood, what the tool says that this board does not have, and fields that found no
+        room among the columns.
     answered
         Set when the tool has printed a sample, or failed.
     """
@@ -85,11 +91,13 @@ class Feed:
         self.failure = f"{path} has printed nothing yet"
         self.unknown: Tuple[str, ...] = ()
         self.missing: Dict[str, Reading] = {}
+        self.left_out: Set[str] = set()
         self.answered = threading.Event()
         self.n_users = 0
         self._tool = tool
         self._path = path
         self._shapes: Set[str] = set()
+        self._refusal = ""
         self._closed = threading.Event()
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._lock = threading.Lock()
@@ -155,20 +163,23 @@ class Feed:
             status = process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+        if self._refusal and not hung:
+            return self._refusal
         said = f" ({self.unknown[0]})" if self.unknown and not self.columns else ""
         return f"{argv[0]} printed nothing for {HANG_S:g} s" if hung else f"{argv[0]} ended with status {status}{said}"
 
     def _follow(self, process: "subprocess.Popen[bytes]") -> bool:
         """Take what it prints until it ends; True when it was given up. Half a line at the end is no sample."""
         assert process.stdout is not None
-        fd, whole = process.stdout.fileno(), self._tool.every_s > 0
+        fd, whole, block = process.stdout.fileno(), self._tool.every_s > 0, self._tool.block.encode()
         buffer = bytearray()
         while True:
             if not select.select([fd], [], [], HANG_S)[0]:
                 return True
             data = os.read(fd, MAX_LINE_BYTE)
             if not data:
-                if whole and buffer.endswith(b"\n"):
+                refused = block and block not in buffer  # it has ended before its first sample
+                if (whole or refused) and buffer.endswith(b"\n"):
                     self._take(bytes(buffer))
                 return False
             buffer += data
@@ -192,10 +203,7 @@ class Feed:
     def _take(self, data: bytes) -> None:
         """Take one sample: a field that it lacks is NaN, one that is new makes the columns outdated."""
         parsed = self._parse(data.decode("utf-8", "replace"))
-        for key, reading in parsed.values.items():
-            if key not in self.columns and len(self.columns) < MAX_CHANNELS:
-                self.units.append(reading.unit)  # before its key is known: another thread reads both
-                self.columns[key] = len(self.columns)
+        self._add_columns(parsed)
         if len(self.missing) < MAX_CHANNELS:
             self.missing = {**self.missing, **parsed.missing} if parsed.missing else self.missing
         values = [math.nan] * len(self.columns)
@@ -204,7 +212,12 @@ class Feed:
         for key, reading in parsed.values.items():
             if key in self.columns:
                 values[self.columns[key]] = reading.value
+        if parsed.values:
+            self._refusal = ""
         for note in parsed.notes:
+            self._refusal = self._refusal or self._refused(note)
+            if self._refusal:  # what else it prints then is its own advice
+                break
             shape = _DIGITS.sub("#", note)
             if shape not in self._shapes and len(self._shapes) < MAX_UNKNOWN:
                 self._shapes.add(shape)
@@ -212,6 +225,39 @@ class Feed:
         if parsed.values:
             self.values, self.seen_ns, self.failure = values, time.monotonic_ns(), ""
             self.answered.set()
+
+    def _add_columns(self, parsed: Parsed) -> None:
+        """Make columns of the fields that are new, in their order, as far as there is room for what matters more.
+
+        One quantity of the single cores has all of its columns or none.
+        """
+        new = {key: reading.unit for key, reading in parsed.values.items() if key not in self.columns}
+        if not new and not parsed.left_out:
+            return
+        groups: Dict[Tuple[int, str], List[str]] = {}
+        for key, unit in new.items():
+            rank = importance(key, unit)
+            groups.setdefault((rank, _DIGITS.sub("#", key) if rank >= CORE_CLOCK else key), []).append(key)
+        chosen: Set[str] = set()
+        for _, keys in sorted(groups.items(), key=lambda item: item[0][0]):
+            if len(self.columns) + len(chosen) + len(keys) <= room(keys[0], new[keys[0]], MAX_CHANNELS):
+                chosen.update(keys)
+        for key, unit in new.items():
+            if key in chosen:
+                self.units.append(unit)  # before its key is known: another thread reads both
+                self.columns[key] = len(self.columns)
+        if len(self.left_out) < MAX_LEFT_OUT:
+            self.left_out = self.left_out | (new.keys() - chosen) | parsed.left_out
+
+    def _refused(self, note: str) -> str:
+        """Return the reason that a line of the tool means that it cannot work, or ""."""
+        if self.columns:
+            return ""
+        for pattern, reason in self._tool.refusals:
+            match = re.search(pattern, note)
+            if match is not None:
+                return reason.format(match.group())
+        return ""
 
 
 _feeds: Dict[Path, Feed] = {}

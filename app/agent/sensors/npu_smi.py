@@ -14,6 +14,13 @@ from app.agent.sensors.reading import Parsed, number, row_pairs
 
 ARGV = ("npu-smi", "info")
 
+REFUSALS = (
+    (
+        r"(?i)dcmi mod\w+ initializ\w+ failed.*|permission denied.*",
+        "npu-smi may not ask the driver ({0}): type sudo usermod -aG HwHiAiUser USER on the board, then log in again; "
+        "a container needs its devices /dev/davinci*",
+    ),
+)
 _NUMBER = r"-?\d+(?:\.\d+)?|NA|N/A|-"
 _FIRST = re.compile(
     rf"(?P<npu>\d{{1,6}}) +(?P<name>\S+) *\| *(?P<health>[A-Za-z]+) *\| *(?P<power>{_NUMBER}) +(?P<temp>{_NUMBER})"

@@ -19,6 +19,14 @@ FIELDS = (
 BASIC_FIELDS = ("index", "power.draw", "clocks.sm", "clocks.mem", "utilization.gpu", "memory.used", "temperature.gpu")
 """What drivers from before 2023 know: they refuse the whole query for one name that is new to them."""
 
+REFUSALS = (
+    (r"couldn't communicate with the NVIDIA driver", "the NVIDIA driver does not run: type sudo modprobe nvidia"),
+    (
+        r"[Dd]river/library version mismatch",
+        "the NVIDIA driver was renewed and the old one still runs: restart the board",
+    ),
+    (r"No devices were found", "the NVIDIA driver finds no card"),
+)
 _QUANTITIES = {
     "power.draw.instant": ("power_w", "W"),
     "power.draw.average": ("mean.power_w", "W"),

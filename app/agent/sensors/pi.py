@@ -18,6 +18,18 @@ from app.agent.files import KernelFile, why_unreadable
 from app.agent.sensors.reading import Parsed, number, rows
 
 ARGV = ("vcgencmd", "pmic_read_adc")
+IN_GROUP = "type sudo usermod -aG video USER on the board, then log in again"
+REFUSALS = (
+    (
+        r"Can't open device file: /dev/\w+|VCHI initialization failed|[Pp]ermission denied",
+        f"needs the group video: vcgencmd may not ask the firmware ({{0}}); {IN_GROUP}",
+    ),
+    (
+        r"Command not registered|invalid command",
+        "the firmware has no pmic_read_adc: type sudo apt full-upgrade and sudo rpi-eeprom-update -a, then restart",
+    ),
+)
+DEVICES = ("dev/vcio_gencmd", "dev/vcio")
 ESTIMATE = (1.1451, 0.5879)
 """Slope and offset in watts from the sum over the rails to the board's input."""
 

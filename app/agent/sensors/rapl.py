@@ -18,7 +18,10 @@ MAX_POWER_W = 10e3
 """No board or CPU package draws more: a counter that says so was reset, not wrapped."""
 
 _STUCK_S = 1.0  # a counter that stands still so long is not counting (virtual machines show such)
-_RAPL_RULE = 'SUBSYSTEM=="powercap", KERNEL=="intel-rapl:*", RUN+="/bin/chmod a+r %S%p/energy_uj"'
+_RAPL_RULE = (
+    "sudo chmod a+r /sys/class/powercap/*/energy_uj until the next start, and for good this udev rule: "
+    'SUBSYSTEM=="powercap", KERNEL=="intel-rapl:*", RUN+="/bin/chmod a+r %S%p/energy_uj"'
+)
 
 
 class Counter(Protocol):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-MAX_FIELDS = 256
+MAX_FIELDS = 1024
 MAX_NOTES = 64
 MAX_NOTE_CHAR = 200
-MAX_ROWS = 400
+MAX_ROWS = 1000
 MAX_ROW_CHAR = 1000
 
+POWER, HEAT_AND_CLOCK, OTHER, CORE_CLOCK, CORE = range(5)
+"""How much a channel matters where there is not room for all: power first, the values of single cores last."""
+
+_ROOM = {POWER: 2.0, HEAT_AND_CLOCK: 1.5, OTHER: 1.0, CORE_CLOCK: 0.875, CORE: 0.875}
+_CORE = re.compile(r"(?:.*\.)?(?:cpu|core|thread)_?\d+(?:[._]|$)", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 
 
@@ -23,22 +28,50 @@ class Reading(NamedTuple):
     raw: str
 
 
+def importance(key: str, unit: str) -> int:
+    """Return how much a channel matters: 0 is power, the largest number is what single cores say of themselves.
+
+    Examples
+    --------
+    >>> [importance("cpu.power_w", "W"), importance("gpu.temp_c", "degC"), importance("cpu_31_idle_share.frac", "1")]
+    [0, 1, 4]
+    """
+    if unit == "W" and key.endswith("power_w"):
+        return POWER
+    if _CORE.match(key):
+        return CORE_CLOCK if unit == "Hz" else CORE
+    return HEAT_AND_CLOCK if unit in ("degC", "Hz") else OTHER
+
+
+def room(key: str, unit: str, most: int) -> int:
+    """Return how many channels leave room for this one, where `most` leave room for one that is neither power nor core.
+
+    The places beyond are for temperatures and clocks, and for power, which may come last: the values of many cores
+    never take them.
+    """
+    return int(_ROOM[importance(key, unit)] * most)
+
+
 class Parsed:
     """The fields of one output, in its order, and the `notes`: everything that was not understood, word by word.
 
     A field that comes twice keeps its first value, and the second one becomes a note. Fields in `missing` are those of
-    which the source says that it never has a value (``[N/A]``), unlike a block that is off now.
+    which the source says that it never has a value (``[N/A]``), unlike a block that is off now. Fields in `left_out`
+    are those for which there was no `room`.
     """
 
     def __init__(self) -> None:
         self.values: Dict[str, Reading] = {}
         self.missing: Dict[str, Reading] = {}
         self.notes: List[str] = []
+        self.left_out: Set[str] = set()
 
     def add(self, key: str, value: float, unit: str, raw: str) -> None:
         """Take a field."""
-        if key in self.values or len(self.values) >= MAX_FIELDS:
+        if key in self.values:
             self.note(raw)
+        elif len(self.values) >= room(key, unit, MAX_FIELDS):
+            self.left_out.add(key)
         else:
             self.values[key] = Reading(value, unit, raw)
 
@@ -49,8 +82,8 @@ class Parsed:
 
     @property
     def full(self) -> bool:
-        """True when no more values are accepted; no real output has so many."""
-        return len(self.values) >= MAX_FIELDS or len(self.notes) >= MAX_NOTES
+        """True when no more values are accepted, of power neither; no real output has so many."""
+        return len(self.values) >= _ROOM[POWER] * MAX_FIELDS
 
     def note(self, raw: str) -> None:
         """Keep what was not understood; the last note takes the rest when there are too many."""

@@ -14,7 +14,7 @@ import re
 from typing import Match
 
 from app.agent.channel import word
-from app.agent.sensors.reading import Parsed, number
+from app.agent.sensors.reading import MAX_NOTES, Parsed, number
 
 ARGV = ("tegrastats", "--interval", "100")
 
@@ -67,7 +67,7 @@ def parse(line: str) -> Parsed:
     end, at = len(line), 0
     while at < end:
         at = _BLANK.match(line, at).end()  # type: ignore[union-attr]  # it matches everywhere
-        if parsed.full or at > MAX_LINE_CHAR:
+        if parsed.full or at > (MAX_LINE_CHAR // 4 if len(parsed.notes) >= MAX_NOTES else MAX_LINE_CHAR):
             parsed.note(line[at:])
             break
         match = _TOKEN.match(line, at)

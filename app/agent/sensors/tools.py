@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import os
+import re
 import shutil
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import Collection, List, Optional, Sequence, Tuple
 
 from app.agent.channel import Channel
 from app.agent.sensors import feed as feeds
@@ -16,6 +18,15 @@ _FOLDERS = (
     *("usr/bin", "bin", "usr/sbin", "sbin", "usr/local/bin", "usr/local/sbin"),
     *("usr/local/neuware/bin", "usr/local/Ascend/driver/tools", "opt/vc/bin", "usr/hobot/bin", "opt/hobot/bin"),
 )
+
+
+def left_out_words(keys: Collection[str]) -> str:
+    """Return how many channels found no room, and of what kind most of them are."""
+    kinds = collections.Counter(re.sub(r"\d+", "N", key) for key in keys)
+    most = ", ".join(f"{n} of {kind}" if n > 1 else kind for kind, n in kinds.most_common(3))
+    others = ", ..." if len(kinds) > 3 else ""
+    values = "value is" if len(keys) == 1 else "values are"
+    return f"{len(keys)} {values} left out, for a catalogue has no room for so many: {most}{others}"
 
 
 def find_tool(name: str, root: Path) -> Optional[Path]:
@@ -56,7 +67,7 @@ class ToolSensor:
 
     def _seen(self) -> Tuple[object, ...]:
         feed = self.feed
-        return len(feed.columns), feed.failure, feed.unknown, len(feed.missing)
+        return len(feed.columns), feed.failure, feed.unknown, len(feed.missing), len(feed.left_out)
 
     def refresh(self) -> None:
         """Bring `channels` and `absent` up to date: the columns only ever grow."""
@@ -71,6 +82,8 @@ class ToolSensor:
                 channel = self._channel(key, unit)
                 channel.absent = f"{self._tool.argvs[0][0]} says that this board has none: {raw}"
                 self.absent.append(channel)
+        if feed.left_out:
+            self.absent.append(Channel(f"{name}.left_out", "1", self._source, absent=left_out_words(feed.left_out)))
         if unknown:
             reason = f"printed, but not understood: {'; '.join(unknown)}"
             self.absent.append(Channel(f"{name}.other", "1", self._source, absent=reason))

@@ -82,11 +82,24 @@ def _mark_pi(named: Dict[str, Channel]) -> None:
     _parts(named, board)
 
 
+_MAC_WHOLES = (
+    ("combined", "processor, GPU and neural engine"),
+    ("package", "processor, GPU, neural engine and memory controllers"),  # macOS 12 and older
+    ("intel_energy_model_derived_package", "processor, GPU and neural engine"),
+)
+_MAC_PARTS = ("cpu", "gpu", "ane")
+
+
 def _mark_powermetrics(named: Dict[str, Channel]) -> None:
-    combined = named.get("combined") or named.get("intel_energy_model_derived_package")
-    if combined is not None:
-        combined.total, combined.covers = "sum", "processor, GPU and neural engine"
-        _parts(named, combined)
+    """The line that sums the chip counts; its parts where a release prints none."""
+    whole = next(((named[name], covers) for name, covers in _MAC_WHOLES if name in named), None)
+    if whole is not None:
+        whole[0].total, whole[0].covers = "sum", whole[1]
+        _parts(named, whole[0])
+    elif {"cpu", "gpu"} <= set(named):
+        for name in _MAC_PARTS:
+            if name in named:
+                named[name].total = "sum"
 
 
 def _mark_nvidia(named: Dict[str, Channel]) -> None:

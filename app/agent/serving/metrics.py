@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Seq
 from app import VERSION
 from app.agent.board import describe
 from app.agent.channel import Channel
+from app.agent.doubt import HOLD_S, PowerCheck
 from app.agent.power import total_power
 from app.agent.sensor_columns import Columns
 from app.agent.sensors import arrange, discover
@@ -26,6 +27,7 @@ from app.agent.state import BoardState
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 STEP_S = 0.1
 STATE_S = 5.0
+SCRAPE_HOLD_S = 0.4  # of the half second that one scrape looks at the sensors
 
 
 class Family(NamedTuple):
@@ -97,7 +99,7 @@ def _number(value: float) -> str:
 
 def scrape(root: Path) -> str:
     """Return the text of one scrape."""
-    meters = Meters(root)
+    meters = Meters(root, SCRAPE_HOLD_S)
     try:
         meters.settle()
         return meters.text()
@@ -112,9 +114,11 @@ class Meters:
     ----------
     root
         Where the file system of the board starts.
+    hold_s
+        How long a power must be out of order before it is doubted [s].
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), hold_s: float = HOLD_S) -> None:
         self._root = root
         self._sensors, self._absent = discover(root)
         self._tools = [sensor for sensor in self._sensors if isinstance(sensor, ToolSensor)]
@@ -123,6 +127,7 @@ class Meters:
         self._state = BoardState(root)
         self._shown_state = self._state.read()
         self._lock = threading.Lock()
+        self._check = PowerCheck(hold_s)
         self._energy_j = 0.0
         self._last: Tuple[int, float] = (0, math.nan)
         self._closed = threading.Event()
@@ -170,23 +175,29 @@ class Meters:
             t_ns = time.monotonic_ns()
             self._columns.read(t_ns)
             self._columns.count(t_ns)
+            self._check.see(t_ns * 1e-9, self._columns.channels, self._columns.row)
             power_w = self._total()[0]
             last_ns, last_w = self._last
             if not math.isnan(power_w + last_w):
                 self._energy_j += (power_w + last_w) / 2 * (t_ns - last_ns) * 1e-9
             self._last = (t_ns, power_w)
 
-    def _total(self) -> Tuple[float, str]:
+    def _total(self) -> Tuple[float, str, str]:
+        """Return the power of the board, what it covers, and why there is none."""
         columns, words = total_power([*self._columns.channels, *self._absent])
-        return (sum(self._columns.row[i] for i in columns) if columns else math.nan), words
+        if not columns:
+            return math.nan, "", words
+        return sum(self._columns.row[i] for i in columns), words, ""
 
     def families(self) -> List[Tuple[Family, Sequence[Sample]]]:
         """Return all metric families; a metric without a value has no sample."""
         with self._lock:
             values = list(zip(self._columns.channels, self._columns.row))
-            total_w, covers = self._total()
+            total_w, covers, reason = self._total()
             energy_j, state = self._energy_j, self._shown_state
         missing = [*self._absent, *(channel for tool in self._tools for channel in tool.absent)]
+        if reason and not any(channel.key == "board.power_w" for channel in missing):
+            missing.append(Channel("board.power_w", "W", "", absent=reason))
         name = str(self._board.get("name", "unknown"))
         found: List[Tuple[Family, Sequence[Sample]]] = [
             (BOARD, [({"board": name, **_words(self._board), "agent": VERSION}, 1.0)]),
