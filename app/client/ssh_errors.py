@@ -214,7 +214,8 @@ def _silent(status: int) -> str:
     if status > 128:
         with contextlib.suppress(ValueError):
             return f"it was ended by {signal.Signals(status - 128).name}"
-    return f"it ended with status {status} and printed nothing, as the login shell /bin/false does"
+    hint = ", as the login shell /bin/false does" if status == 1 else ""
+    return f"it ended with status {status} and printed nothing{hint}"
 
 
 def _cause(causes: Sequence[tuple[str, str, bool]], name: str, told: Sequence[str]) -> Ended | None:

@@ -54,7 +54,7 @@ HABITS = {
     ),
     "pwsh": says("\\033[31;1mexec: \\033[31;1mThe term 'exec' is not recognized as a name of a cmdlet.\\033[0m"),
     "norights": "echo 'This account is currently not available.'; exit 1",
-    "sftponly": "echo 'This service allows sftp connections only.'; exit 1",
+    "sftponly": "internal-sftp",  # a command of sshd itself
     "otheruser": """echo 'Please login as the user "ubuntu" rather than the user "root".'; echo; exit 142""",
     "forced": "echo Main menu; echo; echo 'Backup of 3 files done.'",
     "gitonly": "echo \"fatal: unrecognized command 'exec python3'\" >&2; exit 128",
@@ -109,7 +109,8 @@ class SshServer:
                 script = script.replace(f"@{word}", str(place))
             file.write_text(f"#!/bin/sh\n{script}\n")
             file.chmod(0o755)
-            lines.append(f'command="{file}" {self.public(name)}')
+            command = script if script == "internal-sftp" else file
+            lines.append(f'command="{command}" {self.public(name)}')
         (self.folder / "authorized").write_text("\n".join(lines) + "\n")
 
     def _configure(self):

@@ -19,13 +19,14 @@ _SECOND = re.compile(
     re.ASCII,
 )
 _HEADING = re.compile(r"CNMON v|Card  +VF|Fan  +Temp|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Processes|No running")
+_PROCESSES = re.compile(r"^.*\bProcesses\b", re.M)
 _MIB = 1024.0**2
 
 
 def parse(text: str) -> Parsed:
     """Return the fields of the whole table; digits that are masked (``xxxxx``) are NaN."""
     parsed = Parsed()
-    for first, second in row_pairs(text, parsed, _FIRST, _SECOND, _HEADING):
+    for first, second in row_pairs(_PROCESSES.split(text, maxsplit=1)[0], parsed, _FIRST, _SECOND, _HEADING):
         _card(first, second, parsed)
     return parsed
 

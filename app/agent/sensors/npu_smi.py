@@ -33,7 +33,8 @@ _SECOND = re.compile(
     re.ASCII,
 )
 _PAIR = re.compile(r"(\d+) */ *(\d+)", re.ASCII)
-_HEADING = re.compile(r"npu-smi [\d.]|NPU  +\w|Chip  +\w|No running processes")
+_HEADING = re.compile(r"npu-smi [\d.]|NPU  +\w|Chip  +[|\w]|No running processes")
+_PROCESSES = re.compile(r"^.*\bProcess id\b", re.M)
 _MIB = 1024.0**2
 _NOT_GIVEN = ("NA", "N/A", "-")
 _MEMORIES = ("memory", "hbm")
@@ -42,7 +43,7 @@ _MEMORIES = ("memory", "hbm")
 def parse(text: str) -> Parsed:
     """Return the fields of the whole table, ``npu0_0.power_w`` being that of chip 0 of NPU 0."""
     parsed = Parsed()
-    for first, second in row_pairs(text, parsed, _FIRST, _SECOND, _HEADING):
+    for first, second in row_pairs(_PROCESSES.split(text, maxsplit=1)[0], parsed, _FIRST, _SECOND, _HEADING):
         _chip(first, second, parsed)
     return parsed
 

@@ -50,7 +50,10 @@ _SCALE = {
 }
 """What each unit may be written in; a value in another one is not understood."""
 
-_NOT_GIVEN = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Unknown Error]", "[GPU requires reset]", "")
+_NOT_GIVEN = (
+    *("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Unknown Error]", "[GPU requires reset]", ""),
+    *("[Insufficient Permissions]", "[Deprecated]", "Requested functionality has been deprecated"),
+)
 
 
 def argv(fields: Sequence[str]) -> List[str]:

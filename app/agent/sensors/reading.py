@@ -16,7 +16,8 @@ POWER, HEAT_AND_CLOCK, OTHER, CORE_CLOCK, CORE = range(5)
 """How much a channel matters where there is not room for all: power first, the values of single cores last."""
 
 _ROOM = {POWER: 2.0, HEAT_AND_CLOCK: 1.5, OTHER: 1.0, CORE_CLOCK: 0.875, CORE: 0.875}
-_CORE = re.compile(r"(?:.*\.)?(?:cpu|core|thread)_?\d+(?:[._]|$)", re.ASCII)
+_CORE = re.compile(r"(?:coretemp\.)?(?:cpu|core|thread)_?\d+(?:[._]|$)", re.ASCII)
+_MACHINE = ("cpu.", "memory.")  # of all processors, and the free memory
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
 
 
@@ -40,7 +41,7 @@ def importance(key: str, unit: str) -> int:
         return POWER
     if _CORE.match(key):
         return CORE_CLOCK if unit == "Hz" else CORE
-    return HEAT_AND_CLOCK if unit in ("degC", "Hz") else OTHER
+    return HEAT_AND_CLOCK if unit in ("degC", "Hz") or key.startswith(_MACHINE) else OTHER
 
 
 def room(key: str, unit: str, most: int) -> int:

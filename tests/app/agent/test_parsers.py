@@ -253,6 +253,61 @@ def test_npu_smi_two_lines_a_chip():
     assert parsed.notes == ["1 310B4 Alarm"]
 
 
+NPU_26 = """
+| npu-smi 26.0.rc2                            Version: 26.0.rc2                                        |
+| NPU   Name                | Health        | Power(W)             Temp(C)       Hugepages-Usage(page)   |
+| Chip                      | Bus-Id        | AICore(%)            Memory-Usage(MB)  HBM-Usage(MB)       |
++===========================+===============+==========================================================+
+| 0     Ascend910           | OK            | 161.0                33            0    / 0                |
+| 0     0                   | 0000:9D:00.0  | 3                    0    / 0      3319 / 65536            |
+| 0     Ascend910           | OK            | -                    31            0    / 0                |
+| 1     1                   | 0000:9F:00.0  | 0                    0    / 0      2174 / 65536            |
++===========================+===============+==========================================================+
+| NPU     Chip              | Process id    | Process name       | Process memory(MB)  | Process id in co |
+| 0       0                 | 4711          | python3            | 12417               | NA               |
+"""
+
+
+def test_npu_smi_26_with_two_chips_on_a_card_and_its_processes():
+    parsed = npu_smi.parse(NPU_26)
+    assert values(parsed)["npu0_0.power_w"] == 161
+    assert "npu0_1.power_w" in parsed.missing  # the card's power is that of its first chip
+    assert values(parsed)["npu0_1.hbm.used_byte"] == 2174 * MIB
+    assert parsed.notes == []
+
+
+def test_nvidia_smi_580_without_memory_of_its_own_or_rights():
+    table = nvidia.Table()
+    table.parse("index, power.draw.instant [W], clocks.current.sm [MHz], utilization.gpu [%], memory.used [MiB]")
+    parsed = table.parse("0, 11.20 W, 2411 MHz, 96 %, [N/A]")
+    assert values(parsed) == {"gpu0.power_w": 11.2, "gpu0.clock_hz": 2411e6, "gpu0.busy_frac": 0.96}
+    parsed = table.parse(
+        "1, 70.00 W, 1410 MHz, Requested functionality has been deprecated, [Insufficient Permissions]"
+    )
+    assert set(parsed.missing) == {"gpu1.busy_frac", "gpu1.memory.used_byte"}
+    assert parsed.notes == []
+
+
+def test_tegrastats_of_jetpack_7():
+    line = "GR3D_FREQ 7%@[1300,1290] NVENC0 off gpu@62.9C/98C VDD_GPU 3100mW/3100mW/3300mW VIN 31000mW/30900mW/31500mW"
+    parsed = tegrastats.parse(line)
+    found = values(parsed)
+    assert (found["gpu.busy_frac"], found["gpu_gpc1.clock_hz"], found["gpu.temp_c"]) == (0.07, 1290e6, 62.9)
+    assert (found["vdd_gpu.power_w"], found["vin.power_w"]) == (3.1, 31)
+    assert parsed.notes == []
+
+
+def test_powermetrics_of_macos_26():
+    parsed = powermetrics.parse(
+        "M0-Cluster Online: 66%\nM0-Cluster down residency:   0.00%\nS-Cluster idle residency: .5%\n"
+    )
+    assert values(parsed) == {
+        "m0_cluster_online.frac": 0.66,
+        "m0_cluster_down_residency.frac": 0,
+        "s_cluster_idle_residency.frac": 0.005,
+    }
+
+
 def test_cnmon_of_both_versions():
     parsed = cnmon.parse((SENSORS / "cnmon.txt").read_text())
     found = values(parsed)

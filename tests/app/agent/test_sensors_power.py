@@ -20,7 +20,17 @@ from app.agent.serving.metrics import SCRAPE_HOLD_S, Meters
 from app.cli import main
 from app.protocol import CONTROL, MAX_BODY_BYTE
 from tests.app.agent.test_sensors import absent, rapl, tree, zone
-from tests.app.agent.test_sensors_boards import PROC, Denied, Sensed, build, deny, ina3221, script, wait_until
+from tests.app.agent.test_sensors_boards import (
+    PROC,
+    Denied,
+    Sensed,
+    build,
+    deny,
+    hwmon,
+    ina3221,
+    script,
+    wait_until,
+)
 
 PI5 = {**PROC, "proc/device-tree/model": b"Raspberry Pi 5 Model B Rev 1.0\0"}
 JETSON = {**PROC, "proc/device-tree/model": b"NVIDIA Jetson Orin NX\0", "etc/nv_tegra_release": "# R36\n"}
@@ -211,7 +221,8 @@ def test_hundreds_of_clocks_and_zones_leave_the_power_and_fit_into_one_message(t
         ("cpu_31_idle_residency.frac", "frac", reading.CORE),
         ("coretemp.core_3.temp_c", "degC", reading.CORE),
         ("cpu.clock_hz", "Hz", reading.HEAT_AND_CLOCK),
-        ("rknpu.core0.busy_frac", "frac", reading.CORE),
+        ("rknpu.core0.busy_frac", "frac", reading.OTHER),
+        ("memory.available_byte", "byte", reading.HEAT_AND_CLOCK),
     ],
 )
 def test_what_matters_most(key, unit, rank):
@@ -226,6 +237,14 @@ def test_power_that_comes_after_more_fields_than_are_kept_is_read():
     assert parsed.values["vdd_in.power_w"].value == 5
     assert len(parsed.left_out) == 2 * MAX_FIELDS - int(0.875 * MAX_FIELDS)
     assert parsed.notes == []
+
+
+def test_hundreds_of_zones_leave_the_load_and_the_memory_of_the_machine(tmp_path):
+    zones = {name: value for i in range(500) for name, value in zone(i, f"zone-{i}", "45000\n").items()}
+    power = hwmon(9, "ina226", power1_input=5000000, curr1_input=1, in1_input=5000)
+    sensors, _ = discover(build(tmp_path, {**PROC, **zones, **power}))
+    keys = {channel.key for sensor in sensors for channel in sensor.channels}
+    assert {"cpu.busy_frac", "memory.available_byte", "ina226.power1.power_w"} <= keys
 
 
 # ---- reasons
