@@ -1,4 +1,4 @@
-"""Whether the power of the whole board can be believed: no whole is smaller than its part, and none stands still."""
+"""Plausibility of the power of the whole board: no whole is smaller than its part, and none stands still."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from app.agent.channel import Channel
 from app.agent.power import MEANS, wholes
 
 HOLD_S = 3.0
-"""How long a whole must be smaller than its part, or be in order again, before that counts: sensors are not read at
-the same moment, and each has a mean of its own."""
+"""Time for which a whole is smaller than its part, or in order again, before that counts [s]. Sensors are not read at
+the same moment, and each averages over a time of its own."""
 
 FROZEN_S = 20.0
-"""How long the same number must come, at rest and under load, before the sensor counts as one that stands still."""
+"""Time for which the same number comes, at rest and under load, before the sensor counts as standing still [s]."""
 
 _SMALLER_FRAC, _SMALLER_W = 0.9, 0.2  # what different moments and steps of two sensors explain
 _REST_FRAC, _LOAD_FRAC = 0.2, 0.6  # of the time that a part of the board is busy

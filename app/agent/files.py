@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 AS_ROOT = "attach the board as root@HOST, or start Trilemma on it with sudo"
-"""What to do where only root can read."""
+"""Remedy where only root can read."""
 
 _NUMBER_BYTE = 64
 _READ_BYTE = 4096  # sysfs never gives more than a page; of /proc/stat the first lines are wanted

@@ -1,4 +1,4 @@
-"""What ssh and an account's login shell print, as one sentence with the remedy."""
+"""Words of ssh and of login shells that cannot start the agent, as one sentence with the remedy."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from app.agent.sensors.reading import MAX_NOTE_CHAR, Parsed, number, rows
 
 ARGV = ("powermetrics", "--samplers", "cpu_power,gpu_power,thermal", "-i", "200")
 ARGV_CPU = ("powermetrics", "--samplers", "cpu_power", "-i", "200")
-"""What releases take that know no other sampler."""
+"""Command for releases that know no other sampler."""
 
 REFUSALS = ((r"must be invoked as the superuser", f"needs root: powermetrics answers root only; {AS_ROOT}"),)
 BLOCK = "*** Sampled system activity"

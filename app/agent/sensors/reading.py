@@ -13,7 +13,7 @@ MAX_ROWS = 1000
 MAX_ROW_CHAR = 1000
 
 POWER, HEAT_AND_CLOCK, OTHER, CORE_CLOCK, CORE = range(5)
-"""How much a channel matters where there is not room for all: power first, the values of single cores last."""
+"""Order in which channels get room: power first, the values of single cores last."""
 
 _ROOM = {POWER: 2.0, HEAT_AND_CLOCK: 1.5, OTHER: 1.0, CORE_CLOCK: 0.875, CORE: 0.875}
 _CORE = re.compile(r"(?:coretemp\.)?(?:cpu|core|thread)_?\d+(?:[._]|$)", re.ASCII)
