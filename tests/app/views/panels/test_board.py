@@ -5,7 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import (
+    QApplication,
+    QLabel,
+    QWidget,
+)
 
 from app.client.events import Channel
 from app.library.data_sheet import THIS, DataSheet, described
@@ -18,6 +22,7 @@ from app.views.widgets.common import Dock, ElidedLabel, label, set_tip
 from app.views.widgets.theme import Theme
 from core.catalogue.load import load_catalogue
 from core.spec import Absent
+from tests.app.views.silent_session import attach
 
 STATE = {
     "power_mode": {"value": "nvpmodel 25W"},
@@ -215,3 +220,13 @@ def test_a_board_without_a_measurement_says_that_its_data_sheet_is_what_is_known
     catalogue = described(load_catalogue(), THIS, DataSheet("raspberry_pi_5", "by its name, Raspberry Pi 5"))
     assert _unmeasured(Store(catalogue)).startswith("Nothing is measured yet: predictions rest on the data sheet of Ra")
     assert _unmeasured(Store(load_catalogue())).endswith("the runtime's priors alone.")
+
+
+def test_the_board_panel_says_what_is_there_and_why_what_is_not(window):
+    attach(window._store)
+    texts = [child.text() for child in window.docks["board"].findChildren(QWidget) if hasattr(child, "text")]
+    assert "Package power" in texts
+    assert "Package temperature: no such sensor" in texts
+    tips = [child.toolTip() for child in window.docks["board"].findChildren(QWidget)]
+    assert "package.power_w\n/sys/class/powercap\na new value every 100 ms" in tips
+    assert window.docks["board"].aside.text() == "● attached"
