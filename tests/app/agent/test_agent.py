@@ -29,8 +29,8 @@ from app.protocol import (
     record_struct,
 )
 from tests.processes import running
+from tests.waiting import PATIENCE_S, wait_until
 
-PATIENCE_S = 60.0
 POINT = {"weights": "int4"}
 
 
@@ -100,13 +100,6 @@ def gone(pid):
             return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
     except FileNotFoundError:
         return True
-
-
-def wait_until(condition):
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "did not happen in time"
-        time.sleep(0.005)
 
 
 def test_hello_then_catalogue_then_samples(agent):

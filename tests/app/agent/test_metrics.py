@@ -26,8 +26,8 @@ from app.agent.serving.metrics_server import close_metrics, serve_metrics, split
 from app.cli.shared import otlp
 from app.cli.shared.output import UserError
 from tests.processes import running
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 TREE = {
     "proc/device-tree/model": 'A "board"\\with\nlines',
     "proc/stat": "cpu  100 0 0 900 0 0 0 0 0 0\n",

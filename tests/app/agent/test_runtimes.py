@@ -25,8 +25,7 @@ from app.agent.runtimes.entry import RuntimeEntry, parse_entries, read_entries
 from app.agent.runtimes.http import Exchange, sse_data
 from app.agent.runtimes.outcome import Cancelled, Failed, Run, Timeline, applied, record
 from app.agent.runtimes.streams import Answer, disturbed, repeat, token_times_s
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 def entry(kind="ollama", url="http://127.0.0.1:1", **more):

@@ -24,8 +24,8 @@ from app.agent.sensors.feed import Tool
 from app.agent.sensors.reading import Parsed
 from app.agent.sensors.tools import ToolSensor
 from app.protocol import CONTROL, MAX_BODY_BYTE, SAMPLES, Decoder, decode_control, encode_control, record_struct
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 MS = 1_000_000
 
 

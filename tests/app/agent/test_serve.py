@@ -30,8 +30,7 @@ from app.client.target import open_target
 from app.client.transport import OpenError
 from app.protocol import CONTROL, MAGIC, SAMPLES, VERSION, Decoder, decode_control, encode_control, encode_frame
 from app.secure import SecurityError, fingerprint, new_nonce, new_token, proof, read_private, write_private
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class Served:
@@ -101,13 +100,6 @@ def hang_up(link):
     link.close()
     while link.read():
         pass
-
-
-def wait_until(condition):
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "did not happen in time"
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager

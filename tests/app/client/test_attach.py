@@ -22,9 +22,9 @@ from app.views.actions import Actions
 from app.views.panels.attach import AttachDialog, BoardCommands, QuestionDialog
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, OperatingPoint
+from tests.waiting import PATIENCE_S
 
 CATALOGUE = load_catalogue()
-PATIENCE_S = 60.0
 
 
 def hello(cpu, board_id=""):

@@ -18,8 +18,8 @@ from app.client.replay import NOT_HERE, ReplayTransport
 from app.client.session import Session
 from app.client.target import open_target
 from app.protocol import SAMPLES, Decoder, Frame, decode_control, encode_control, record_struct
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 RECORD = record_struct(1)
 T0_NS = 10**12
 BODY = {"decode_s": {"median": 0.02, "q05": 0.019, "q95": 0.021, "n": 9, "provenance": "measured"}}

@@ -32,8 +32,8 @@ from app.protocol import (
     encode_frame,
     record_struct,
 )
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 POINT = {
     "weights": "fp32",
     "kv": "bf16",

@@ -26,8 +26,8 @@ from app.client.session import Session
 from app.client.ssh import STUB, SshTarget, SshTransport, check_destination
 from app.client.target import open_target
 from tests.processes import running
+from tests.waiting import PATIENCE_S, wait_until
 
-PATIENCE_S = 60.0
 ROOT = LAUNCHER.parent
 
 
@@ -94,13 +94,6 @@ def agents(ssh_server):
             if ours and sent and b"-S" in words and b"ssh" not in words[0]:
                 found.append(int(folder.name))
     return found
-
-
-def wait_until(condition):
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "did not happen in time"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("host", ["board", "noisy", "jumped"])

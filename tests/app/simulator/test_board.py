@@ -27,8 +27,8 @@ from core.physics.discharge import discharge
 from core.predict.cosim import simulate
 from core.predict.scenario import predict
 from core.spec import OperatingPoint
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 KEY = "raspberry_pi_5"
 POINT = {"context_tokens": 512.0, "weights": "int4"}
 

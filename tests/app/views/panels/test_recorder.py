@@ -23,8 +23,8 @@ from app.views.main_window import MainWindow
 from app.views.panels.recorder import clock_text
 from app.views.widgets.theme import Theme
 from core.catalogue.load import load_catalogue
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 T0_NS = 5 * 10**12
 CHANNEL = {"key": "board.power_w", "unit": "W", "source": "ina", "native_period_s": 0.1, "absent": ""}
 HELLO = {
