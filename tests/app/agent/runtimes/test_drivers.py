@@ -18,7 +18,7 @@ def test_a_server_that_starts_while_the_client_leaves_is_ended(monkeypatch):
     ask(drivers, done)
     assert answers[-1]["kind"] == "cancelled"
     assert made[0].status is not None
-    assert made[0]._interval_scale is None
+    assert made[0]._guard is None
 
 
 def test_what_is_not_configured_is_refused_by_name():
