@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 import types
+import zlib
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from app import LAUNCHER
+from app.client import frame_scanner
 from app.client import recorder as recorder_
 from app.client.buffer import save_buffer
 from app.client.events import Catalogue, ClockRead, Connected, Disconnected, Samples
@@ -25,6 +27,7 @@ from app.client.session import Session
 from app.client.transport import LocalTransport
 from app.protocol import SAMPLES, Frame, encode_control, encode_frame, record_struct
 from tests.processes import running
+from tests.waiting import wait_until
 
 PATIENCE_S = 180.0
 SEED = os.environ.get("TRILEMMA_KILL_SEED", "5")
@@ -179,13 +182,17 @@ def test_junk_before_between_and_behind_frames_is_skipped(made, tmp_path):
         assert recording.scan.n_damaged == 1
 
 
-def test_a_file_made_to_waste_time_is_given_up(tmp_path):
+def test_a_file_made_to_waste_time_is_given_up(tmp_path, monkeypatch):
+    summed_byte = []
+    counted = types.SimpleNamespace(crc32=lambda data: summed_byte.append(len(data)) or zlib.crc32(data))
+    monkeypatch.setattr(frame_scanner, "zlib", counted)
     header = encode_frame(SAMPLES, 0, bytes(500_000))[:16]
-    (tmp_path / "trap.trilemma").write_bytes(header * 60_000)
-    started_s = time.process_time()
+    trap = header * 60_000
+    (tmp_path / "trap.trilemma").write_bytes(trap)
     with pytest.raises(RecordingError, match="holds no recording"):
         opened(tmp_path / "trap.trilemma")
-    assert time.process_time() - started_s < 5
+    most_byte = frame_scanner._WRONG_BYTE + 4 * len(trap) + 500_016
+    assert most_byte / 2 < sum(summed_byte) <= most_byte  # of 30 GB that its lengths claim
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\xfeTL", bytes(1000)])
@@ -355,8 +362,8 @@ def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, mo
         board.session.recorder = made
         for _ in range(int(os.environ.get("TRILEMMA_KILLS", "1"))):
             board.wait(ClockRead)
-            board.wait(Samples)
-            time.sleep(dice.uniform(0.0, 0.7))
+            for _ in range(dice.randint(1, 30)):
+                board.wait(Samples)
             newest_s.append(board.session.rings.records(0, 1e18)[0][-1])
             killed_s.append(time.monotonic())
             os.kill(board.pid, signal.SIGKILL)
@@ -376,14 +383,7 @@ def test_one_recording_over_killed_agents_with_their_gaps_and_clock(tmp_path, mo
     pieces = list(recording.pieces())
     assert sum(not piece.joined for piece in pieces) == len(reasons)
     t_s = np.concatenate([piece.t_ns for piece in pieces]) * 1e-9
-    lost_s = [
-        killed - t_s[np.searchsorted(t_s, killed) - 1]
-        for killed, newest in zip(killed_s, newest_s, strict=True)
-        if killed - newest < 0.3  # else the machine stood still, and the agent with it
-    ]
-    most_s = max(lost_s, default=0.0)
-    print(f"agent killed {len(killed_s)} times: {1e3 * most_s:.1f} ms lost at most, over {len(lost_s)} of them")
-    assert most_s < 1.0
+    assert all(np.abs(t_s - newest).min() < 0.1 for newest in newest_s)  # what came is kept; 0.1 s: the clock's bound
     for killed, back in zip(killed_s, back_s, strict=True):  # nothing of after its death, and it comes back
         assert not np.any((t_s > killed + 0.1) & (t_s < back - 1.0))
     assert recording.n_lost == 0
@@ -475,7 +475,7 @@ def test_a_full_disk_ends_the_recording_and_the_session_goes_on(tmp_path):
 
 
 RECORDING_PROGRAM = f"""
-import mmap, queue, struct, sys
+import mmap, queue, struct, sys, time
 from pathlib import Path
 sys.path.insert(0, {str(LAUNCHER.parent)!r})
 from app.client.events import Catalogue, Samples
@@ -496,37 +496,36 @@ with open(sys.argv[2], "r+b") as file:
 while True:
     if isinstance(events.get(), Samples):
         for t_s in session.rings.records(session.now_s() - 1.0, 1e18)[0][-1:]:
+            n_byte = session.recorder.n_byte
+            while session.recorder.n_byte == n_byte:  # frames are written in their order: that of t_s with the next
+                time.sleep(0.001)
             if t_s > began_s:
                 seen[:8] = struct.pack("<d", t_s)
 """
 
 
-def killed_program(path, after_s):
-    """Kill a program that records at 1 kHz; return the time of the last sample that it had received."""
+def killed_program(path, n_changes):
+    """Kill a program that records at 1 kHz; return the time of the last sample that it had received and written."""
     seen = path.with_suffix(".seen")
     seen.write_bytes(bytes(8))
     words = [sys.executable, "-c", RECORDING_PROGRAM, str(path), str(seen)]
     with running(words, stdout=subprocess.PIPE) as program:
         assert program.stdout.readline() == b"recording\n"
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not any(seen.read_bytes()) and time.monotonic() < deadline_s:
-            time.sleep(0.01)
-        time.sleep(after_s)
+        for _ in range(n_changes):
+            before = seen.read_bytes()
+            wait_until(lambda before=before: seen.read_bytes() != before)
     return struct.unpack("<d", seen.read_bytes())[0]
 
 
-def test_a_killed_program_loses_less_than_a_second_and_the_file_opens(tmp_path, monkeypatch):
+def test_a_killed_program_loses_nothing_that_was_written_and_the_file_opens(tmp_path, monkeypatch):
     monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    dice, lost_s = random.Random(SEED), []
+    dice = random.Random(SEED)
     for i in range(int(os.environ.get("TRILEMMA_KILLS", "2"))):
         path = tmp_path / f"{i}.trilemma"
-        received_s = killed_program(path, dice.uniform(0.0, 0.7))
+        received_s = killed_program(path, dice.randint(1, 20))
         recording = opened(path)
         assert recording.scan.n_damaged <= 1  # the frame that was being written
-        kept_ns = recording.last_ns if recording.n_records else recording.opening["t_ns"]  # killed at its first frame
-        lost_s.append(received_s - kept_ns * 1e-9)
-    print(f"program killed {len(lost_s)} times: {1e3 * max(lost_s):.1f} ms lost at most")
-    assert max(lost_s) < 1.0
+        assert recording.last_ns * 1e-9 > received_s - 0.1  # the clock's bound
 
 
 # --- after the fact ---------------------------------------------------------------------------------------------------

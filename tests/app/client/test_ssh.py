@@ -341,8 +341,10 @@ def test_a_question_that_nobody_answers_is_not_asked_for_ever(at, monkeypatch):
 
 def test_the_time_for_a_person_runs_from_the_start(at, monkeypatch):
     monkeypatch.setattr(SshTransport, "patience_s", 0.05)
-    with attached(at("locked", ask=lambda prompt, secret: time.sleep(1.0))) as board:
+    given_up = threading.Event()
+    with attached(at("locked", ask=lambda prompt, secret: given_up.wait(PATIENCE_S) and None)) as board:
         assert board.wait(Disconnected).reason.endswith(" 0.05 s")
+        given_up.set()
 
 
 def test_a_code_of_the_moment_is_not_kept():

@@ -351,9 +351,8 @@ def test_its_time_is_ours_unless_accelerated():
     with AttachedBoard(open_target(f"sim:{KEY}")) as attached:
         began_s = time.monotonic()
         body = attached.bandwidth(lambda done, text: None)
-        took_s = time.monotonic() - began_s
+        assert time.monotonic() - began_s > 1.4  # of 1.5 s nothing is left out
         assert attached.clock().bound_s < 0.1
-    assert 1.4 < took_s < 15  # 1.5 s, and what a busy machine adds
     assert "conditions" in body
 
 
