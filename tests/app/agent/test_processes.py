@@ -9,7 +9,7 @@ from pathlib import Path
 from app.agent import processes
 from app.agent.processes import Processes
 from tests.processes import running
-from tests.waiting import attempts
+from tests.waiting import attempts, wait_until
 
 
 def test_other_programs_are_found_and_ours_are_not():
@@ -18,6 +18,7 @@ def test_other_programs_are_found_and_ours_are_not():
     argv = [sys.executable, "-c", "while True: pass"]
     subprocess.run(["setsid", "--fork", *argv], stdin=subprocess.DEVNULL, check=True)
     try:
+        wait_until(lambda: busy_python(argv))
         for _ in attempts(pause_s=0.2):
             watched.look()
             if watched.entry.get("value", {}).get("cores", 0.0) > 0.05:

@@ -17,7 +17,6 @@ from tests.core.catalogue.gguf_files import smollm2
 SENTENCE = re.compile(r".+: .*(got|cannot be read).*expected .+", re.DOTALL)
 
 
-# --- GGUF -------------------------------------------------------------------------------------------------------------
 def test_block_layouts_are_those_of_the_reference_package():
     for kind, (name, block, size) in BLOCK_LAYOUT.items():
         assert gguf.GGMLQuantizationType(kind).name == name

@@ -10,7 +10,6 @@ from core.catalogue.toml_table import Table, parse
 from tests.core.catalogue.gguf_files import smollm2
 
 
-# --- catalogue --------------------------------------------------------------------------------------------------------
 def test_catalogue_holds_what_the_program_names():
     catalogue = load_catalogue()
     assert {"this", "jetson_agx_orin_64gb", "rk3588", "raspberry_pi_5", "snapdragon_8_elite"} <= catalogue.boards.keys()

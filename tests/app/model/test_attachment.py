@@ -1,25 +1,18 @@
-"""Boards attached one after the other: nothing of one gets into another; the dialog, ssh's questions, the commands."""
+"""One board after another: what is known of each stays its own."""
 
 import threading
 from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from app.client.events import BoardState, Catalogue, Channel, Connected, Disconnected, Log, Result
 from app.library.board_library import BoardLibrary
 from app.library.machine import machine_key
 from app.library.measurements import Measurement, append_measurement
-from app.model import boards as boards_module
 from app.model.attachment import Attachment
-from app.model.boards import Boards, ssh_hosts
 from app.model.conductor import Conductor
-from app.model.settings import Settings
 from app.model.store import Store
-from app.views.actions import Actions
-from app.views.panels.attach import AttachDialog, BoardCommands, QuestionDialog
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, OperatingPoint
 from tests.waiting import PATIENCE_S
@@ -250,221 +243,6 @@ def test_an_event_that_is_on_its_way_while_the_board_changes_gets_lost():
     Scripted.made[0].say("late")
     assert heard == ["on its way"]
     attachment.stop()
-
-
-# ---- what can be attached
-
-
-class FakeConductor:
-    def __init__(self):
-        self.log = []
-
-    def attach(self, make_session, name, target=""):
-        self.log.append(name)
-
-    def detach(self):
-        self.log.append("detached")
-
-
-@pytest.fixture
-def boards(qapp, tmp_path):
-    config = tmp_path / "config"
-    config.write_text("Host orin rpi5\n  User pi\nHost *\nHost !no deny?\nInclude more/*.conf\n")
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "lab.conf").write_text("host=rk3588\n")
-    made = Boards(FakeConductor(), Settings(), config)
-    yield made
-    made.close()
-
-
-def test_hosts_of_ssh_s_configuration_are_offered(boards, tmp_path):
-    assert boards.hosts() == ["orin", "rpi5", "rk3588"]
-    assert ssh_hosts(tmp_path / "none") == []
-
-
-def test_what_was_attached_is_remembered_newest_first(boards):
-    for text in ("pi@orin", "sim:rk3588", "this", "pi@orin"):
-        assert boards.attach(text) == ""
-    assert boards._conductor.log == ["orin", "rk3588 (simulated)", "this machine", "orin"]
-    assert boards.recent == []  # an attempt is not "used before"
-    for text in ("pi@orin", "sim:rk3588", "", "pi@orin", "pi@orin"):
-        boards.remember(text)
-    assert boards.recent == ["pi@orin", "sim:rk3588"]
-    for i in range(20):
-        boards.remember(f"board{i}")
-    assert len(boards.recent) == boards_module.N_RECENT
-
-
-@pytest.mark.parametrize("text", ["-oProxyCommand=x", "a b", "/no/such/file", "tcp://far:1", "tls://h:x", "sim:$(id)"])
-def test_what_is_no_board_is_said_and_not_remembered(boards, text):
-    assert "expected" in boards.attach(text)
-    assert "expected" in boards.probe(text)
-    assert boards.recent == []
-    assert boards._conductor.log == []
-
-
-def test_a_probe_tells_in_a_sentence(boards, qtbot, ssh_server, tmp_path, monkeypatch):
-    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    boards._ssh_config = ssh_server.config
-    with qtbot.waitSignal(boards.probed) as heard:
-        assert boards.probe("board") == ""
-    words, can = heard.args
-    assert can
-    assert " answers: " in words
-    with qtbot.waitSignal(boards.probed) as heard:
-        boards.probe("nopython")
-    assert heard.args == ["there is no python3 on nopython: expected Python 3.8 or newer.", False]
-
-
-def test_a_question_of_ssh_reaches_the_screen_and_its_answer_ssh(boards, qtbot, ssh_server, tmp_path, monkeypatch):
-    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    boards._ssh_config = ssh_server.config
-    asked = []
-
-    def answer(prompt, secret):
-        asked.append((prompt, secret))
-        boards.answer("open sesame")
-
-    boards.asked.connect(answer)
-    with qtbot.waitSignal(boards.probed) as heard:
-        boards.probe("locked")
-    assert heard.args[1], heard.args
-    ((prompt, secret),) = asked
-    assert "passphrase" in prompt
-    assert secret
-
-
-def test_a_question_that_nobody_answers_ends_when_the_program_does(boards):
-    got = []
-    thread = threading.Thread(target=lambda: got.append(boards._ask("password: ", True)))
-    thread.start()
-    boards.close()
-    thread.join(PATIENCE_S)
-    assert got == [None]
-    assert boards._ask("password: ", True) is None
-
-
-# ---- on the screen
-
-
-def find(dialog, kind, name):
-    return dialog.findChild(kind, name)
-
-
-@pytest.fixture
-def dialog(boards, qtbot):
-    boards._settings.boards = ["pi@orin"]
-    made = AttachDialog(boards, Store(CATALOGUE))
-    qtbot.addWidget(made)
-    made.show()
-    return made
-
-
-def test_the_dialog_offers_and_the_arrow_keys_choose(dialog, qtbot):
-    items = [dialog.known.topLevelItem(i) for i in range(dialog.known.topLevelItemCount())]
-    assert [(item.text(0), item.text(1)) for item in items] == [
-        ("pi@orin", "used before"),
-        ("orin", "ssh configuration"),
-        ("rpi5", "ssh configuration"),
-        ("rk3588", "ssh configuration"),
-    ]
-    assert not dialog.attach.isEnabled()
-    for _ in range(2):
-        qtbot.keyClick(dialog.target, Qt.Key.Key_Down)
-    assert dialog.target.text() == dialog.known.currentItem().text(0)
-    assert dialog.attach.isEnabled()
-
-
-def test_enter_attaches_and_the_dialog_goes_when_the_board_is_there(dialog, qtbot):
-    qtbot.keyClicks(dialog.target, "pi@orin")
-    qtbot.keyClick(dialog.target, Qt.Key.Key_Return)
-    assert dialog._boards._conductor.log == ["orin"]
-    assert dialog.isVisible()
-    dialog._store.set_link(state="attached", text="Attached.")
-    assert not dialog.isVisible()
-
-
-def test_what_is_in_the_way_is_a_sentence_in_the_dialog(dialog, qtbot):
-    qtbot.keyClicks(dialog.target, "a b")
-    qtbot.mouseClick(dialog.attach, Qt.MouseButton.LeftButton)
-    assert "expected [user@]host" in dialog.state.text()
-    assert dialog.state.property("role") == "bad"
-    dialog.target.clear()
-    qtbot.keyClicks(dialog.target, "orin")
-    assert dialog.state.text() == ""
-    qtbot.keyClick(dialog.target, Qt.Key.Key_Return)
-    dialog._store.set_link(state="lost", text="orin refused the login")
-    assert dialog.state.text() == "Orin refused the login."
-    assert dialog.isVisible()
-
-
-def test_a_probe_shows_in_the_dialog_and_not_after_it_was_closed(dialog, qtbot):
-    qtbot.keyClicks(dialog.target, "orin")
-    dialog._boards.probed.emit("Orin answers.", True)
-    assert (dialog.state.text(), dialog.state.property("role")) == ("Orin answers.", "ok")
-    before = dialog._boards._probe_number
-    dialog.reject()
-    dialog._boards._tell(before, "late", False)
-    assert dialog.state.text() == "Orin answers."
-
-
-def test_every_control_of_the_dialog_has_a_name(dialog):
-    for widget in (*dialog.findChildren(QPushButton), dialog.target, dialog.known, dialog.state):
-        assert widget.objectName().startswith("attach.")
-        assert widget.accessibleName() or widget.text()
-
-
-def test_a_secret_is_hidden_and_handed_back(qtbot):
-    dialog = QuestionDialog("pi@orin's password: ", secret=True)
-    qtbot.addWidget(dialog)
-    dialog.show()
-    assert dialog.line.echoMode() == QLineEdit.EchoMode.Password
-    assert find(dialog, object, "question.prompt").text() == "pi@orin's password:"
-    qtbot.keyClicks(dialog.line, "s3cret")
-    qtbot.keyClick(dialog.line, Qt.Key.Key_Return)
-    assert dialog.answer == "s3cret"
-
-
-def test_a_yes_or_no_is_two_buttons_and_enter_means_no(qtbot):
-    dialog = QuestionDialog("<b>Trust</b> (yes/no)?", secret=False)
-    qtbot.addWidget(dialog)
-    dialog.show()
-    assert not dialog.line.isVisible()
-    assert find(dialog, object, "question.prompt").textFormat() == Qt.TextFormat.PlainText
-    qtbot.keyClick(dialog, Qt.Key.Key_Return)
-    assert dialog.answer == "no"
-
-
-def test_closing_a_question_cancels_it(qtbot):
-    dialog = QuestionDialog("password: ", secret=True)
-    qtbot.addWidget(dialog)
-    dialog.show()
-    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
-    assert dialog.answer is None
-
-
-def test_the_menu_knows_the_last_boards_and_detach_only_what_is_attached(boards, qtbot, qapp):
-    from PySide6.QtWidgets import QWidget
-
-    window = QWidget()
-    qtbot.addWidget(window)
-    store, actions = Store(CATALOGUE), Actions(window)
-    commands = BoardCommands(actions, boards, store, window)
-    assert not actions["detach"].isEnabled()
-    store.set_link(state="attached", text="Attached.")
-    assert actions["detach"].isEnabled()
-    commands._fill()
-    assert [action.isEnabled() for action in commands.menu.actions()] == [False]
-    store.set_link(state="attached", text="Attached.", target="a_b@orin")
-    commands._fill()
-    (recent,) = commands.menu.actions()
-    recent.trigger()
-    assert boards._conductor.log == ["orin"]
-    actions["attach_this"].trigger()
-    actions["detach"].trigger()
-    assert boards._conductor.log[1:] == ["this machine", "detached"]
-    commands.attach("a b")
-    assert store.log[-1].level == "error"
 
 
 def nano(mode):
