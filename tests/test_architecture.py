@@ -115,6 +115,13 @@ def test_tests_of_core_have_the_names_of_its_modules():
     assert strays == CROSSING
 
 
+def test_tests_that_texts_name_are_there():
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "pyproject.toml", *ROOT.glob("docs/**/*.md")]
+    named = {name for text in texts for name in re.findall(r"\btests/[\w/]+\.py\b", text.read_text("utf-8"))}
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_files_of_tests_are_as_short_as_those_of_the_program():
     for path in ROOT.glob("tests/**/*.py"):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path
