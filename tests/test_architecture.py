@@ -24,6 +24,7 @@ SEEDS = {
     "the agent needs the standard library and kernels only": ("app/agent/sensors/sysfs.py", "import core.units"),
     "views talk to the model only": ("app/views/widgets/theme.py", "import core.catalogue.load"),
     "core knows no clock, process, thread or network": ("core/units.py", "import time"),
+    "pandas only in core.tables, app.library and app.cli": ("core/predict/sweep.py", "import pandas"),
 }
 
 

@@ -47,9 +47,10 @@ COMMANDS = {
 
 GROUPS = {
     "lab": (
-        "calculators that need no board: schedules, real-time tasks, clocks, clock knees, scenarios, the two articles",
+        "calculators that need no board: heat, schedules, real-time tasks, clocks, knees, scenarios, the two articles",
         {
             "knee": "find the most efficient clock: four knees of a table or of a board, and its power modes",
+            "thermal": "fit the heat path of a board to a recording of its temperature after a step of power",
             "schedule": "schedule a graph of operations or a chain of stages from a file",
             "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
@@ -69,7 +70,8 @@ GROUPS = {
 }
 """Group -> its line in `--help`, and its commands."""
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
-MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands}
+_NEVER_MOVED = ("thermal",)  # had their group from the first day
+MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Commands that had no group once -> the group; their old names still work."""
 TALK = ("agent", "simulate-board")
 """Commands that need a reader at their output."""

@@ -6,11 +6,13 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from app.campaign.blocking import carry_out
+from app.campaign.campaign import Campaign, counted
+from app.campaign.plan import SPEED, Round, Run, calibration_rounds
 from app.cli.bench.kernels import measure_kernels
 from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable
@@ -20,17 +22,16 @@ from app.cli.shared.target import add_board_as, add_target_options, check_board_
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
-from app.library.axes import canonical
 from app.library.bandwidth import learned, read_record
 from app.library.board_library import BoardLibrary
-from app.library.calibration import calibration_of, candidates, kin, options_again, plan
+from app.library.calibration import calibration_of, candidates, kin, options_again
 from app.library.files import FileError
 from app.library.machine import cannot, machine_key
-from app.library.measurements import Measurement, answers, ran
+from app.library.measurements import Measurement
 from app.library.recorded import measured
 from app.library.records import point_record
 from app.text.format import DASH, estimate_text, quantity_text
-from core.calibrate.fit import PLAN_ROUNDS, Calibration, next_measurement
+from core.calibrate.fit import Calibration, next_measurement
 from core.calibrate.leave_one_out import CrossCheck, merged
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
@@ -99,11 +100,12 @@ def run(args: argparse.Namespace) -> int:
             choose_sheet(library, args.board_as, board.hello)
             if unsaved := _kept(lambda: library.remember_target(target.text, board.hello)):
                 print(f"trilemma calibrate: {unsaved}", file=sys.stderr)
-            new = [] if args.fit_only else _measure(library, board, machine, at, grid=args.grid)
+            new, lost = ([], []) if args.fit_only else _measure(library, board, machine, at, grid=args.grid)
         catalogue = library.catalogue(board.hello)
         if board.hello.get("recording"):
             new, catalogue = _recorded(Path(target.text), catalogue)
-        measurements = new if args.fresh else library.evidence(catalogue, machine, new)
+            lost = new
+        measurements = new if args.fresh else library.evidence(catalogue, machine, lost)
         calibration, others = _calibrations(measurements, catalogue, at)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
@@ -165,38 +167,40 @@ def _point(args: argparse.Namespace) -> OperatingPoint:
 
 def _measure(
     library: BoardLibrary, board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool
-) -> list[Measurement]:
-    """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there."""
+) -> tuple[list[Measurement], list[Measurement]]:
+    """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there.
+
+    Returns what was measured, and what of it could not be saved.
+    """
     check_measurable(at, load_catalogue(), board.hello, None)
     own = at.runtime == OperatingPoint().runtime
     if own and (reason := cannot(board.hello, "bandwidth")):
         raise UserError(reason.rstrip("."))
-    unsaved = ""
+    found, lost, complaint = list[Measurement](), list[Measurement](), ""
     with ProgressLine() as line:
         if own or not cannot(board.hello, "bandwidth"):
             record = read_record(board.bandwidth(line.show))
             if record is not None:
-                unsaved = _kept(lambda: library.set_bandwidth(machine, record))
-        catalogue = library.catalogue(board.hello)
-        first, again = ("decode", "ttft", "quality") if own else ("decode", "ttft"), ("decode",)
-        points = _grid() if grid else plan(at, catalogue)
-        rounds = [again] * GRID_ROUNDS if grid else [first, *[again] * (PLAN_ROUNDS - 1)]
-        runs = list(product(rounds, points))
-        done = []
-        for number, (what, point) in enumerate(runs, 1):
+                complaint = _kept(lambda: library.set_bandwidth(machine, record))
+        sheet, catalogue = library.data_sheet_catalogue(board.hello), library.catalogue(board.hello)
+        campaign = Campaign(_grid(at) if grid else calibration_rounds(at, sheet, at_once=True), sheet, strict=True)
 
-            def show(done_frac: float, text: str, number: int = number) -> None:
-                line.show((number - 1 + done_frac) / len(runs), f"run {number} of {len(runs)}: {text}")
+        def keep(_: Run, measurement: Measurement) -> None:
+            nonlocal complaint
+            found.append(measurement)
+            complaint = complaint or _kept(lambda: library.add(measurement))
+            if complaint:
+                lost.append(measurement)
 
-            asked = canonical(point, catalogue)
-            options = options_again(at) if what == again else None
-            body = answers(board.measure(point_record(asked), what, show, options=options), what)
-            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            done.append(Measurement(ran(asked, body, catalogue), body, time_utc, machine))
-            unsaved = unsaved or _kept(lambda: library.add(done[-1]))
-    if unsaved:
-        print(f"trilemma calibrate: {unsaved}; what was measured since is in this fit only", file=sys.stderr)
-    return done
+        def show(run: Run, done_frac: float, text: str) -> None:
+            line.show(*counted("run", run.number, campaign.n_runs, done_frac, text))
+
+        carry_out(board, campaign, catalogue, machine, keep, show)
+        if campaign.failure:
+            raise UserError(campaign.failure)
+    if complaint:
+        print(f"trilemma calibrate: {complaint}; what was measured since is in this fit only", file=sys.stderr)
+    return found, lost
 
 
 def _kept(save: Callable[[], None]) -> str:
@@ -208,8 +212,11 @@ def _kept(save: Callable[[], None]) -> str:
     return ""
 
 
-def _grid() -> list[OperatingPoint]:
-    """Return the points, each KV format, policy and number of threads as often as the others with each of the rest."""
+def _grid(at: OperatingPoint) -> tuple[Round, ...]:
+    """Return the rounds of the grid.
+
+    Each KV format, policy and number of threads is there as often as the others with each of the rest.
+    """
     plain, points = OperatingPoint(), []
     for w, n, a in product(*(range(len(values)) for values in GRID)):
         points.append(
@@ -224,7 +231,8 @@ def _grid() -> list[OperatingPoint]:
                 power_mode=GRID_MODES[(w + n + a // 2) % 2],
             )
         )
-    return sorted(points, key=lambda point: point.weights)
+    points.sort(key=lambda point: point.weights)
+    return (Round(tuple(points), SPEED, options_again(at)),) * GRID_ROUNDS
 
 
 def _calibrations(

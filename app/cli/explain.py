@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.shared.changes import changes_of
+from app.cli.shared import sobol
 from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.cli.shared.verdict import mark_of, verdict_of
 from app.library.board_library import BoardLibrary
-from app.library.records import output_record, point_record
+from app.library.records import point_record
+from app.text.explain import document as verdict_document
 from app.text.format import counted, estimate_text, parse_quantity, quantity_text
-from core.physics.stages import binding_parts_s
-from core.predict.changes import Change
-from core.predict.explain import Margin, explain, margins, roofline_s
+from core.predict.explain import Margin, margins, roofline_s
 from core.predict.parameters import extended, physical_parameters, ratio_names
 from core.predict.scenario import knowledge, predict
 from core.predict.sensitivity import elasticities
 from core.predict.sweep import largest_context
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.spec import Absent, Catalogue, OperatingPoint, Posterior
 from core.units import Z90
 
 LIMITS = {
@@ -34,7 +34,8 @@ LIMITS = {
 
 EXAMPLES = """examples:
   trilemma explain --weights int8 --context 4096 --max-latency 15ms --min-accuracy 95%
-  trilemma explain --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m --max-power 10W --json"""
+  trilemma explain --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m --max-power 10W --json
+  trilemma explain --context 4096 --sobol context=512:8192 alpha=0:0.3"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     for option, (_, _, words) in LIMITS.items():
         group.add_argument(f"--{option}", metavar="VALUE", help=words)
+    sobol.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,10 +58,15 @@ def run(args: argparse.Namespace) -> int:
         found = document(point, catalogue, known, limits, library)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if args.sobol is not None:
+        alpha_max = mark_of(point, catalogue, known, library, limits.get("accuracy_frac")).alpha
+        found["sobol_of_decode_s"] = sobol.document(args, point, catalogue, known, alpha_max)
     if args.json:
         print_json(found)
     else:
         _print(found)
+        if args.sobol is not None:
+            sobol.print_document(found["sobol_of_decode_s"], point, catalogue)
     return 0
 
 
@@ -85,25 +92,19 @@ def document(
 ) -> dict[str, Any]:
     """Return what there is to say about a point (scalars only) as JSON values."""
     prediction = predict(point, catalogue, known)
-    tried = changes_of(point, catalogue, known, library, limits.get("accuracy_frac"))
+    verdict = verdict_document(verdict_of(point, catalogue, known, library, limits))
     slopes = elasticities(point, catalogue, known)
     longest = largest_context(
         point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
     )
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
-        "limits": explain(prediction, tried, limits.get("latency_s")),
-        "parts_frac": _parts(prediction),
-        "binding": str(prediction.binding) or output_record(prediction.decode_s),
+        **verdict,
         "roofline": _roofline(roofline_s(point, catalogue, known)),
-        "changes": [_change(change) for change in tried],
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
         "evidence": _evidence(point, catalogue, known),
-        "interval": known.interval_scale_basis
-        or {"absent": "the intervals are the model's own, or as published boards guard them"},
-        "outside": list(prediction.outside),
     }
 
 
@@ -111,30 +112,10 @@ def _memory(point: OperatingPoint, catalogue: Catalogue) -> float | None:
     return catalogue.resolve(point).board.memory_byte
 
 
-def _parts(prediction: Prediction) -> dict[str, float]:
-    if isinstance(prediction.decode_s, Absent):
-        return {}
-    parts = binding_parts_s(prediction)
-    total = sum(parts.values())
-    return {name: part / total for name, part in parts.items()}
-
-
 def _roofline(found: tuple[float, float] | Absent) -> dict[str, Any]:
     if isinstance(found, Absent):
         return {"absent": found.reason}
     return {"memory_s": found[0], "compute_s": found[1], "memory_over_compute": found[0] / found[1]}
-
-
-def _change(change: Change) -> dict[str, Any]:
-    def known(value: float | None) -> Any:
-        return {"absent": "not predicted for both"} if value is None else value
-
-    return {
-        "change": change.step.text,
-        "decode_s_frac": change.decode_frac,
-        "energy_j_per_token_frac": known(change.energy_frac),
-        "top1_agreement_difference": known(change.top1_difference),
-    }
 
 
 def _margin(margin: Margin | Absent) -> dict[str, Any]:
@@ -175,8 +156,8 @@ def _print(found: dict[str, Any]) -> None:
     if "absent" not in roof:
         memory, compute = (quantity_text(roof[name], "s") for name in ("memory_s", "compute_s"))
         ratio = roof["memory_over_compute"]
-        binds, times = ("memory", ratio) if ratio >= 1.0 else ("arithmetic", 1.0 / ratio)
-        print(f"Reading and unpacking take {memory}, arithmetic {compute}: {binds} binds, by {times:.3g} times.")
+        binds, times = ("former", ratio) if ratio >= 1.0 else ("latter", 1.0 / ratio)
+        print(f"Reading and unpacking take {memory}, arithmetic {compute}: the {binds} binds, by {times:.3g} times.")
     if found["changes"]:
         print("\nWhat would make it faster, by prediction:")
         print_table([("CHANGE", "DECODE", "ENERGY", "TOP-1"), *map(_change_row, found["changes"])])
@@ -197,10 +178,8 @@ def _print(found: dict[str, Any]) -> None:
         value, factor = one["value"], float(np.exp(Z90 * one["log_sd"]))
         text = estimate_text(value, value / factor, value * factor, one["unit"] or "1")
         print(f"{one['meaning']}: {text}, {_brief(one['source'])}")
-    if isinstance(found["interval"], str):
+    if isinstance(found["interval"], str) and found["interval"] not in found["limits"]:
         print(found["interval"])
-    for sentence in found["outside"]:
-        print(f"Outside its range: {sentence}.")
 
 
 def _brief(source: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from app.campaign.blocking import carry_out
+from app.campaign.campaign import Campaign
+from app.campaign.plan import Round, Run
 from app.cli.predict import UNITS
 from app.cli.shared.library import open_library
 from app.cli.shared.model_file import add_model_file_argument, check_measurable, offered, with_model_file
@@ -20,7 +21,7 @@ from app.client.target import Target
 from app.library.board_library import BoardLibrary
 from app.library.files import FileError
 from app.library.machine import machine_key
-from app.library.measurements import Measurement, ran
+from app.library.measurements import Measurement
 from app.library.records import point_record
 from app.text.energy_data import rail_rows
 from app.text.format import DASH, estimate_text, output_text, quantity_text
@@ -141,16 +142,24 @@ def _measure(
     args: argparse.Namespace,
     catalogue: Catalogue,
 ) -> tuple[Measurement, Mapping[str, Any]]:
-    model_file: Path | None = args.model_file
+    found: list[Measurement] = []
     with AttachedBoard(target) as board, ProgressLine() as line:
         choose_sheet(library, args.board_as, board.hello)
-        check_measurable(point, catalogue, board.hello, model_file)
-        path = None if model_file is None else str(model_file.resolve())
-        body = board.measure(point_record(point), what, line.show, model_file=path)
-        machine = machine_key(offered(board.hello, model_file))
-    time_utc = datetime.now(UTC).isoformat(timespec="seconds")
-    of_board = library.catalogue(board.hello, machine, catalogue)
-    return Measurement(ran(point, body, of_board), body, time_utc, machine), board.hello
+        check_measurable(point, catalogue, board.hello, args.model_file)
+        machine = machine_key(offered(board.hello, args.model_file))
+        of_board = library.catalogue(board.hello, machine, catalogue)
+        campaign = Campaign([Round((point,), what)], catalogue, model_file=args.model_file)
+
+        def keep(_: Run, measurement: Measurement) -> None:
+            found.append(measurement)
+
+        def show(_: Run, done_frac: float, text: str) -> None:
+            line.show(done_frac, text)
+
+        carry_out(board, campaign, of_board, machine, keep, show)
+        if campaign.failure:
+            raise UserError(campaign.failure)
+    return found[0], board.hello
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.target import add_target_options, target_from
@@ -15,12 +15,22 @@ from app.parameter_set import MAX_CHANNELS, SCALE_RANGE, ParameterSet
 from app.text.format import counted
 from core.articles.as_printed.article_b import CALIBRATION, calibration_figures
 from core.catalogue.inputs import read_text
-from core.catalogue.toml_table import Table, parse
+from core.catalogue.schemas import AT_LEAST_ONE, Table, within
+from core.catalogue.toml_files import converted, parse
 
 EXAMPLES = """examples:
   trilemma parameters                                       those that are live on this machine
   trilemma parameters --install resources/examples/parameters.toml --attach user@orin
   trilemma parameters --rollback"""
+
+
+class ParameterSetFile(Table):
+    """A set of compensation parameters as its TOML file holds it: a scale and a zero for each channel."""
+
+    gain: Annotated[float, within(1e-6, 2.0 - 1e-6)]
+    scale: Annotated[tuple[Annotated[float, within(*SCALE_RANGE)], ...], AT_LEAST_ONE]
+    zero: Annotated[tuple[Annotated[float, within(-1e30, 1e30)], ...], AT_LEAST_ONE]
+    target_mean: Annotated[float, within(-1e30, 1e30)] = 0.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,17 +70,15 @@ def read_parameters(path: Path) -> ParameterSet:
         One sentence: file, key, what was expected.
     """
     try:
-        table = Table(path.name, parse(path.name, read_text(path)))
-        gain, mean = table.number("gain", 1e-6, 2.0 - 1e-6), table.number("target_mean", -1e30, 1e30, 0.0)
-        scale, zero = table.numbers_of("scale", *SCALE_RANGE), table.numbers_of("zero", -1e30, 1e30)
-        table.finish()
+        made = converted(path.name, parse(path.name, read_text(path)), ParameterSetFile)
     except ValueError as error:
         raise UserError(str(error)) from error
-    if len(scale) != len(zero) or len(scale) > MAX_CHANNELS:
+    n_scale, n_zero = len(made.scale), len(made.zero)
+    if n_scale != n_zero or n_scale > MAX_CHANNELS:
         raise UserError(
-            f"{path.name}: got {len(scale)} scales and {len(zero)} zeros, expected as many, at most {MAX_CHANNELS}"
+            f"{path.name}: got {n_scale} scales and {n_zero} zeros, expected as many, at most {MAX_CHANNELS}"
         )
-    return ParameterSet(gain, mean, tuple(zip(scale, zero, strict=True)))
+    return ParameterSet(made.gain, made.target_mean, tuple(zip(made.scale, made.zero, strict=True)))
 
 
 def _record(found: Installed) -> dict[str, Any]:

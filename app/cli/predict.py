@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from app.cli.shared.changes import changes_of
 from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.cli.shared.verdict import verdict_of
 from app.library.data_sheet import DataSheet, sheet_sentence
 from app.library.records import output_record, point_record
+from app.text.explain import plain
 from app.text.format import output_text, quantity_text
 from core.predict.accuracy import mean_kl, retrieval
-from core.predict.changes import Change
-from core.predict.explain import explain
+from core.predict.explain import Verdict
 from core.predict.scenario import knowledge, predict
 from core.spec import Absent, Catalogue, OperatingPoint, Output, Posterior, Prediction
 
@@ -50,17 +50,17 @@ def run(args: argparse.Namespace) -> int:
     point = point_from(args, catalogue)
     try:
         known = library.posterior(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
-        prediction, tried = predict(point, catalogue, known), changes_of(point, catalogue, known, library)
+        prediction, verdict = predict(point, catalogue, known), verdict_of(point, catalogue, known, library)
         further = further_outputs(point, catalogue, known)
     except ValueError as error:
         raise UserError(str(error)) from error
     if args.json:
         board = catalogue.boards[point.board]
         sheet = {"key": board.data_sheet, "by": board.sources["data_sheet"]} if board.data_sheet else None
-        print_json({**document(point, prediction, further, tried), "basis": known.basis or None, "data_sheet": sheet})
+        print_json({**document(point, prediction, further, verdict), "basis": known.basis or None, "data_sheet": sheet})
     else:
         _print(point, prediction, further, catalogue, known)
-        _print_words(prediction, tried)
+        print(f"\n{plain(verdict)}")
     return 0
 
 
@@ -70,16 +70,16 @@ def further_outputs(point: OperatingPoint, catalogue: Catalogue, known: Posterio
 
 
 def document(
-    point: OperatingPoint, prediction: Prediction, further: Mapping[str, Output], tried: Sequence[Change]
+    point: OperatingPoint, prediction: Prediction, further: Mapping[str, Output], verdict: Verdict
 ) -> dict[str, Any]:
-    """Return a prediction (scalars only) as JSON values; `tried` as in `core.predict.explain.explain`."""
+    """Return a prediction (scalars only) as JSON values."""
     return {
         "point": point_record(point) | ({"head": point.head} if point.head else {}),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},
         **{name: output_record(output) for name, output in further.items()},
         "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},
         "binding": str(prediction.binding) or output_record(prediction.decode_s),
-        "limits": explain(prediction, tried),
+        "limits": plain(verdict),
         "outside": list(prediction.outside),
     }
 
@@ -108,9 +108,3 @@ def _print(
         print(f"\n{sheet_sentence(sheet, '--board-as of trilemma attach')}")
     if not isinstance(prediction.power_w, Absent):
         print(f"\nPower covers: {(known.n_energy and known.power_covers) or at.board.power_rail}.")
-
-
-def _print_words(prediction: Prediction, tried: Sequence[Change]) -> None:
-    print(f"\n{explain(prediction, tried)}")
-    for sentence in prediction.outside:
-        print(f"Outside its range: {sentence}.")

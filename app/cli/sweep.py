@@ -6,18 +6,18 @@ With ``--measured`` the grid is run on the board instead, and the table has the 
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.cli.shared.library import open_library
 from app.cli.shared.measured_grid import Work, add_journal_arguments, grid, measure_all, point_text, stopped
-from app.cli.shared.measured_table import write_table
+from app.cli.shared.measured_table import NUMBER, measured_frame
 from app.cli.shared.model_file import add_model_file_argument, with_model_file
 from app.cli.shared.output import UserError, print_json
 from app.cli.shared.point import (
@@ -34,6 +34,9 @@ from app.library.records import point_record
 from app.text.format import parse_quantity
 from core.predict.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AXES = {
     "alpha": ("alpha", "1"),
@@ -118,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         rows = [_record(found, int(i)) for i in kept]
         print_json({"point": point_record(point), "over": list(axes), "n": found.n, **about, "rows": rows})
     else:
-        _write_csv(found, kept)
+        _frame(found, kept).to_csv(sys.stdout, index=False, float_format="%.9g", lineterminator="\n")
     return 0
 
 
@@ -144,7 +147,8 @@ def _measure(args: argparse.Namespace, point: OperatingPoint, axes: dict[str, li
         counts = {"n": len(rows), "n_from_journal": outcome.n_from_journal}
         print_json({"point": point_record(point), "over": list(axes), **counts, "rows": rows, "failed": failed})
     else:
-        write_table(outcome.measured, catalogue, sys.stdout)
+        frame = measured_frame(outcome.measured, catalogue)
+        frame.to_csv(sys.stdout, index=False, float_format=NUMBER, lineterminator="\n")
     return 0 if outcome.measured else 1
 
 
@@ -248,18 +252,13 @@ def _record(found: Sweep, i: int) -> dict[str, Any]:
     return record
 
 
-def _write_csv(found: Sweep, rows: Any) -> None:
-    """Write the median and interval of each output; a cell is empty where the output is absent."""
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    heading = list(found.axes)
+def _frame(found: Sweep, rows: NDArray[np.intp]) -> pd.DataFrame:
+    """Return points with the median and interval of each output; a cell without a value is where it is absent."""
+    import pandas as pd
+
+    columns = {name: values[rows].astype(object) for name, values in found.axes.items()}
     for name in OUTPUTS:
-        heading += [name, f"{name}_q05", f"{name}_q95", f"{name}_provenance"]
-    table.writerow(heading)
-    for i in rows:
-        cells: list[Any] = [values[i].item() for values in found.axes.values()]
-        for name in OUTPUTS:
-            column = found.outputs[name]
-            numbers = [getattr(column, key)[i] for key in ("median", "q05", "q95")]
-            cells += ["" if column.absent[i] else f"{float(x):.9g}" for x in numbers]
-            cells.append(str(column.provenance[i]))
-        table.writerow(cells)
+        of = found.outputs[name]
+        columns |= {name: of.median[rows], f"{name}_q05": of.q05[rows], f"{name}_q95": of.q95[rows]}
+        columns[f"{name}_provenance"] = of.provenance[rows]
+    return pd.DataFrame(columns)

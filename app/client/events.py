@@ -76,7 +76,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Failed:
-    """A request that ended without a result: `kind` is "failed", "cancelled" or "superseded"; `reason` one sentence."""
+    """A request that ended without a result; `reason` is one sentence.
+
+    `kind` is "failed", "cancelled" or "superseded" as the board has it, or "link": there was none, or it was lost.
+    """
 
     request_id: int
     kind: str

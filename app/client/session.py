@@ -256,7 +256,7 @@ class Session:
                 gap = {"op": "gap", "t_ns": time.monotonic_ns(), "reason": reason or "the link was closed"}
                 recorder.note(gap)
             for request_id in lost:
-                self._on_event(Failed(request_id, "failed", f"{LOST}: {reason}" if reason else LOST))
+                self._on_event(Failed(request_id, "link", f"{LOST}: {reason}" if reason else LOST))
             self._fail_refused()
 
     def _serve(self, link: Link) -> Ended:
@@ -295,7 +295,7 @@ class Session:
         with self._lock:
             refused, self._refused = self._refused, []
         for request_id in refused:
-            self._on_event(Failed(request_id, "failed", DETACHED))
+            self._on_event(Failed(request_id, "link", DETACHED))
 
     def waits_for(self, request_id: int) -> bool:
         """True if a request was sent and not answered yet."""

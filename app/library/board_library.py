@@ -94,6 +94,11 @@ class BoardLibrary:
         document = self.machines().get(machine)
         return {name: factor.median for name, factor in document.betas.items()} if document else {}
 
+    def data_sheet_catalogue(self, hello: Mapping[str, Any], plain: Catalogue | None = None) -> Catalogue:
+        """Return the catalogue whose board "this" is as the data sheet of the machine that said hello describes it."""
+        simulated = bool(hello.get("simulated"))
+        return described(plain or load_catalogue(), THIS, self.data_sheet(hello), simulated=simulated)
+
     def catalogue(
         self, hello: Mapping[str, Any] | None = None, machine: str = "", plain: Catalogue | None = None
     ) -> Catalogue:
@@ -110,8 +115,7 @@ class BoardLibrary:
         """
         hello = hello_here() if hello is None else hello
         document = self.machines().get(machine or machine_key(hello)) or BoardDocument("")
-        simulated = bool(hello.get("simulated"))
-        found = described(plain or load_catalogue(), THIS, self.data_sheet(hello), simulated=simulated)
+        found = self.data_sheet_catalogue(hello, plain)
         this = with_memory(found.boards[THIS], hello)
         if document.bandwidth is not None:
             this = learned(this, msgspec.structs.asdict(document.bandwidth))
@@ -143,11 +147,10 @@ class BoardLibrary:
     def evidence(self, catalogue: Catalogue, machine: str = "", new: Sequence[Measurement] = ()) -> list[Measurement]:
         """Return all `measurements` in the order in which they are fitted, the later ones counting first.
 
-        `new` are measurements of the machine that may not be saved.
+        `new` are measurements of the machine that are not saved.
         """
         own, elsewhere = self.measurements(catalogue, machine)
-        saved = {(m.time_utc, m.point) for m in own}
-        return [*elsewhere, *own, *(m for m in new if (m.time_utc, m.point) not in saved)]
+        return [*elsewhere, *own, *new]
 
     def calibration(self, at: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Calibration | None:
         """Return the model fitted to a point's board, runtime and power mode; None where nothing was measured.

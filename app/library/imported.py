@@ -6,18 +6,19 @@ Three columns are added: `provenance` (measured, where the tool itself wrote the
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
 from app.library.files import FileError, read_whole, reason, write_whole
 from core.tables.rows import COLUMNS, problems_of, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_BYTE = 64 << 20
 _USED = (
@@ -173,39 +174,32 @@ def add_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> int:
     FileError
         It cannot be read or written; it is as it was.
     """
-    have: list[dict[str, str]] = []
-    if path.exists():
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                have = list(csv.DictReader(file))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            said = reason(error) if isinstance(error, OSError) else str(error)
-            raise FileError(f"{path}: cannot be read as a table: {said}") from error
-    known = {_key(row) for row in have}
-    new = []
-    for row in rows:
-        if _key(row) not in known:
-            known.add(_key(row))
-            new.append(dict(row))
-    if new or not path.exists():
-        write_whole(path, table_text([*have, *new]).encode())
-    return len(new)
+    import pandas as pd
+
+    have = _read_texts(path) if path.exists() else pd.DataFrame()
+    both = pd.concat([have, pd.DataFrame(rows, dtype=str)], ignore_index=True).fillna("")
+    measurement = [name for name in both if name != "source"]  # the file that it came in tells no two apart
+    both = both[~both.duplicated(measurement) | (both.index < len(have))]
+    if len(both) > len(have) or not path.exists():
+        columns = [name for name in COLUMNS if name in both] + [name for name in both if name not in COLUMNS]
+        write_whole(path, both[columns].to_csv(index=False, lineterminator="\n").encode())
+    return len(both) - len(have)
 
 
-def table_text(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return rows as CSV: known columns in their order, then the others."""
-    present = dict.fromkeys(key for row in rows for key in row)
-    columns = [name for name in COLUMNS if name in present] + [name for name in present if name not in COLUMNS]
-    to = io.StringIO()
-    writer = csv.DictWriter(to, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return to.getvalue()
+def _read_texts(path: Path) -> pd.DataFrame:
+    """Read a table cell by cell as it is written, whatever its columns are."""
+    import pandas as pd
 
-
-def _key(row: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return what tells a measurement from others: the file that it came in does not."""
-    return tuple(sorted((key, value) for key, value in row.items() if value and key != "source"))
+    try:
+        frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig")
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+    except (OSError, ValueError) as error:
+        said = reason(error) if isinstance(error, OSError) else str(error).strip()
+        raise FileError(f"{path}: cannot be read as a table: {said}") from error
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise FileError(f"{path}: cannot be read as a table: its rows have more cells than its heading")
+    return frame
 
 
 def _count(test: Mapping[str, Any], name: str) -> int:

@@ -1,16 +1,17 @@
-"""Tables for other programs, CSV or Parquet: columns with unit, provenance and source; a recording's samples."""
+"""Tables for other programs, CSV or Parquet: columns with unit, provenance and source; a recording's samples.
+
+Imports pandas, so a command imports this module where it makes a table.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from app.client.recording import Recording
@@ -21,52 +22,62 @@ NO_PARQUET = "parquet: pyarrow is not installed: pip install 'trilemma[parquet]'
 
 @dataclass(frozen=True)
 class Column:
-    """A column: floats or texts, its unit ("" where it has none), where its numbers come from."""
+    """What a column holds: its unit ("" where it has none), where its numbers come from."""
 
-    name: str
-    values: NDArray[Any] | Sequence[str]
     unit: str = ""
     provenance: str = ""
     source: str = ""
 
-    @property
-    def heading(self) -> str:
-        """Name, unit and provenance, as a CSV file has it."""
+    def heading(self, name: str) -> str:
+        """Return name, unit and provenance, as a CSV file has it."""
         about = ", ".join(part for part in (self.unit, self.provenance) if part)
-        return f"{self.name} [{about}]" if about else self.name
+        return f"{name} [{about}]" if about else name
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of one length, what they are about, and sentences on what is not in them."""
+    """A frame, what its columns and all of it are about, and sentences on what is not in it."""
 
-    columns: tuple[Column, ...]
-    about: dict[str, str] = field(default_factory=dict)
+    frame: pd.DataFrame
+    columns: Mapping[str, Column] = field(default_factory=dict)  # those that say more than their name
+    about: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    number: str | None = None  # how a CSV file has a float, such as "%.6g"; None: with all its digits
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows."""
-        return len(self.columns[0].values) if self.columns else 0
+    def column(self, name: str) -> Column:
+        """Return what a column holds."""
+        return self.columns.get(name, Column())
 
-    def csv_lines(self) -> Iterator[str]:
-        """Yield the lines of a CSV file; a cell without a value is empty."""
-        to = io.StringIO()
-        writer = csv.writer(to, lineterminator="\n")
-        writer.writerow([column.heading for column in self.columns])
-        for i in range(self.n_rows):
-            writer.writerow([_cell(column.values[i]) for column in self.columns])
-            if to.tell() > 1 << 16:
-                yield to.getvalue()
-                to.seek(0)
-                to.truncate()
-        yield to.getvalue()
+    def csv(self) -> str:
+        """Return a CSV file; a cell without a value is empty."""
+        frame = self.frame.copy()
+        for name in frame.select_dtypes("float32"):
+            frame[name] = frame[name].map("{:.9g}".format, na_action="ignore")
+        frame.columns = [self.column(name).heading(name) for name in frame.columns]
+        return str(frame.to_csv(index=False, float_format=self.number, lineterminator="\n"))
 
+    def write_parquet(self, path: Path) -> None:
+        """Write a Parquet file; unit, provenance and source of a column are its metadata.
 
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value != value else f"{value:.9g}" if isinstance(value, np.float32) else repr(float(value))
+        Raises
+        ------
+        FileError
+            pyarrow is not installed, or the file cannot be written.
+        """
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise FileError(NO_PARQUET) from error
+        made = pa.Table.from_pandas(self.frame, preserve_index=False)
+        fields = [one.with_metadata({k: v for k, v in vars(self.column(one.name)).items() if v}) for one in made.schema]
+        made = made.cast(pa.schema(fields, metadata={**made.schema.metadata, **self.about}))
+        try:
+            buffer = pa.BufferOutputStream()
+            pq.write_table(made, buffer)
+            path.write_bytes(buffer.getvalue().to_pybytes())
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def recorded_samples(recording: Recording, keys: Collection[str] = ()) -> Table:
@@ -96,16 +107,19 @@ def recorded_samples(recording: Recording, keys: Collection[str] = ()) -> Table:
     y = np.concatenate(values) if values else np.empty((0, len(present)), np.float32)
     simulated = bool(recording.hello.get("simulated", False))
     provenance = "simulated" if simulated else "measured"
-    dates = [_date(recording.time_utc(int(t))) for t in t_ns]
-    columns = [
-        Column("time_s", (t_ns - recording.first_ns) * 1e-9, "s", source="since the recording began"),
-        Column("time_utc", dates, source="of the recording machine's clock when it began"),
-        Column("after_gap", np.concatenate(gaps) if gaps else np.empty(0), source="1 where records are missing before"),
-        *(Column(c.key, y[:, i], c.unit, provenance, c.source) for i, c in enumerate(present)),
-    ]
+    frame = pd.DataFrame(y, columns=[channel.key for channel in present])
+    frame.insert(0, "time_s", (t_ns - recording.first_ns) * 1e-9)
+    frame.insert(1, "time_utc", pd.Series([_date(recording.time_utc(int(t))) for t in t_ns], dtype=str))
+    frame.insert(2, "after_gap", np.concatenate(gaps) if gaps else np.empty(0))
+    columns = {
+        "time_s": Column("s", source="since the recording began"),
+        "time_utc": Column(source="of the recording machine's clock when it began"),
+        "after_gap": Column(source="1 where records are missing before"),
+        **{channel.key: Column(channel.unit, provenance, channel.source) for channel in present},
+    }
     board = recording.hello.get("board", {})
     about = {"board": str(board.get("name", "")), "file": recording.path.name, **_clock(recording)}
-    return Table(tuple(columns), about, tuple(recording.warnings))
+    return Table(frame, columns, about, tuple(recording.warnings))
 
 
 def _date(date: datetime | None) -> str:
@@ -115,31 +129,3 @@ def _date(date: datetime | None) -> str:
 def _clock(recording: Recording) -> dict[str, str]:
     bounds = [note.message["bound_s"] for note in recording.notes.get("clock", ()) if note.message.get("bound_s")]
     return {"clock_bound_s": repr(max(bounds))} if bounds else {}
-
-
-def parquet(table: Table, path: Path) -> None:
-    """Write a table as Parquet; unit, provenance and source of a column are its metadata.
-
-    Raises
-    ------
-    FileError
-        pyarrow is not installed, or the file cannot be written.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise FileError(NO_PARQUET) from error
-    arrays, fields = [], []
-    for column in table.columns:
-        array = pa.array(column.values)
-        told = {"unit": column.unit, "provenance": column.provenance, "source": column.source}
-        arrays.append(array)
-        fields.append(pa.field(column.name, array.type, metadata={key: value for key, value in told.items() if value}))
-    made = pa.table(arrays, schema=pa.schema(fields, metadata=table.about))
-    try:
-        buffer = pa.BufferOutputStream()
-        pq.write_table(made, buffer)
-        path.write_bytes(buffer.getvalue().to_pybytes())
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written: {reason(error)}") from error

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from core.catalogue.inputs import Plan, TaskSet, read_plan, read_tasks, read_text
-from core.catalogue.toml_table import parse
+from core.catalogue.toml_files import parse
 from core.physics.pipeline import chain_makespan, chain_starts, initiation_interval
 from core.physics.realtime import Response, responses, simulate, utilisation
 from core.physics.schedule import Schedule, Slack, list_schedule, slack

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from app.library.bandwidth import better, disturbed, learned, read_record
 from app.library.board_library import RUNTIME, BoardLibrary
-from app.library.data_sheet import DataSheet, described, sheet_sentence
+from app.library.data_sheet import DataSheet, sheet_sentence
 from app.library.files import FileError
 from app.library.machine import machine_key
-from app.library.measurements import Measurement, check_body, ran
+from app.library.measurements import Measurement
 from app.library.registry import THIS
 from app.model.store import Store
-from core.spec import Absent, Catalogue, OperatingPoint
+from core.spec import Absent, Catalogue
 
 _BUSY = "Other programs ran while the memory bandwidth was measured"
 
@@ -69,7 +68,7 @@ class AttachedBoard:
         store, library, this = self._store, self.library, self._plain.boards[THIS]
         plain = replace(self._plain, boards={**self._plain.boards, THIS: replace(this, name=name or this.name)})
         self.sheet = library.data_sheet(hello)
-        self.data_sheet = described(plain, THIS, self.sheet, simulated=bool(hello.get("simulated")))
+        self.data_sheet = library.data_sheet_catalogue(hello, plain)
         bandwidth = library.bandwidth(machine)
         self.bandwidth_of = "" if bandwidth is None else machine
         self.bandwidth_disturbed = bandwidth is not None and disturbed(bandwidth)
@@ -92,17 +91,10 @@ class AttachedBoard:
         self._store.set_board(learned(self._store.catalogue.boards[THIS], counts))
         self._kept(lambda: self.library.set_bandwidth(machine, record))
 
-    def take_measurement(self, point: OperatingPoint, body: Mapping[str, Any]) -> bool:
-        """Take what was measured at a point of the board; tell whether it is kept."""
-
-        def keep() -> None:
-            check_body(body, "the result")
-            time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
-            measurement = Measurement(ran(point, body, self._store.catalogue), body, time_utc, self._store.machine)
-            self._store.add_measurement(measurement)
-            self.library.add(measurement)
-
-        return self._kept(keep)
+    def take_measurement(self, measurement: Measurement) -> bool:
+        """Take a measurement of the board; tell whether it is kept."""
+        self._store.add_measurement(measurement)
+        return self._kept(lambda: self.library.add(measurement))
 
     def choose_sheet(self, machine: str, key: str) -> None:
         """Keep which data sheet the user wants for a machine; "" to find it again."""

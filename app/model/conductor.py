@@ -1,7 +1,7 @@
 """Owns the session with the board: what the board says goes into the store, what the user wants goes to the board.
 
 Events arrive on the session's reader thread and wait in a queue; a timer at the frame rate, slower while a speed is
-measured, empties it in the GUI thread, so that a thousand samples a second cost one notification a frame.
+measured, empties it in the GUI thread. The plots pull the samples themselves: that some came is no event here.
 
 The order of things: on attach the memory bandwidth, the point on the screen, then the calibration plan, the speed of
 all its points before the accuracy, then twice more, each as far as it was not measured on this machine before. Every
@@ -13,25 +13,28 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer
 
+from app.campaign.campaign import Campaign
+from app.campaign.plan import ACCURACY, SPEED, Run, calibration_rounds
+from app.campaign.recipe import measured
 from app.client import events
 from app.library import axes
 from app.library.board_library import BoardLibrary
 from app.library.data_sheet import DataSheet
+from app.library.files import FileError
 from app.library.machine import cannot, machine_key, recorded
 from app.library.measurements import answers
-from app.library.records import point_record
 from app.model.attached_board import AttachedBoard
 from app.model.attachment import Attachment, MakeSession
 from app.model.background_fit import Calibrated, Fitting
-from app.model.calibration_plan import ACCURACY, SPEED, Rounds
 from app.model.history import History
 from app.model.recorder_controls import Tape
+from app.model.requests import Request
 from app.model.state import Activity
 from app.model.store import Store
 from core.spec import Absent, OperatingPoint
@@ -48,16 +51,6 @@ MAX_EVENTS_A_FRAME = 256
 FITTED_FOR = ("point.board", "point.runtime", "point.power_mode")
 """What a calibration is of."""
 THIS_MACHINE = "this machine"
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A request that has not ended. `then` is what is asked for the same point after it succeeds."""
-
-    kind: Literal["bandwidth", "measure", "calibrate"]
-    point: OperatingPoint | None = None
-    what: tuple[str, ...] = ()
-    then: tuple[str, ...] = ()
 
 
 class Conductor(QObject):
@@ -85,9 +78,8 @@ class Conductor(QObject):
         self.history = History(self._session)
         self.tape = Tape(store, lambda: self._session)
         self.wanted_sheet: str | None = None  # of the first board: a key, "this" for none, "found" for its own
-        self._pending: dict[int, _Request] = {}
-        self._rounds = Rounds()
-        self._round: set[int] = set()  # requests of the plan's round that runs, finished ones too
+        self._pending: dict[int, Request] = {}
+        self._plan: Campaign | None = None  # the calibration that runs
         self.fitting = Fitting(store, self._queue.append)
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.Connected: self._on_connected,
@@ -140,8 +132,7 @@ class Conductor(QObject):
         self._frame.stop()
         self._rest.stop()
         self.tape.leave()
-        self._rounds.clear()
-        self._round = set()
+        self._plan = None
         self._pending.clear()
         self._attachment.replace(make_session)
         kept = [event for event in self._queue if isinstance(event, Calibrated)]
@@ -194,8 +185,7 @@ class Conductor(QObject):
 
     def cancel(self) -> None:
         """End everything that runs or waits on the board, the rest of the plan too."""
-        self._rounds.clear()
-        self._round = set()
+        self._plan = None
         for request_id in list(self._pending):
             self._session.cancel(request_id)
 
@@ -210,10 +200,8 @@ class Conductor(QObject):
             else:
                 self._handle(event)
         self.tape.check()
-        if n_lost is not None:
-            if n_lost != self._store.link.n_lost:
-                self._store.set_link(n_lost=n_lost)
-            self._store.changed.emit("samples")
+        if n_lost is not None and n_lost != self._store.link.n_lost:
+            self._store.set_link(n_lost=n_lost)
         timed = any(request.kind == "bandwidth" or request.what == SPEED for request in self._pending.values())
         self._frame.setInterval(UNDISTURBED_MS if timed else FRAME_MS)
 
@@ -272,6 +260,7 @@ class Conductor(QObject):
             self._meet(hello)
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
+        self._plan = None
         self._pending.clear()
         retry_at_s = None if event.retry_in_s is None else time.monotonic() + event.retry_in_s
         self._store.set_link(state="lost", text=event.reason, retry_at_s=retry_at_s)
@@ -294,23 +283,26 @@ class Conductor(QObject):
             return
         if request.kind == "bandwidth":
             self._board.take_bandwidth(event.body)
-        else:
-            assert request.point is not None
-            self._keep(request.point, answers(event.body, request.what))
+        elif request.run is not None:
+            self._take_result(request.run, event.body)
             if request.then and request.point == self._store.point:
                 self._measure(request.point, request.then)
             elif request.kind == "measure" and "decode_s" in event.body and request.what == SPEED:
                 self._rested()
         self.fitting.start()
-        self._ended(event.request_id, "Measured.")
+        self._ended(request, "Measured.")
 
     def _on_failed(self, event: events.Failed) -> None:
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return
-        if event.kind == "failed" and not self._said(event.reason):
+        if event.kind in ("failed", "link") and not self._said(event.reason):
             self._store.say("error", event.reason)  # once, where a lost link ends all that waited
-        self._ended(event.request_id, event.reason)
+        if event.kind == "link":
+            self._plan = None  # another one begins when the board is back
+        if request.run is not None and self._plan is not None:
+            self._plan.failed(request.run, event.reason)
+        self._ended(request, event.reason)
 
     # ---- measuring
 
@@ -332,42 +324,57 @@ class Conductor(QObject):
         elif not waits and not store.has_measured("top1_agreement"):
             self._measure(store.point, ACCURACY)
 
-    def _measure(self, point: OperatingPoint, what: Sequence[str], then: tuple[str, ...] = ()) -> None:
+    def _measure(self, point: OperatingPoint, what: tuple[str, ...], then: tuple[str, ...] = ()) -> None:
         self._rest.stop()  # this is the measurement it would have started
-        asked = axes.canonical(point, self._store.catalogue)
-        request_id = self._session.measure(point_record(asked), what)
-        self._pending[request_id] = _Request("measure", point, tuple(what), then)
-        self._show(self._pending[request_id], 0.0, "Waiting for the board.")
+        run = Run(axes.canonical(point, self._store.catalogue), what)
+        request = Request("measure", point, run, then)
+        self._pending[self._session.measure(run.record, what)] = request
+        self._show(request, 0.0, "Waiting for the board.")
 
     def _measure_bandwidth(self) -> None:
-        request = _Request("bandwidth")
+        request = Request("bandwidth")
         self._pending[self._session.bandwidth()] = request
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
         """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
-        self._rounds.begin(at, again=again)
+        sheet, known = self._board.data_sheet, self._store.measurements
+        if again:
+            known = [replace(each, body=answers(each.body, ACCURACY)) for each in known]
+        self._plan = Campaign(calibration_rounds(at, sheet), sheet, known)
         self._next_round()
 
     def _next_round(self) -> None:
-        self._round = set()
-        while not self._round and (found := self._rounds.next(self._store.measurements, self._board.data_sheet)):
-            if found.what == ACCURACY:
+        """Ask for the next round of the plan, once the one before has ended."""
+        plan = self._plan
+        if plan is None or plan.waiting:
+            return
+        while plan.begin_round():
+            if plan.what == ACCURACY:
                 self._rested()  # the point on the screen before those of the plan
-            for point in found.points:
-                request_id = self._session.measure(point_record(point), found.what, queue=True, options=found.options)
-                self._pending[request_id] = _Request("calibrate", point, found.what)
-                self._round.add(request_id)
+            while (run := plan.next()) is not None:
+                request_id = self._session.measure(run.record, run.what, queue=True, options=run.options)
+                self._pending[request_id] = Request("calibrate", run.point, run)
         asked = any(request.kind == "bandwidth" for request in self._pending.values())
-        if not self._round and not asked and self._board.bandwidth_disturbed:
+        if not plan.waiting and not asked and self._board.bandwidth_disturbed:
             self._measure_bandwidth()
         self._rested()
 
-    def _keep(self, point: OperatingPoint, body: Mapping[str, Any]) -> None:
-        if self._board.take_measurement(point, body):
+    def _take_result(self, run: Run, body: Mapping[str, Any]) -> None:
+        """Keep the measurement that a result is."""
+        try:
+            found = measured(run, body, self._store.catalogue, self._store.machine)
+        except FileError as error:
+            self._store.say("error", str(error))
+            if self._plan is not None:
+                self._plan.failed(run, str(error))
+            return
+        if self._plan is not None and not self._plan.took(run, found):
+            self._plan.count(found)
+        if self._board.take_measurement(found):
             self._remember(self._store.link.hello)
         said = {line.text for line in self._store.log}
-        for note in body.get("notes", ()):
+        for note in found.body.get("notes", ()):
             if note not in said:  # every point of a plan has the same to say
                 self._store.say("info", str(note))
 
@@ -379,16 +386,11 @@ class Conductor(QObject):
 
     # ---- what is shown of it
 
-    def _show(self, request: _Request, done_frac: float, text: str) -> None:
-        if request.kind == "calibrate":
-            n_done, n_all = len(self._round - self._pending.keys()), max(len(self._round), 1)
-            name = "Point" if request.what == SPEED else "Accuracy of point"
-            text = f"{name} {n_done + 1} of {n_all}: {text}"
-            done_frac = (n_done + done_frac) / n_all
-        self._store.set_activity(Activity(request.kind, text, done_frac, request.point))
+    def _show(self, request: Request, done_frac: float, text: str) -> None:
+        self._store.set_activity(request.activity(done_frac, text, self._plan))
 
-    def _ended(self, request_id: int, text: str) -> None:
-        if request_id in self._round and not self._round & self._pending.keys():
+    def _ended(self, request: Request, text: str) -> None:
+        if request.kind == "calibrate":
             self._next_round()
         if not self._pending:
             self._store.set_activity(Activity(text=text, done_frac=1.0))

@@ -2,7 +2,7 @@
 
 Views read the store and push `app.model.commands`; the conductor writes what the board says. `changed` carries the path
 that has changed: a settable path of `Store.get`, or one of ``prediction``, ``measurements``, ``calibration``,
-``catalogue``, ``link``, ``activity``, ``log``, ``samples``.
+``catalogue``, ``link``, ``activity``, ``log``.
 """
 
 from __future__ import annotations

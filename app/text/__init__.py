@@ -1,6 +1,6 @@
 """Words for numbers, states and charts, shared by the dashboard and the command line. No Qt.
 
 `format` (quantities with units, both ways), `quantities` (names of outputs), `names` (short labels), `state_text`
-(the state of a board), `chart` and `bar` (charts as plain data), `energy_data` and `schedule_data` (content of two
-views). Never here: widgets, colours, files.
+(the state of a board), `explain` (the verdict on a point), `chart` and `bar` (charts as plain data), `energy_data` and
+`schedule_data` (content of two views). Never here: widgets, colours, files.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.text.format import quantity_text
 from core.catalogue.names.formats import format_name
-from core.spec import Catalogue, WeightFormat
+from core.spec import Catalogue, OperatingPoint, WeightFormat
 
 PARTS = {
     "weights": "weights",
@@ -20,7 +20,6 @@ PARTS = {
 }
 """The terms of a decode time, as `core.physics.stages.binding_parts_s` names them."""
 
-_SHORT = {"builtin": "Trilemma's own", "rkllm_npu": "rkllm, Rockchip NPU", "qnn_npu": "QNN, Qualcomm NPU"}
 _CHANNELS = {
     "cpu.busy_frac": "CPU busy",
     "cpu.steal_frac": "CPU stolen by the host",
@@ -46,6 +45,18 @@ def nominal_bits(form: WeightFormat) -> float:
     return format_name(form.key, ()).bits or form.bits_per_weight
 
 
+def accuracy_note(point: OperatingPoint, catalogue: Catalogue) -> str:
+    """Return what accuracy is relative to, where the model comes from a file; else ""."""
+    form = catalogue.weight_formats.get(catalogue.models[point.model].reference_format)
+    if form is None:
+        return ""
+    bits = nominal_bits(form)
+    return (
+        f"Relative to the model file, whose weights are {bits:g}-bit ({form.name.removeprefix('GGUF ')}): "
+        "formats at or above it add no weight error; rounding of activations and cache remains."
+    )
+
+
 def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
     """Return the name of an option for a narrow field: ``int4 · 5.0 bit``, ``llama.cpp, GPU``."""
     if path == "point.weights":
@@ -53,7 +64,7 @@ def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
     if path == "point.kv":
         return _format_name(key, name, catalogue.kv_formats[key].bits_per_value)
     if path == "point.runtime":
-        return _SHORT.get(key, name.replace(" or Ollama", "").replace(" on a ", ", "))
+        return catalogue.runtimes[key].short_name or name
     head = name.partition(" (")[0]
     return f"sim: {head}" if "(simulated" in name else head
 

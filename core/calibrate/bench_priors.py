@@ -62,25 +62,28 @@ def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
     if not linear:
         return runtime
     centre = float(np.exp(np.mean(np.log(list(linear.values())))))
-    ratios = {dtype: Prior(share / centre, ETA_LOG_SD) for dtype, share in linear.items()}
+    ratios = {f"eta.{dtype}": Prior(share / centre, ETA_LOG_SD) for dtype, share in linear.items()}
     said = "measured: bench of the kernels of this machine"
     runtime = replace(
         runtime,
-        eta=Prior(centre, ETA_LOG_SD),
-        format_eta={**runtime.format_eta, **ratios},
-        rho=Prior(UNPACKED_RHO, runtime.rho.log_sd),
+        priors={
+            **runtime.priors,
+            "eta": Prior(centre, ETA_LOG_SD),
+            "rho": Prior(UNPACKED_RHO, runtime.priors["rho"].log_sd),
+        },
+        ratios={**runtime.ratios, **ratios},
         sources={**runtime.sources, "eta": said, "format_eta": said, "rho": said},
     )
     if not attention:
         return runtime
-    known = {dtype: prior.median for dtype, prior in runtime.format_kappa.items()}
-    plain = float(np.exp(np.mean([np.log(share * known.get(dtype, 1.0)) for dtype, share in attention.items()])))
+    known = {dtype: runtime.ratios.get(f"kappa.{dtype}", Prior(1.0, 0.0)).median for dtype in attention}
+    plain = float(np.exp(np.mean([np.log(share * known[dtype]) for dtype, share in attention.items()])))
     return replace(
         runtime,
-        kappa=Prior(centre / plain, KAPPA_LOG_SD),
-        format_kappa={
-            **runtime.format_kappa,
-            **{dtype: Prior(plain / share, KAPPA_LOG_SD) for dtype, share in attention.items()},
+        priors={**runtime.priors, "kappa": Prior(centre / plain, KAPPA_LOG_SD)},
+        ratios={
+            **runtime.ratios,
+            **{f"kappa.{dtype}": Prior(plain / share, KAPPA_LOG_SD) for dtype, share in attention.items()},
         },
         sources={**runtime.sources, "kappa": said, "format_kappa": said},
     )

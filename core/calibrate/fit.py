@@ -52,6 +52,7 @@ class ParameterEstimate:
 
     key: str
     meaning: str
+    label: str
     unit: str
     estimate: Estimate
     prior: Estimate
@@ -349,7 +350,7 @@ def _described(which: Physical, before: Posterior, posterior: Posterior) -> Para
     """Set a parameter's estimate beside its prior."""
     first, now = (_estimate(which, of, origin) for of, origin in ((before, PREDICTED), (posterior, CALIBRATED)))
     shrinkage = 1.0 - which.log_sd(posterior) / which.log_sd(before)
-    return ParameterEstimate(which.key, which.meaning, which.unit, now, first, shrinkage)
+    return ParameterEstimate(which.key, which.meaning, which.label, which.unit, now, first, shrinkage)
 
 
 def _estimate(which: Physical, of: Posterior, provenance: Provenance) -> Estimate:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from core.calibrate import bandwidth_drift, robust
 from core.physics import latency, quality
 from core.predict import accuracy
-from core.predict.parameters import HEAVY_TAILED, N_LOADINGS, loadings
+from core.predict.parameters import DECODE_FACTOR, PROMPT_FACTOR, ROW, ROWS, heavy_tailed, loadings
 from core.predict.prefill import prefill_costs
 from core.predict.scenario import decode_costs
-from core.spec import Catalogue, OperatingPoint, Posterior
+from core.spec import PARAMETER_NAMES, Catalogue, OperatingPoint, Posterior
 from core.units import Z90, check_range
 
 Floats = NDArray[np.float64]
@@ -164,7 +164,7 @@ class Rows:
     owner: NDArray[np.intp]  # (n,), which point each row belongs to
     group: NDArray[np.intp]  # (n,), rows of one operating point share a number
     alpha: Floats  # (n,)
-    loading: Floats  # (9, n, p)
+    loading: Floats  # (len(ROWS), n, p)
     decode: latency.DecodeCosts  # fields of shape (n,)
     prefill: latency.PrefillCosts
 
@@ -191,7 +191,7 @@ class Rows:
             owner,
             group,
             np.array([points[i].point.alpha for i in owner], dtype=float),
-            loading.reshape(len(owner), N_LOADINGS, len(before.names)).transpose(1, 0, 2),
+            loading.reshape(len(owner), len(ROWS), len(before.names)).transpose(1, 0, 2),
             _stack(latency.DecodeCosts, [decode_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
             _stack(latency.PrefillCosts, [prefill_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
         )
@@ -199,22 +199,22 @@ class Rows:
     def model(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of the predicted times and their Jacobian."""
         logs = self.loading @ theta
-        parameters = latency.LatencyParameters(*np.exp(logs[:-2]))
+        medians = np.exp(logs[: len(PARAMETER_NAMES)])  # the first of `ROWS`
+        parameters = latency.LatencyParameters(**dict(zip(PARAMETER_NAMES, medians, strict=True)))
         decode = latency.decode_parts(self.decode, parameters)
         prefill = latency.prefill_parts(self.prefill, parameters)
         is_decode = self.observed.kind == DECODE
-        predicted = np.where(is_decode, np.log(decode.total) + logs[-2], np.log(prefill.total) + logs[-1])
-        slopes = [
-            np.where(is_decode, d, t)
-            for d, t in zip(latency.decode_log_gradient(decode), latency.prefill_log_gradient(prefill), strict=True)
-        ]
-        slopes += [is_decode.astype(float), (~is_decode).astype(float)]
+        of_model, of_prompt = logs[ROW[DECODE_FACTOR]], logs[ROW[PROMPT_FACTOR]]
+        predicted = np.where(is_decode, np.log(decode.total) + of_model, np.log(prefill.total) + of_prompt)
+        of_decode = {**latency.decode_log_gradient(decode), DECODE_FACTOR: 1.0}
+        of_ttft = {**latency.prefill_log_gradient(prefill), PROMPT_FACTOR: 1.0}
+        slopes = [np.where(is_decode, of_decode.get(name, 0.0), of_ttft.get(name, 0.0)) for name in ROWS]
         return predicted, np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
 
     def fit(self, before: Posterior, start: Floats | None = None) -> robust.Fit:
         """Return the posterior of the parameters, `before` being their prior."""
         scale = np.array([before.decode_log_sd, before.ttft_log_sd]) / robust.NORMAL_SD_PER_SCALE
-        heavy = np.array([name == "eta" or name.startswith(HEAVY_TAILED) for name in before.names])
+        heavy = np.array([heavy_tailed(name) for name in before.names])
         heavy &= np.count_nonzero(before.log_cov, axis=1) == 1  # once fitted they hang together, as a Gaussian
         known = robust.Prior(before.log_mean, before.log_cov, scale, heavy, N_SCALE)
         return robust.fit(self.model, self.observed, known, start)

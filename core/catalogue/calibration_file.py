@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from core.physics.latency import PARAMETERS
-from core.spec import Posterior
+from core.spec import PARAMETER_NAMES, Posterior
 from core.spec.interval_scale import IntervalScale
 
 FOLDER = "calibrations"
@@ -58,8 +57,10 @@ def posterior_from(where: str, found: Any) -> Posterior:
         raise ValueError(f"{where}: got {type(found).__name__}, expected one JSON object")
     names = tuple(_taken(where, found, "names", list))
     n = len(names)
-    if not set(PARAMETERS) <= set(names):
-        raise ValueError(f"{where}: names: got {', '.join(map(str, names))}, expected also {', '.join(PARAMETERS)}")
+    if not set(PARAMETER_NAMES) <= set(names):
+        raise ValueError(
+            f"{where}: names: got {', '.join(map(str, names))}, expected also {', '.join(PARAMETER_NAMES)}"
+        )
     mean, triangle = _taken(where, found, "log_mean", list), _taken(where, found, "log_cov", list)
     if len(mean) != n or [len(row) for row in triangle] != list(range(1, n + 1)):
         raise ValueError(f"{where}: log_cov: got another shape, expected the lower triangle of {n} parameters")

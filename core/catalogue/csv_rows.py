@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
+import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.catalogue.refusal import shown
 
 
 class Row(NamedTuple):
@@ -74,3 +81,40 @@ def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterato
             yield Row(begin, [], what_broke(error))
         else:
             return
+
+
+def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
+    """Columns of a CSV text with a header, by name; other columns and spaces around names are ignored.
+
+    Raises
+    ------
+    ValueError
+        A column is missing or there twice, a row is short, or a value is not a finite number; says which line.
+    """
+    reader, rows, line = csv.reader(io.StringIO(text), strict=True), list[tuple[int, list[str]]](), 1
+    try:
+        for cells in reader:
+            rows.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{where}: line {line}: got {what_broke(error)}, expected CSV") from None
+    header = [name.strip() for name in rows[0][1]] if rows else []
+    for name in names:
+        if header.count(name) != 1:
+            got = shown(", ".join(header)).strip("'\"") or "none"
+            raise ValueError(f"{where}: line 1: got columns {got}, expected one named {name}")
+    found: list[list[float]] = [[] for _ in names]
+    for number, row in rows[1:]:
+        if not row:
+            continue
+        for column, name in zip(found, names, strict=True):
+            at = header.index(name)
+            try:
+                value = float(row[at])
+            except (IndexError, ValueError):
+                value = math.nan
+            if not math.isfinite(value):
+                got = shown(row[at]) if at < len(row) else "nothing"
+                raise ValueError(f"{where}: line {number}: {name}: got {got}, expected a number")
+            column.append(value)
+    return [np.asarray(column) for column in found]

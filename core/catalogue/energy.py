@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from core.catalogue.toml_table import Table, parse, read_columns, resource_tables
+from core.catalogue.csv_rows import read_columns
+from core.catalogue.refusal import refusal
+from core.catalogue.schemas import (
+    AllocatorTable,
+    CapsTable,
+    CellTable,
+    CoolingTable,
+    DvfsFile,
+    PublishedScenario,
+    SpreaderTable,
+)
+from core.catalogue.toml_files import converted, resource, resource_folder, sources_of
 from core.physics import thermal
 from core.physics.battery import Cell, chen_rincon_mora_cell
 from core.physics.heatfield import Plate, steady_field_k
@@ -127,72 +140,55 @@ class DvfsTable:
 @functools.cache
 def load_cells() -> Mapping[str, Cell]:
     """Every cell by key; the first one is the default."""
-    found = {key: _cell(key, table) for key, table in resource_tables("cells")}
+    found = {key: _cell(key, where, table) for key, where, table in resource_folder("cells")}
     default = found.pop("molicel-p42a")
     polymer = chen_rincon_mora_cell(850e-3 * 3600)
     return {default.key: default, **found, polymer.key: polymer}
 
 
-def _cell(key: str, table: Table) -> Cell:
-    name = table.text("ocv")
-    where = f"cells/{name}"
-    soc, ocv = read_columns(where, files("resources").joinpath("cells", name).read_text("utf-8"), ("soc", "ocv_v"))
-    rc_ohm, rc_s = table.numbers_of("rc_ohm", 0.0, 100.0), table.numbers_of("rc_s", 1e-3, 1e6)
-    if len(rc_ohm) != len(rc_s):
-        table.fail("rc_s", list(rc_s), f"{len(rc_ohm)} time constants, one for each of rc_ohm")
+def _cell(key: str, where: str, table: Mapping[str, Any]) -> Cell:
+    made = converted(where, table, CellTable)
+    text = files("resources").joinpath("cells", made.ocv).read_text("utf-8")
+    soc, ocv = read_columns(f"cells/{made.ocv}", text, ("soc", "ocv_v"))
+    _check_as_many(where, made, "rc_ohm", "rc_s", "time constants")
+    sources_of(where, table, made)
     flat = np.ones_like(soc)
-    cell = Cell(
+    return Cell(
         key=key,
-        name=table.text("name"),
-        chemistry=table.text("chemistry"),
-        charge_c=table.number("charge_c", 1.0, 1e7),
-        cutoff_v=table.number("cutoff_v", 0.5, 5.0),
+        name=made.name,
+        chemistry=made.chemistry,
+        charge_c=made.charge_c,
+        cutoff_v=made.cutoff_v,
         soc=soc,
         ocv_v=ocv,
-        r0_ohm=table.number("r0_ohm", 1e-6, 100.0) * flat,
-        rc_ohm=np.outer(rc_ohm, flat),
-        rc_s=np.outer(rc_s, flat),
+        r0_ohm=made.r0_ohm * flat,
+        rc_ohm=np.outer(made.rc_ohm, flat),
+        rc_s=np.outer(made.rc_s, flat),
     )
-    table.numbers.append("ocv")
-    table.close()
-    return cell
 
 
 @functools.cache
 def load_cooling() -> Mapping[str, Cooling]:
     """Every way of cooling by key."""
-    return {key: _cooling(key, table) for key, table in _resource("thermal/cooling.toml").tables()}
+    return {key: _cooling(key, where, table) for key, where, table in _tables("thermal/cooling.toml")}
 
 
-def _cooling(key: str, table: Table) -> Cooling:
-    name, gain, tau = (
-        table.text("name"),
-        table.numbers_of("resistance_k_w", 1e-3, 1e3),
-        table.numbers_of("tau_s", 1e-3, 1e5),
-    )
-    if len(gain) != len(tau):
-        table.fail("tau_s", list(tau), f"{len(gain)} time constants, one for each of resistance_k_w")
-    return Cooling(key, name, thermal.ladder_from_foster(gain, tau), table.close())
+def _cooling(key: str, where: str, table: Mapping[str, Any]) -> Cooling:
+    made = converted(where, table, CoolingTable)
+    _check_as_many(where, made, "resistance_k_w", "tau_s", "time constants")
+    ladder = thermal.ladder_from_foster(made.resistance_k_w, made.tau_s)
+    return Cooling(key, made.name, ladder, sources_of(where, table, made))
 
 
 @functools.cache
 def load_spreaders() -> Mapping[str, Spreader]:
     """What the heat spreads in, by the key of the cooling."""
-    return {key: _spreader(key, table) for key, table in _resource("thermal/spreaders.toml").tables()}
+    return {key: _spreader(key, where, table) for key, where, table in _tables("thermal/spreaders.toml")}
 
 
-def _spreader(key: str, table: Table) -> Spreader:
-    return Spreader(
-        key=key,
-        name=table.text("name"),
-        width_m=table.number("width_m", 1e-3, 1.0),
-        height_m=table.number("height_m", 1e-3, 1.0),
-        thickness_m=table.number("thickness_m", 1e-5, 0.1),
-        conductivity_w_mk=table.number("conductivity_w_mk", 0.1, 3000.0),
-        volumetric_heat_j_m3k=table.number("volumetric_heat_j_m3k", 1e5, 1e7),
-        chip_m=table.number("chip_m", 1e-3, 0.1),
-        sources=table.close(),
-    )
+def _spreader(key: str, where: str, table: Mapping[str, Any]) -> Spreader:
+    made = converted(where, table, SpreaderTable)
+    return Spreader(key=key, sources=sources_of(where, table, made), **made.values())
 
 
 @functools.cache
@@ -204,88 +200,66 @@ def load_plate(cooling: str) -> Plate:
 @functools.cache
 def load_throttle_rules() -> Mapping[str, ThrottleRule]:
     """Every board's throttling by board key, and "default" for the others."""
-    return {key: _throttle_rule(key, table) for key, table in _resource("thermal/throttle.toml").tables()}
+    return {key: _throttle_rule(key, where, table) for key, where, table in _tables("thermal/throttle.toml")}
 
 
-def _throttle_rule(key: str, table: Table) -> ThrottleRule:
-    name, kind = table.text("name"), table.text("kind")
-    shutdown, top = table.optional("shutdown_temp_c", 40.0, 200.0), table.optional("top_clock_hz", 1e6, 1e11)
+def _throttle_rule(key: str, where: str, table: Mapping[str, Any]) -> ThrottleRule:
+    made: AllocatorTable | CapsTable
     switch_on = target = math.inf
     trips: tuple[Trip, ...] = ()
-    if kind == "allocator":
-        switch_on, target = table.number("switch_on_temp_c", 0.0, 150.0), table.number("target_temp_c", 0.0, 150.0)
-    elif kind == "caps":
-        temps, clocks = table.numbers_of("trip_temp_c", 0.0, 150.0), table.numbers_of("max_clock_hz", 1e6, 1e11)
-        if len(temps) != len(clocks):
-            table.fail("max_clock_hz", list(clocks), f"{len(temps)} clocks, one for each trip temperature")
-        hysteresis = table.number("hysteresis_k", 0.0, 50.0)
-        trips = tuple(Trip(t, f, hysteresis) for t, f in zip(temps, clocks, strict=True))
+    if table.get("kind") == "caps":
+        made = converted(where, table, CapsTable)
+        _check_as_many(where, made, "trip_temp_c", "max_clock_hz", "clocks")
+        pairs = zip(made.trip_temp_c, made.max_clock_hz, strict=True)
+        trips = tuple(Trip(temp_c, clock_hz, made.hysteresis_k) for temp_c, clock_hz in pairs)
     else:
-        table.fail("kind", kind, "allocator or caps")
-    sources = table.close()
-    off = math.inf if shutdown is None else shutdown
-    return ThrottleRule(key, name, switch_on, target, trips, off, top, sources)
+        made = converted(where, table, AllocatorTable)
+        switch_on, target = made.switch_on_temp_c, made.target_temp_c
+    off = math.inf if made.shutdown_temp_c is None else made.shutdown_temp_c
+    sources = sources_of(where, table, made)
+    return ThrottleRule(key, made.name, switch_on, target, trips, off, made.top_clock_hz, sources)
 
 
 @functools.cache
 def load_dvfs() -> Mapping[str, DvfsTable]:
     """Every table of operating points by key."""
-    return {key: dvfs_table(key, table) for key, table in resource_tables("dvfs")}
+    return {key: dvfs_table(key, where, table) for key, where, table in resource_folder("dvfs")}
 
 
-def dvfs_table(key: str, table: Table) -> DvfsTable:
+def dvfs_table(key: str, where: str, table: Mapping[str, Any]) -> DvfsTable:
     """Read one table of operating points."""
-    clock = np.asarray(table.numbers_of("clock_hz", 1.0, 1e12))
-    if not (np.diff(clock) > 0).all():
-        table.fail("clock_hz", clock.tolist(), "rising clocks")
-
-    def column(name: str, high: float) -> Floats:
-        if name not in table.left:
-            return np.empty(0)
-        values = np.asarray(table.numbers_of(name, 1e-9, high))
-        if values.size != clock.size:
-            table.fail(name, values.tolist(), f"{clock.size} numbers, one for each clock")
-        return values
-
-    made = DvfsTable(
-        key=key,
-        name=table.text("name"),
-        board=table.text("board", ""),
-        unit=table.text("unit", ""),
-        clock_hz=clock,
-        voltage_v=column("voltage_v", 10.0),
-        power_w=column("power_w", 1e5),
-        throughput=column("throughput", 1e12),
-        throughput_unit=table.text("throughput_unit", "1/s"),
-        sources=table.close(),
-    )
-    if made.power_w.size != made.throughput.size or not (made.voltage_v.size or made.power_w.size):
-        table.fail("power_w", made.power_w.tolist(), "power_w and throughput together, or voltage_v")
-    return made
+    made = converted(where, table, DvfsFile)
+    columns = {name: np.asarray(getattr(made, name)) for name in ("clock_hz", "voltage_v", "power_w", "throughput")}
+    if not (np.diff(made.clock_hz) > 0).all():
+        raise refusal(f"{where}: clock_hz", list(made.clock_hz), "rising clocks")
+    for name in ("voltage_v", "power_w", "throughput"):
+        if getattr(made, name):
+            _check_as_many(where, made, "clock_hz", name, "numbers")
+    sources = sources_of(where, table, made)
+    if len(made.power_w) != len(made.throughput) or not (made.voltage_v or made.power_w):
+        raise refusal(f"{where}: power_w", list(made.power_w), "power_w and throughput together, or voltage_v")
+    return DvfsTable(key=key, sources=sources, **{**made.values(), **columns})
 
 
 @functools.cache
 def load_scenarios() -> Mapping[str, Scenario]:
     """Every published scenario by key."""
-    found = {}
-    for key, table in resource_tables("scenarios"):
-        found[key] = scenario_of(key, table, source="")
-        found[key] = replace(found[key], source=table.close()["max_latency_s"])
-    return found
+    return {key: _scenario(key, where, table) for key, where, table in resource_folder("scenarios")}
 
 
-def scenario_of(key: str, table: Table, source: str) -> Scenario:
-    """Take the limits of a scenario from a table, which stays open."""
-    return Scenario(
-        key=key,
-        name=table.text("name"),
-        min_accuracy_frac=table.number("min_accuracy_frac", 0.0, 0.999999),
-        max_latency_s=table.number("max_latency_s", 1e-9, 1e6),
-        max_energy_j=table.number("max_energy_j", 1e-12, 1e9),
-        energy_weight=table.number("energy_weight", 1e-3, 1e3, 1.0),
-        source=source,
-    )
+def _scenario(key: str, where: str, table: Mapping[str, Any]) -> Scenario:
+    made = converted(where, table, PublishedScenario)
+    return Scenario(key=key, source=sources_of(where, table, made)["max_latency_s"], **made.values())
 
 
-def _resource(name: str) -> Table:
-    return Table(name, parse(name, files("resources").joinpath(name).read_text("utf-8")))
+def _tables(name: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield key, name and content of each table of a file of the resources."""
+    for key, table in resource(name).items():
+        yield key, f"{name}: {key}", table
+
+
+def _check_as_many(where: str, table: Struct, one: str, other: str, what: str) -> None:
+    """Refuse a list that is not as long as another of its table."""
+    expected, got = getattr(table, one), getattr(table, other)
+    if len(expected) != len(got):
+        raise refusal(f"{where}: {other}", list(got), f"{len(expected)} {what}, one for each of {one}")

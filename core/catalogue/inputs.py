@@ -5,17 +5,33 @@ Each has a documented example in the resources. Checked strictly: ``file: key: g
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from core.catalogue.energy import DvfsTable, dvfs_table, scenario_of
-from core.catalogue.toml_table import Table, parse, read_columns
+from core.catalogue.csv_rows import read_columns
+from core.catalogue.energy import DvfsTable, dvfs_table
+from core.catalogue.refusal import refusal
+from core.catalogue.schemas import (
+    ChainFile,
+    GraphFile,
+    OperationRow,
+    OwnScenario,
+    PlainOperation,
+    TaskRow,
+    TasksFile,
+    WorkloadFile,
+    within,
+)
+from core.catalogue.toml_files import converted, parse
 from core.physics.objectives import Scenario
 from core.physics.realtime import Task
 from core.physics.schedule import FORMULAS, Operation
@@ -37,15 +53,12 @@ class Workload:
 
 def read_scenario(path: Path) -> Scenario:
     """Read the user's scenario."""
-    table = _user_table(path)
-    scenario = scenario_of(path.stem, table, source=table.text("source", ""))
-    table.finish()
-    return scenario
+    return Scenario(key=path.stem, **converted(path.name, _document(path), OwnScenario).values())
 
 
 def read_dvfs(path: Path) -> DvfsTable:
     """Read the user's table of operating points (TOML as in the resources, with sources)."""
-    return dvfs_table(path.stem, _user_table(path))
+    return dvfs_table(path.stem, path.name, _document(path))
 
 
 def read_workload(path: Path) -> Workload:
@@ -55,14 +68,9 @@ def read_workload(path: Path) -> Workload:
     """
     if path.suffix.lower() == ".csv":
         return _recorded(path)
-    table = _user_table(path)
-    name, phases = table.text("name", path.stem), table.rows("phase")
-    table.finish()
-    rows = [(row.number("seconds", 1e-3, 1e7), row.number("load_frac", 0.0, 1.0)) for row in phases]
-    for row in phases:
-        row.finish()
-    seconds, load = np.asarray(rows).T
-    return Workload(name, seconds, load, np.empty(0))
+    made = converted(path.name, _document(path), WorkloadFile)
+    seconds, load = np.array([(phase.seconds, phase.load_frac) for phase in made.phase]).T
+    return Workload(made.name or path.stem, seconds, load, np.empty(0))
 
 
 def _recorded(path: Path) -> Workload:
@@ -100,52 +108,51 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read a schedule file: [[operation]] tables make a graph, [[stage]] tables a chain."""
-    table = _user_table(path)
-    name = table.text("name", path.stem)
-    if "stage" in table.left:
-        return _chain(name, table)
-    n_workers, deadline = table.integer("n_workers", 1, 1024, 1), table.optional("deadline_s", 0.0, 1e9)
-    defaults, rows = table.table("default", {}), table.rows("operation")
-    table.finish()
+    table = _document(path)
+    if "stage" in table:
+        return _chain(path, converted(path.name, table, ChainFile))
+    made = converted(path.name, table, GraphFile)
     arguments = {name for function in FORMULAS.values() for name in _arguments(function)}
-    for key in defaults.left.keys() - arguments:
-        defaults.fail(key, defaults.left[key], f"one of {', '.join(sorted(arguments))}")
-    operations = tuple(_operation(row, defaults.left) for row in rows)
-    return Plan(name, operations, n_workers, math.inf if deadline is None else deadline)
+    for key, value in made.default.items():
+        if key not in arguments:
+            raise refusal(f"{path.name}: default: {key}", value, f"one of {', '.join(sorted(arguments))}")
+    rows = enumerate(made.operation, 1)
+    operations = tuple(_operation(f"{path.name}: operation {i}", row, made.default) for i, row in rows)
+    return Plan(made.name or path.stem, operations, made.n_workers, made.deadline_s)
 
 
-def _chain(name: str, table: Table) -> Plan:
-    n_items, unit, rows = table.integer("n_items", 1, 1_000_000, 1), table.text("unit", "s"), table.rows("stage")
-    table.finish()
-    stages = [(r.text("name"), r.number("length", 1e-12, 1e12), r.number("overlap", 0.0, 1e12, 0.0)) for r in rows]
-    for row in rows:
-        row.finish()
-    names, lengths, overlaps = zip(*stages, strict=True)
-    for row, overlap, in_front in zip(rows, overlaps, (0.0, *lengths), strict=False):
+def _chain(path: Path, made: ChainFile) -> Plan:
+    names, lengths, overlaps = zip(*((one.name, one.length, one.overlap) for one in made.stage), strict=True)
+    for i, (overlap, in_front) in enumerate(zip(overlaps, (0.0, *lengths), strict=False), 1):
         if overlap > in_front:
-            row.fail("overlap", overlap, f"at most {in_front:g}, the length of the stage in front of it")
-    return Plan(name, stages=names, lengths=lengths, overlaps=overlaps, n_items=n_items, unit=unit)
+            expected = f"at most {in_front:g}, the length of the stage in front of it"
+            raise refusal(f"{path.name}: stage {i}: overlap", overlap, expected)
+    name = made.name or path.stem
+    return Plan(name, stages=names, lengths=lengths, overlaps=overlaps, n_items=made.n_items, unit=made.unit)
 
 
-def _operation(row: Table, defaults: Mapping[str, object]) -> Operation:
-    name, after, memory_frac = row.text("name"), row.texts("after"), row.number("memory_frac", 0.0, 1.0, 0.0)
-    formula = row.text("formula", "")
-    if formula:
-        function = FORMULAS.get(formula)
-        if function is None:
-            row.fail("formula", formula, f"one of {', '.join(FORMULAS)}")
-        wanted = _arguments(function)
-        row.left = {key: value for key, value in defaults.items() if key in wanted} | row.left
-        try:
-            length = function(**{key: row.number(key, 0.0, _ANY) for key in wanted})
-        except ValueError as error:
-            if str(error).startswith(row.where):
-                raise
-            raise ValueError(f"{row.where}: {error}") from None
-    else:
-        length = row.number("length_s", 0.0, 1e9)
-    row.finish()
-    return Operation(name, length, after, memory_frac)
+def _operation(where: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Operation:
+    formula = row.get("formula", "")
+    if not isinstance(formula, str) or not formula:
+        plain = converted(where, row, PlainOperation)
+        return Operation(plain.name, plain.length_s, plain.after, plain.memory_frac)
+    if formula not in FORMULAS:
+        raise refusal(f"{where}: formula", formula, f"one of {', '.join(FORMULAS)}")
+    wanted = _arguments(FORMULAS[formula])
+    given = {key: value for key, value in defaults.items() if key in wanted} | dict(row)
+    made = converted(where, given, _schema_of(formula))
+    try:
+        length_s = FORMULAS[formula](**{name: getattr(made, name) for name in wanted})
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return Operation(made.name, length_s, made.after, made.memory_frac)
+
+
+@functools.cache
+def _schema_of(formula: str) -> type[OperationRow]:
+    """Return the schema of an operation whose length a formula gives: each argument is a key."""
+    arguments = [(name, Annotated[float, within(0.0, _ANY)]) for name in _arguments(FORMULAS[formula])]
+    return cast(type[OperationRow], msgspec.defstruct(formula, arguments, bases=(OperationRow,), kw_only=True))
 
 
 def _arguments(function: Callable[..., object]) -> tuple[str, ...]:
@@ -163,22 +170,17 @@ class TaskSet:
 
 def read_tasks(path: Path) -> TaskSet:
     """Read a file of real-time tasks; seconds become whole nanoseconds, costs rounded up and periods down."""
-    table = _user_table(path)
-    name, switch, rows = table.text("name", path.stem), table.number("switch_s", 0.0, 1.0, 0.0), table.rows("task")
-    table.finish()
-    return TaskSet(name, tuple(_task(row) for row in rows), _up_ns(switch))
+    made = converted(path.name, _document(path), TasksFile)
+    tasks = tuple(_task(f"{path.name}: task {i}", row) for i, row in enumerate(made.task, 1))
+    return TaskSet(made.name or path.stem, tasks, _up_ns(made.switch_s))
 
 
-def _task(row: Table) -> Task:
-    name, cost, period = row.text("name"), row.number("cost_s", 1e-9, 1e4), row.number("period_s", 1e-9, 1e5)
-    deadline, jitter = row.number("deadline_s", 0.0, 1e5, 0.0), row.number("jitter_s", 0.0, 1e5, 0.0)
-    section = row.number("section_s", 0.0, 1e4, 0.0)
-    row.finish()
-    if section > cost:
-        row.fail("section_s", section, f"at most cost_s, {cost:g}")
-    return Task(
-        name, _up_ns(cost), _down_ns(period), _down_ns(deadline), _up_ns(jitter), min(_up_ns(section), _up_ns(cost))
-    )
+def _task(where: str, row: TaskRow) -> Task:
+    if row.section_s > row.cost_s:
+        raise refusal(f"{where}: section_s", row.section_s, f"at most cost_s, {row.cost_s:g}")
+    cost_ns, section_ns = _up_ns(row.cost_s), _up_ns(row.section_s)
+    periods = _down_ns(row.period_s), _down_ns(row.deadline_s)
+    return Task(row.name, cost_ns, *periods, _up_ns(row.jitter_s), min(section_ns, cost_ns))
 
 
 def _up_ns(seconds: float) -> int:
@@ -189,8 +191,8 @@ def _down_ns(seconds: float) -> int:
     return math.floor(round(seconds * _NS_PER_S, 3))
 
 
-def _user_table(path: Path) -> Table:
-    return Table(path.name, parse(path.name, read_text(path)))
+def _document(path: Path) -> dict[str, Any]:
+    return parse(path.name, read_text(path))
 
 
 def read_text(path: Path) -> str:

@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from core.catalogue import calibration_file
 from core.catalogue.gguf_header import Header, read_header, readable
 from core.catalogue.models import degradation_prior, read_model
-from core.catalogue.toml_table import Table, parse, resource_tables
+from core.catalogue.refusal import refusal
+from core.catalogue.runtimes import check_formats, read_runtime
+from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
+from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
+from core.catalogue.toml_table import Table
 from core.catalogue.typical_rates import with_rate_uncertainty
 from core.spec import (
-    POLICIES,
-    PRODUCTS,
     Board,
     Catalogue,
     KvFormat,
     ModelShape,
     PowerMode,
-    Prior,
-    ReselectionCost,
-    Runtime,
     WeightFormat,
 )
 from core.spec.interval_scale import HeldOut
-
-_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
 
 
 @functools.cache
@@ -44,15 +42,15 @@ def load_catalogue() -> Catalogue:
     ValueError
         ``file: key: got X, expected Y`` for the first thing that is wrong in a file.
     """
-    root = files("resources")
-    formats = Table("formats.toml", parse("formats.toml", root.joinpath("formats.toml").read_text("utf-8")))
-    weights = {key: _weight_format(key, table) for key, table in formats.table("weights").tables()}
-    kv = {key: _kv_format(key, table) for key, table in formats.table("kv").tables()}
-    formats.close()
-    boards = {key: _board(key, table) for key, table in resource_tables("boards")}
+    formats = converted("formats.toml", resource("formats.toml"), FormatsTable)
+    weights = {key: WeightFormat(key=key, **one.values()) for key, one in formats.weights.items()}
+    kv = {key: KvFormat(key=key, **one.values()) for key, one in formats.kv.items()}
+    boards = {key: _board(key, where, table) for key, where, table in resource_folder("boards")}
     boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
-    models = {key: read_model(key, table) for key, table in resource_tables("models")}
-    runtimes = {key: _runtime(key, table) for key, table in resource_tables("runtimes")}
+    models = {key: read_model(key, where, table) for key, where, table in resource_folder("models")}
+    runtimes = {key: read_runtime(key, Table(where, table)) for key, where, table in resource_folder("runtimes")}
+    for one in runtimes.values():
+        check_formats(one, weights, kv)
     for model in models.values():
         for key in {*model.weight_byte_by_format, *filter(None, [model.reference_format])} - weights.keys():
             raise ValueError(f"models/{model.key}.toml: weight format: got {key!r}, expected one of formats.toml")
@@ -66,83 +64,24 @@ def load_catalogue() -> Catalogue:
 def _held_out() -> HeldOut:
     """Read how far published boards were from predictions made without their rows."""
     name = "held_out.toml"
-    table = Table(name, parse(name, files("resources").joinpath(name).read_text("utf-8")))
-    table.text("source")
-    scores = {
-        quantity: {of: one.numbers_of(of, 0.0, 1000.0) for of in list(one.left)} for quantity, one in table.tables()
-    }
+    table = converted(name, resource(name), HeldOutTable)
+    scores = {"decode_s": table.decode_s, "ttft_s": table.ttft_s}
     for quantity, by_bucket in scores.items():
         for of, quantiles in by_bucket.items():
             if list(quantiles) != sorted(quantiles):
-                table.fail(f"{quantity}.{of}", quantiles, "ascending quantiles")
+                raise refusal(f"{name}: {quantity}: {of}", quantiles, "ascending quantiles")
     return HeldOut(scores)
 
 
-def _weight_format(key: str, table: Table) -> WeightFormat:
-    made = WeightFormat(
-        key=key,
-        name=table.text("name"),
-        bits_per_weight=table.number("bits_per_weight", 1.0, 32.0),
-        head_bits_per_weight=table.number("head_bits_per_weight", 1.0, 32.0),
-        needs_unpacking=table.flag("needs_unpacking"),
-        importance_matrix=table.flag("importance_matrix", default=False),
-        accuracy_only=table.flag("accuracy_only", default=False),
-        products=table.text("products", default=""),
-        source=table.text("source"),
-    )
-    if made.products not in PRODUCTS:
-        table.fail("products", made.products, "fp8 or fp4, or nothing")
-    table.numbers.clear()  # one `source` covers the table
-    table.close()
-    return made
-
-
-def _kv_format(key: str, table: Table) -> KvFormat:
-    bits = table.number("bits_per_value", 1.0, 32.0)
-    made = KvFormat(key=key, name=table.text("name"), bits_per_value=bits, source=table.text("source"))
-    table.numbers.clear()
-    table.close()
-    return made
-
-
-def _board(key: str, table: Table) -> Board:
-    unit = table.text("unit")
-    if unit not in ("cpu", "gpu", "npu"):
-        table.fail("unit", unit, "cpu, gpu or npu")
+def _board(key: str, where: str, table: Mapping[str, Any]) -> Board:
+    made = converted(where, table, BoardTable)
     modes, sources = dict[str, PowerMode](), dict[str, str]()
-    for mode_key, mode in table.table("power_modes").tables():
-        modes[mode_key] = PowerMode(
-            key=mode_key,
-            bandwidth_byte_s=mode.number("bandwidth_byte_s", 1e8, 1e14),
-            compute_op_s=mode.optional("compute_op_s", 1e8, 1e17),
-            clock_hz=mode.optional("clock_hz", 1e6, 1e11),
-            power_limit_w=mode.optional("power_limit_w", 0.1, 1e4),
-            vector_op_s=mode.optional("vector_op_s", 1e8, 1e17),
-            cpu_vector_op_s=mode.optional("cpu_vector_op_s", 1e8, 1e17),
-        )
-        sources |= {f"{mode_key}.{name}": source for name, source in mode.close().items()}
-    if not modes:
-        table.fail("power_modes", {}, "at least one")
-    made = Board(
-        key=key,
-        name=table.text("name"),
-        unit=unit,
-        power_modes=modes,
-        memory_byte=table.optional("memory_byte", 1e6, 1e14),
-        most_memory_byte=table.optional("most_memory_byte", 1e6, 1e14),
-        idle_power_w=table.optional("idle_power_w", 0.0, 1e4),
-        system_energy_j_byte=table.optional("system_energy_j_byte", 1e-12, 1e-6),
-        system_energy_log_sd=table.number("system_energy_log_sd", 0.0, 3.0, default=0.35),
-        power_rail=table.text("power_rail", default=""),
-        bandwidth_log_sd=table.number("bandwidth_log_sd", 0.0, 3.0, default=0.0),
-        integer_speedup=table.number("integer_speedup", 1.0, 8.0, default=1.0),
-        fp8_speedup=table.number("fp8_speedup", 1.0, 8.0, default=1.0),
-        fp4_speedup=table.number("fp4_speedup", 1.0, 8.0, default=1.0),
-        identify=table.stated_texts("identify"),
-        sources=sources,
-    )
-    sources |= table.close()
-    return made
+    for name, mode in made.power_modes.items():
+        modes[name] = PowerMode(key=name, **mode.values())
+        of_mode = sources_of(f"{where}: power_modes: {name}", table["power_modes"][name], mode)
+        sources |= {f"{name}.{number}": source for number, source in of_mode.items()}
+    sources |= sources_of(where, table, made)
+    return Board(key=key, sources=sources, **{**made.values(), "power_modes": modes})
 
 
 def read_board(path: Path) -> Board:
@@ -157,7 +96,7 @@ def read_board(path: Path) -> Board:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path.name}: got text that is not UTF-8, expected TOML in UTF-8") from None
-    return _guessed(_board(path.stem, Table(path.name, parse(path.name, text))))
+    return _guessed(_board(path.stem, path.name, parse(path.name, text)))
 
 
 def _guessed(board: Board) -> Board:
@@ -165,96 +104,6 @@ def _guessed(board: Board) -> Board:
     return replace(
         board, power_modes={key: with_rate_uncertainty(mode, board.unit) for key, mode in board.power_modes.items()}
     )
-
-
-def _runtime(key: str, table: Table) -> Runtime:
-    knobs = table.take("knobs", list, "a list of operating-point fields")
-    for knob in knobs:
-        if knob not in _KNOBS:
-            table.fail("knobs", knob, f"one of {', '.join(_KNOBS)}")
-    sources: dict[str, str] = {}
-    priors = {name: _prior(name, table.table(name), low, high, sources) for name, low, high in _PRIORS}
-    ratios = {
-        of: {name: _prior(f"{of}.{name}", one, 0.05, 20.0, sources) for name, one in table.table(of, {}).tables()}
-        for of in ("format_eta", "format_kappa")
-    }
-    if "static_graph" in table.left:
-        table.numbers.append("static_graph")  # it has a source as numbers have
-    made = Runtime(
-        key=key,
-        name=table.text("name"),
-        **priors,
-        format_log_sd=table.number("format_log_sd", 0.0, 3.0, default=0.15),
-        format_eta=ratios["format_eta"],
-        format_kappa=ratios["format_kappa"],
-        model_log_sd=table.number("model_log_sd", 0.0, 3.0, default=0.12),
-        model_factor=_factors(table, "model_factor"),
-        prompt_log_sd=table.number("prompt_log_sd", 0.0, 3.0, default=0.0),
-        prompt_factor=_factors(table, "prompt_factor"),
-        size_log_sd=table.number("size_log_sd", 0.0, 3.0, default=0.0),
-        repeat_log_sd=table.number("repeat_log_sd", 0.001, 3.0, default=0.03),
-        prompt_chunk_tokens=table.number("prompt_chunk_tokens", 0.0, 1e6, default=0.0),
-        static_graph=table.flag("static_graph", default=False),
-        graph_tokens=table.number("graph_tokens", 0.0, 1e7, default=0.0),
-        prompt_half_width=table.number("prompt_half_width", 0.0, 1e5, default=0.0),
-        reselection=_reselection_cost(table.table("reselection"), sources) if "reselection" in table.left else None,
-        knobs=tuple(knobs),
-        runs_on=table.texts("runs_on"),
-        takes=table.texts("takes"),
-        sources=sources,
-    )
-    sources.update(table.close())
-    return made
-
-
-def _reselection_cost(table: Table, sources: dict[str, str]) -> ReselectionCost:
-    """Read what choosing anew costs; one source covers all of it."""
-    layer_s, copy, read, score = (table.table(name) for name in ("layer_s", "copy", "read", "score"))
-    made = ReselectionCost(
-        layer_s={policy: layer_s.number(policy, 0.0, 1.0) for policy in POLICIES},
-        copy={key: copy.number(key, 0.0, 1e4) for key in list(copy.left)},
-        read={key: read.number(key, 0.0, 1e4) for key in list(read.left)},
-        score={policy: score.number(policy, 0.0, 1e4) for policy in POLICIES},
-        log_sd=table.number("log_sd", 0.0, 3.0),
-    )
-    sources["reselection"] = table.text("source")
-    for one in (layer_s, copy, read, score, table):
-        one.numbers.clear()
-        one.close()
-    return made
-
-
-def _factors(table: Table, name: str) -> dict[str, Prior]:
-    """Read factors of models, ``key = [median, log_sd]``, keys of the catalogue or of a published table."""
-    factors = table.table(name, {})
-    if factors.left:
-        table.numbers.append(name)
-    found = {}
-    for key in list(factors.left):
-        pair = factors.take(key, list, "a median and the standard deviation of its logarithm")
-        if len(pair) != 2 or not all(isinstance(x, (int, float)) and 0.0 < x < 20.0 for x in pair):
-            factors.fail(key, pair, "a median and the standard deviation of its logarithm, both above 0 and under 20")
-        found[key] = Prior(float(pair[0]), float(pair[1]))
-    return found
-
-
-def _prior(name: str, table: Table, low: float, high: float, sources: dict[str, str]) -> Prior:
-    made = Prior(table.number("median", low, high), table.number("log_sd", 0.0, 3.0))
-    sources[name] = table.text("source")
-    table.numbers.clear()  # one `source` covers the prior
-    table.close()
-    return made
-
-
-_PRIORS = (
-    ("eta", 0.01, 1.1),
-    ("kappa", 0.1, 100.0),
-    ("rho", 0.0, 100.0),
-    ("t_layer_s", 0.0, 1.0),
-    ("t_token_s", 0.0, 10.0),
-    ("eta_compute", 1e-4, 1.1),
-    ("t_layer_prefill_s", 0.0, 1.0),
-)
 
 
 # --- a model from its file --------------------------------------------------------------------------------------------

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from core.catalogue.toml_table import Table
+from core.catalogue.refusal import refusal
+from core.catalogue.schemas import ModelTable
+from core.catalogue.toml_files import converted, sources_of
 from core.spec import ModelShape
 
-_SHAPE = (
-    "n_layers",
-    "hidden_size",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "intermediate_size",
-    "vocab_size",
-    "max_context_tokens",
-)
-
-
 SMALL_PARAMS, LARGE_PARAMS = 2e9, 22e9
-DEGRADATION_LOG_SD = 0.5  # a factor of 2.3 either way at 90 %
 
 
-def read_model(key: str, table: Table) -> ModelShape:
+def read_model(key: str, where: str, table: Mapping[str, Any]) -> ModelShape:
     """Read a model's shape; what it does not state of its parameters is computed from the rest.
 
     Raises
@@ -31,45 +21,33 @@ def read_model(key: str, table: Table) -> ModelShape:
     ValueError
         ``file: key: got X, expected Y`` for the first thing that is wrong.
     """
-    n = {name: table.integer(name, 1, 10_000_000) for name in _SHAPE}
-    if n["n_heads"] % n["n_kv_heads"]:
-        table.fail("n_kv_heads", n["n_kv_heads"], f"a divisor of n_heads {n['n_heads']}")
-    tied = table.flag("tied_embeddings")
-    head = n["hidden_size"] * n["vocab_size"]
-    body = table.number("body_params", 1e3, 1e14, default=_dense_body_params(n))
-    total = table.number("total_params", 1e3, 1e14, default=body + head * (1 if tied else 2))
-    exact = table.table("weight_byte_by_format", {})
-    weight_byte = {name: exact.number(name, 1e3, 1e14) for name in list(exact.left)}
-    reference = table.text("reference_format", default="")
-    caching = table.integer("n_attention_layers", 1, n["n_layers"]) if "n_attention_layers" in table.left else None
-    windows = table.integer("n_window_layers", 1, caching or n["n_layers"]) if "n_window_layers" in table.left else 0
-    window_tokens = float(table.integer("window_tokens", 1, 10_000_000)) if windows else 0.0
+    made = converted(where, table, ModelTable)
+    _check_layers(where, made)
+    head = made.hidden_size * made.vocab_size
+    body = _dense_body_params(made) if made.body_params is None else made.body_params
+    total = made.total_params or body + head * (1 if made.tied_embeddings else 2)
     degradation, of_degradation = degradation_prior(total)
-    aliases = table.texts("aliases")
-    table.numbers += ["aliases"] if aliases else []  # they need a source as numbers do
-    made = ModelShape(
-        key=key,
-        name=table.text("name"),
-        **{name: n[name] for name in _SHAPE},
-        tied_embeddings=tied,
-        body_params=body,
-        head_params=float(head),
-        total_params=total,
-        degradation_scale=table.number("degradation_scale", 0.01, 100.0, default=degradation),
-        degradation_scale_log_sd=table.number("degradation_scale_log_sd", 0.0, 3.0, default=DEGRADATION_LOG_SD),
-        weight_byte_by_format=weight_byte,
-        reference_format=reference,
-        n_attention_layers=caching,
-        n_window_layers=windows,
-        window_tokens=window_tokens,
-        aliases=aliases,
-        sources=(sources := of_degradation),
-    )
-    sources |= table.close()
-    for name in weight_byte:
-        if "weight_byte_by_format" not in sources:
-            table.fail("weight_byte_by_format", name, "a source in [sources]")
-    return made
+    computed = {
+        "body_params": body,
+        "head_params": float(head),
+        "total_params": total,
+        "degradation_scale": made.degradation_scale or degradation,
+        "n_window_layers": made.n_window_layers or 0,
+        "window_tokens": float(made.window_tokens or 0),
+    }
+    sources = of_degradation | sources_of(where, table, made)
+    return ModelShape(key=key, sources=sources, **{**made.values(), **computed})
+
+
+def _check_layers(where: str, made: ModelTable) -> None:
+    if made.n_heads % made.n_kv_heads:
+        raise refusal(f"{where}: n_kv_heads", made.n_kv_heads, f"a divisor of n_heads {made.n_heads}")
+    caching = made.n_attention_layers or made.n_layers
+    for name, most in (("n_attention_layers", made.n_layers), ("n_window_layers", caching)):
+        if (getattr(made, name) or 0) > most:
+            raise refusal(f"{where}: {name}", getattr(made, name), f"a whole number from 1 to {most}")
+    if (made.n_window_layers is None) != (made.window_tokens is None):
+        raise refusal(f"{where}: window_tokens", made.window_tokens, "a number where there are n_window_layers")
 
 
 def degradation_prior(total_params: float) -> tuple[float, dict[str, str]]:
@@ -86,7 +64,7 @@ def degradation_prior(total_params: float) -> tuple[float, dict[str, str]]:
     return 0.5, {"degradation_scale": why, **spread}
 
 
-def _dense_body_params(n: Mapping[str, int]) -> float:
+def _dense_body_params(n: ModelTable) -> float:
     """Weights of all layers of a dense gated decoder, norms and biases left out."""
-    attention = n["hidden_size"] * n["head_dim"] * 2 * (n["n_heads"] + n["n_kv_heads"])
-    return float(n["n_layers"] * (attention + 3 * n["hidden_size"] * n["intermediate_size"]))
+    attention = n.hidden_size * n.head_dim * 2 * (n.n_heads + n.n_kv_heads)
+    return float(n.n_layers * (attention + 3 * n.hidden_size * n.intermediate_size))

@@ -1,22 +1,13 @@
-"""TOML taken key by key, and CSV columns, checked strictly: ``file: key: got X, expected Y``."""
+"""TOML taken key by key, checked strictly: ``file: key: got X, expected Y``."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-import tomllib
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from core.catalogue.csv_rows import what_broke
+from core.catalogue.refusal import refusal
 
 _DEFAULT_SOURCE = "default"  # the source of all numbers of a table that its `sources` do not name
-_LONGEST = 200
 
 
 class Table:
@@ -27,7 +18,7 @@ class Table:
 
     def fail(self, key: str, got: object, expected: str) -> NoReturn:
         """Raise the error of a key."""
-        raise ValueError(f"{self.where}: {key}: got {_short(got)}, expected {expected}")
+        raise refusal(f"{self.where}: {key}", got, expected)
 
     def take(self, key: str, kind: type | tuple[type, ...], expected: str, default: Any = None) -> Any:
         """Take a value of a type; without a default it must be there."""
@@ -137,67 +128,3 @@ class Table:
             if not sources.setdefault(key, default):
                 raise ValueError(f"{self.where}: {key}: got no source, expected one in [sources]")
         return sources
-
-
-def parse(name: str, text: str) -> dict[str, Any]:
-    """Parse a TOML text; `name` is what errors call it."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{name}: got text that is not TOML ({error}), expected TOML") from None
-    except (ValueError, RecursionError):
-        raise ValueError(f"{name}: got a number too long or tables too deep to read, expected TOML") from None
-
-
-def resource_tables(folder: str) -> Iterator[tuple[str, Table]]:
-    """Key and table of each TOML file in a folder of the resources, by name."""
-    entries = sorted(files("resources").joinpath(folder).iterdir(), key=lambda entry: entry.name)
-    for entry in entries:
-        if entry.name.endswith(".toml"):
-            where = f"{folder}/{entry.name}"
-            yield entry.name.removesuffix(".toml"), Table(where, parse(where, entry.read_text("utf-8")))
-
-
-def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
-    """Columns of a CSV text with a header, by name; other columns and spaces around names are ignored.
-
-    Raises
-    ------
-    ValueError
-        A column is missing or there twice, a row is short, or a value is not a finite number; says which line.
-    """
-    reader, rows, line = csv.reader(io.StringIO(text), strict=True), list[tuple[int, list[str]]](), 1
-    try:
-        for cells in reader:
-            rows.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{where}: line {line}: got {what_broke(error)}, expected CSV") from None
-    header = [name.strip() for name in rows[0][1]] if rows else []
-    for name in names:
-        if header.count(name) != 1:
-            got = _short(", ".join(header)).strip("'\"") or "none"
-            raise ValueError(f"{where}: line 1: got columns {got}, expected one named {name}")
-    found: list[list[float]] = [[] for _ in names]
-    for number, row in rows[1:]:
-        if not row:
-            continue
-        for column, name in zip(found, names, strict=True):
-            at = header.index(name)
-            try:
-                value = float(row[at])
-            except (IndexError, ValueError):
-                value = math.nan
-            if not math.isfinite(value):
-                got = _short(row[at]) if at < len(row) else "nothing"
-                raise ValueError(f"{where}: line {number}: {name}: got {got}, expected a number")
-            column.append(value)
-    return [np.asarray(column) for column in found]
-
-
-def _short(got: object) -> str:
-    """Return what was got as a sentence can hold it: on one line, and not endless."""
-    if isinstance(got, int) and abs(got) >= 1 << 128:
-        return "a number far too large"
-    text = repr(got)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

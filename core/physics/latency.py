@@ -66,10 +66,6 @@ class LatencyParameters:
     t_layer_prefill_s: Array = 0.0
 
 
-PARAMETERS = tuple(f.name for f in fields(LatencyParameters))
-"""Names of the parameters in the order of every gradient here."""
-
-
 USUAL_VOCABULARY = 49152.0
 """Size of the vocabulary that `LatencyParameters.t_token_s` belongs to, that of SmolLM2. Runtimes sort, mask or at
 least compare logits on the CPU, mostly on one core, so the time is proportional to their number."""
@@ -143,6 +139,10 @@ class DecodeParts:
     reselection: Array
     memory: Array
     total: Array
+
+
+TERMS = tuple(field.name for field in fields(DecodeParts) if field.name not in ("memory", "total"))
+"""Names of the terms of a decode time; `memory` and `total` are made of them."""
 
 
 def overlap(memory_s: Array, compute_s: Array, how: str = "max") -> Array:
@@ -326,19 +326,61 @@ def reselection_parts(
     return n_layers * cost.layer_s[policy], cost.of_format(cost.copy, kv) * copied, read, score * scored
 
 
-def decode_gradient_s(parts: DecodeParts) -> tuple[Array, ...]:
-    """Return ``d T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap [s].
+def decode_gradient_s(parts: DecodeParts) -> dict[str, Array]:
+    """Return the gradient of the decode time by the logarithms of its parameters, with perfect overlap.
 
-    Each is the part of the time that scales with the parameter, negative where the parameter divides.
+    ``dT / d ln parameter``: the part of T that scales with the parameter, negative where the parameter divides.
+
+    Parameters
+    ----------
+    parts : DecodeParts
+        Terms of the decode time [s].
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        Derivative by each of `LatencyParameters` that T depends on [s].
+
+    References
+    ----------
+    .. [1] docs/physics.md M10
+
+    Examples
+    --------
+    >>> costs = DecodeCosts(4e9, 1e9, 0.0, 0.0, 32, 100e9)
+    >>> slopes = decode_gradient_s(decode_parts(costs, LatencyParameters(eta=0.8, t_layer_s=50e-6)))
+    >>> {name: round(float(slope), 6) for name, slope in slopes.items()}
+    {'eta': -0.0625, 'kappa': 0.0125, 'rho': 0.0, 't_layer_s': 0.0016, 't_token_s': 0.0}
     """
     by_memory = parts.memory >= parts.compute
     weights, kv, unpack = (part * np.asarray(by_memory) for part in (parts.weights, parts.kv, parts.unpack))
-    return (-(weights + kv), kv, unpack, parts.layers, parts.token, 0.0, 0.0)
+    return {"eta": -(weights + kv), "kappa": kv, "rho": unpack, "t_layer_s": parts.layers, "t_token_s": parts.token}
 
 
-def decode_log_gradient(parts: DecodeParts) -> tuple[Array, ...]:
-    """Return ``d ln T / d ln parameter`` for each of `PARAMETERS`, with perfect overlap (dimensionless)."""
-    return tuple(slope_s / parts.total for slope_s in decode_gradient_s(parts))
+def decode_log_gradient(parts: DecodeParts) -> dict[str, Array]:
+    """Return the gradient of the logarithm of the decode time, ``d ln T / d ln parameter = (dT / d ln parameter) / T``.
+
+    Parameters
+    ----------
+    parts : DecodeParts
+        Terms of the decode time [s].
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        Elasticity to each parameter of `decode_gradient_s` [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M10
+
+    Examples
+    --------
+    >>> costs = DecodeCosts(4e9, 0.0, 0.0, 0.0, 32, 100e9)
+    >>> round(float(decode_log_gradient(decode_parts(costs, LatencyParameters(eta=0.8)))["eta"]), 6)
+    -1.0
+    """
+    return {name: slope_s / parts.total for name, slope_s in decode_gradient_s(parts).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,13 +509,65 @@ def prefill_parts(costs: PrefillCosts, parameters: LatencyParameters) -> Prefill
     return PrefillParts(compute, weights, layers, launches, token, total)
 
 
-def prefill_gradient_s(parts: PrefillParts) -> tuple[Array, ...]:
-    """Return ``d TTFT / d ln parameter`` for each of `PARAMETERS` [s]."""
+def prefill_gradient_s(parts: PrefillParts) -> dict[str, Array]:
+    """Return the gradient of the time to first token by the logarithms of its parameters.
+
+    ``dTTFT / d ln parameter``: the part of TTFT that scales with the parameter, negative where the parameter divides.
+
+    Parameters
+    ----------
+    parts : PrefillParts
+        Terms of the time to first token [s].
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        Derivative by each of `LatencyParameters` that TTFT depends on [s].
+
+    References
+    ----------
+    .. [1] docs/physics.md M10
+
+    Examples
+    --------
+    >>> costs = PrefillCosts(2e12, 4e9, 32, 100e9, 10e12)
+    >>> slopes = prefill_gradient_s(prefill_parts(costs, LatencyParameters(eta=0.8, eta_compute=0.5)))
+    >>> round(float(slopes["eta_compute"]), 6)
+    -0.4
+    """
     by_compute = np.greater_equal(parts.compute, parts.weights)
     weights, compute = parts.weights * ~by_compute, parts.compute * by_compute
-    return (-weights, 0.0, 0.0, parts.launches, parts.token, -compute, parts.layers)
+    return {
+        "eta": -weights,
+        "t_layer_s": parts.launches,
+        "t_token_s": parts.token,
+        "eta_compute": -compute,
+        "t_layer_prefill_s": parts.layers,
+    }
 
 
-def prefill_log_gradient(parts: PrefillParts) -> tuple[Array, ...]:
-    """Return ``d ln TTFT / d ln parameter`` for each of `PARAMETERS` (dimensionless)."""
-    return tuple(slope_s / parts.total for slope_s in prefill_gradient_s(parts))
+def prefill_log_gradient(parts: PrefillParts) -> dict[str, Array]:
+    """Return the gradient of the logarithm of the time to first token, ``d ln TTFT / d ln parameter``.
+
+    Parameters
+    ----------
+    parts : PrefillParts
+        Terms of the time to first token [s].
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        Elasticity to each parameter of `prefill_gradient_s` [1].
+
+    References
+    ----------
+    .. [1] docs/physics.md M10
+
+    Examples
+    --------
+    >>> costs = PrefillCosts(2e12, 4e9, 32, 100e9, 10e12)
+    >>> parts = prefill_parts(costs, LatencyParameters(eta=0.8, eta_compute=0.5))
+    >>> round(float(prefill_log_gradient(parts)["eta_compute"]), 6)
+    -1.0
+    """
+    return {name: slope_s / parts.total for name, slope_s in prefill_gradient_s(parts).items()}

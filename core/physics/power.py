@@ -611,7 +611,7 @@ def leakage_loop_gain(resistance_k_w: Array, leakage_at_temp_w: Array, rate_per_
 def lambert_w0(x: Array) -> Array:
     """Return the principal branch of Lambert's W, ``w exp(w) = x``, for arguments that are not positive.
 
-    Halley's iteration from the series about the branch point; relative error below 1e-14 away from it.
+    `scipy.special.lambertw`, imported here only, and -1 at the branch point itself, where scipy has NaN.
 
     Parameters
     ----------
@@ -638,16 +638,9 @@ def lambert_w0(x: Array) -> Array:
     >>> round(float(lambert_w0(-0.2)), 9)
     -0.259171102
     """
+    from scipy.special import lambertw
+
     check_range("x", x, -np.inf, 0.0)
-    x = np.asarray(x, dtype=float)
-    reachable = np.maximum(x, -np.exp(-1.0))
-    root = np.sqrt(np.maximum(2.0 * (np.e * reachable + 1.0), 0.0))
-    w = -1.0 + root - root**2 / 3.0 + 11.0 / 72.0 * root**3
-    for _ in range(6):
-        e = np.exp(w)
-        off = w * e - reachable
-        slope = e * (w + 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = off / (slope - (w + 2.0) * off / (2.0 * w + 2.0))
-        w = w - np.where(np.isfinite(step), step, 0.0)
-    return np.where(x < -np.exp(-1.0) * (1.0 + 1e-15), -np.inf, w)
+    x, branch_point = np.asarray(x, dtype=float), -np.exp(-1.0)
+    w = np.where(x > branch_point, lambertw(x).real, -1.0)
+    return np.where(x < branch_point * (1.0 + 1e-15), -np.inf, w)

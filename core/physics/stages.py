@@ -139,8 +139,9 @@ def stages_s(parts_s: Mapping[str, Array], shape: ModelShape, weights: WeightFor
         return {}
     read = parts_s["weights"] + parts_s["unpack"] + parts_s["compute"]
     shares = weight_shares(shape, weights)
+    others = (part for name, part in parts_s.items() if name not in ("weights", "kv", "unpack", "compute", "layers"))
     found: dict[str, Array] = {"embedding": 0.0 * read}
     for name in LAYER_STAGES:
         kv = parts_s["kv"] if name == "attention" else 0.0
         found[name] = shares.get(name, 0.0) * read + kv + parts_s["layers"] / len(LAYER_STAGES)
-    return {**found, "head": shares["head"] * read, "rest": parts_s["token"] + parts_s["reselection"] + 0.0 * read}
+    return {**found, "head": shares["head"] * read, "rest": sum(others) + 0.0 * read}

@@ -541,7 +541,7 @@ def runaway_power_w(
 _PRIOR_TAU_S = {1: (60.0,), 2: (25.0, 250.0), 3: (0.3, 25.0, 250.0)}
 """[prior] die 0.05 to 1 s, board 10 to 60 s, sink 100 to 600 s (docs/physics.md M8)."""
 _PRIOR_RESISTANCE_K_W = 2.0  # [prior] per pole; bare chip 8 to 12 K/W in all, heat sink 3 to 5, fan 1.5 to 3
-_PRIOR_TAU_LOG_SD, _PRIOR_RESISTANCE_LOG_SD = 0.545, 0.8  # [prior] 90 % within a factor of six: 10 to 60, 100 to 600 s
+PRIOR_TAU_LOG_SD, PRIOR_RESISTANCE_LOG_SD = 0.545, 0.8  # [prior] 90 % within a factor of six: 10 to 60, 100 to 600 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -642,7 +642,7 @@ def fit_foster(
     check_range("noise_k", noise_k, 0.0, open_low=True)
     check_range("quantum_k", quantum_k, 0.0)
     centre = np.log([*[_PRIOR_RESISTANCE_K_W] * n_poles, *_PRIOR_TAU_S[n_poles]])
-    spread = np.repeat([_PRIOR_RESISTANCE_LOG_SD, _PRIOR_TAU_LOG_SD], n_poles)
+    spread = np.repeat([PRIOR_RESISTANCE_LOG_SD, PRIOR_TAU_LOG_SD], n_poles)
     sensor_sd = np.hypot(noise_k, quantum_k / np.sqrt(12))
 
     def residual(p: Floats) -> Floats:

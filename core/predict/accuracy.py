@@ -160,7 +160,7 @@ def _degradation(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior:
     """Return the degradation and the variance of the logarithm of a measured divergence."""
     degradation = np.asarray(sum(gradient[:3]))
     safe = np.where(degradation > 0.0, degradation, 1.0)
-    return degradation, quadratic(gradient, cov[:4, :4]) / np.square(safe) + posterior.degradation_log_sd**2
+    return degradation, quadratic(dict(enumerate(gradient)), cov) / np.square(safe) + posterior.degradation_log_sd**2
 
 
 def mean_kl(point: OperatingPoint, at: ResolvedPoint, posterior: Posterior) -> Estimate:

@@ -14,18 +14,6 @@ WORTH_FRAC = 0.01  # a change that saves less of the decode time is not told
 CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
 ALPHA_STEP = 0.01  # pruning by less than this more is no change
 
-FEWER_BITS = {
-    "builtin": ("int8", "int4"),
-    "llamacpp": ("q8_0", "q4_k_m"),
-    "rkllm": ("w8a8", "w4a16"),
-    "qnn": ("w8a8", "w4a16"),
-    "mlc": ("q4f16",),
-    "other": ("w4a16_g128",),
-}
-"""Weight formats worth trying, by the stem of the runtime's key, most bits first."""
-KV_OF_LLAMACPP = ("q8_0", "q4_0")
-"""KV formats of llama.cpp, which no other runtime has."""
-
 
 class Kind(StrEnum):
     """What a change is of: how the runtime is set, what is asked of it, or the board."""
@@ -112,7 +100,7 @@ def _smaller_weights(point: OperatingPoint, runtime: Runtime, catalogue: Catalog
     if "weights" not in runtime.knobs:
         return ""
     bits = {key: each.bits_per_weight for key, each in catalogue.weight_formats.items()}
-    return _next(FEWER_BITS.get(runtime.key.partition("_")[0], FEWER_BITS["other"]), bits, bits[point.weights])
+    return _next(runtime.smaller_weights, bits, bits[point.weights])
 
 
 def _smaller_kv(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -> str:
@@ -120,8 +108,7 @@ def _smaller_kv(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -
     if "kv" not in runtime.knobs:
         return ""
     bits = {key: each.bits_per_value for key, each in catalogue.kv_formats.items()}
-    of_llamacpp = runtime.key.startswith("llamacpp")
-    return _next([key for key in bits if (key in KV_OF_LLAMACPP) == of_llamacpp], bits, bits[point.kv])
+    return _next(runtime.smaller_kv, bits, bits[point.kv])
 
 
 def _next(offered: Iterable[str], bits: dict[str, float], now: float) -> str:

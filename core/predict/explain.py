@@ -1,49 +1,171 @@
-"""What to make of a prediction: what limits a point, in words, and what is left to limits."""
+"""What limits an operating point, what would change it, and how far its limits are: as data.
+
+`app.text.explain` puts it into words, the same ones for the command line, the dashboard and JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from core.physics.stages import MEMORY_PARTS, binding_parts_s
-from core.predict.changes import WORTH_FRAC, Change, proposed
+from core.predict.changes import Change, changes, proposed, steps
 from core.predict.scenario import BANDWIDTH_RANGE_BYTE_S, predict
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior, Prediction
+from core.predict.validity import MemoryFit, memory_fit
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
 from core.units import check_range
 
-PART_NAMES = {
-    "weights": "reading the weights",
-    "kv": "reading the KV cache",
-    "unpack": "unpacking the weights",
-    "compute": "arithmetic",
-    "layers": "starting the layers' operators",
-    "token": "the constant cost of a token",
-    "reselection": "KV token re-selection",
+DOMINANT_FRAC = 0.5
+"""A cost dominates a token where it takes more than this share of its time."""
+
+
+class Bound(StrEnum):
+    """A group of costs by what would lower it: less to read, less to compute, fewer operations to start."""
+
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    OVERHEAD = "overhead"
+
+
+PARTS_OF = {
+    Bound.MEMORY: ("weights", "kv"),
+    Bound.COMPUTE: ("compute", "unpack"),
+    Bound.OVERHEAD: ("layers", "token", "reselection"),
 }
+"""The terms of the decode time in each group, as `core.physics.stages.binding_parts_s` names them."""
 
 
-def explain(prediction: Prediction, tried: Sequence[Change], latency_limit_s: float | None = None) -> str:
-    """Say in one sentence what limits a point (scalars only), with its evidence, and what would change it.
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A limit that a point misses, and the value that misses it, measured where there is one."""
 
-    Where arithmetic binds it is charged all of the time that reading and unpacking overlap, see `core.physics.stages`.
-    `tried` are its `core.predict.changes.changes`, of which those `proposed` are told.
+    output: str  # field of `Prediction`
+    limit: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What limits an operating point (scalars only), with its evidence, and what would change it."""
+
+    decode_s: Output
+    parts_s: Mapping[str, float]  # decode time by term, charged to the side that binds; {} where it is absent [s]
+    binding: str  # the longer side of the roofline: "memory" (reading and unpacking), "compute", or "" where absent
+    bound: Bound | None  # the group that dominates; None where none does
+    memory: MemoryFit | Absent
+    outside: tuple[str, ...]  # what the model is not valid for or the board cannot do, memory first
+    missed: tuple[Missed, ...]
+    holding_alpha: float | None  # lower prune rate that keeps a missed accuracy limit
+    needs_bits: bool  # without pruning that limit is missed too: weights or cache need more bits
+    changes: tuple[Change, ...]  # single steps that make it faster, the one that saves most first
+    proposed: tuple[Change, ...]  # the best two of settings, see `core.predict.changes.proposed`
+    prunes: bool  # the runtime prunes the cache
+    interval_scale: float  # of the decode time's interval, times the model's own
+    interval_basis: str  # why, as a sentence; "" where there is nothing to say
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of the decode time by term; their sum is 1."""
+        total = sum(self.parts_s.values())
+        return {name: part / total for name, part in self.parts_s.items()}
+
+    @property
+    def dominant(self) -> str | None:
+        """The term that dominates, or None where none does."""
+        return next((name for name, share in self.shares.items() if share > DOMINANT_FRAC), None)
+
+
+def explain(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    known: Posterior,
+    *,
+    alpha_max: float | None = None,
+    latency_s: float | None = None,
+    power_w: float | None = None,
+    accuracy_frac: float | None = None,
+    measured: Callable[[str], Output] | None = None,
+    predicted: Callable[[OperatingPoint], Prediction] | None = None,
+) -> Verdict:
+    """Return what limits a point (scalars only) and what would change it.
+
+    Parameters
+    ----------
+    known : Posterior
+        What the prediction rests on; of the point's board, runtime and power mode.
+    alpha_max : float, optional
+        The largest prune rate within the quality budget, r_max, in [0, 1): the accuracy limit where there is one. No
+        change prunes beyond it.
+    latency_s, power_w, accuracy_frac : float, optional
+        Limits, as in `margins`.
+    measured : callable, optional
+        Returns the measured value of a field of `Prediction` at the point; it goes before the predicted one.
+    predicted : callable, optional
+        Returns the prediction of a point, where one is kept; `predict` by default.
+
+    Raises
+    ------
+    ValueError
+        As `predict`.
     """
-    if isinstance(prediction.decode_s, Absent):
-        return f"No decode time: {prediction.decode_s.reason}."
-    total = float(prediction.decode_s.median)
-    parts = binding_parts_s(prediction)
-    first, second = sorted(parts, key=lambda name: -parts[name])[:2]
-    name = PART_NAMES[first]
-    saved = [
-        (each.step.text, f"{-100 * each.decode_frac:.0f} %") for each in proposed(tried, prediction, latency_limit_s)
-    ]
-    remedy = f"no setting of the runtime would save {100 * WORTH_FRAC:g} %"
-    if saved:
-        remedy = ", ".join([f"{saved[0][0]} would save {saved[0][1]}", *(" ".join(other) for other in saved[1:])])
-    return (
-        f"{name[0].upper()}{name[1:]} limits this point: it takes {100 * parts[first] / total:.0f} % of the time of a "
-        f"token, {PART_NAMES[second]} {100 * parts[second] / total:.0f} %; {remedy}."
+    predicted = predicted or (lambda one: predict(one, catalogue, known))
+    here, at = predicted(point), catalogue.resolve(point)
+    limits = {"decode_s": latency_s, "power_w": power_w, "top1_agreement": accuracy_frac}
+    missed = tuple(_missed({name: limit for name, limit in limits.items() if limit is not None}, here, measured))
+    tried = tuple(changes(here, steps(point, catalogue, known.bandwidth_byte_s, alpha_max), predicted))
+    holding_alpha, needs_bits = _accuracy_remedy(point, missed, alpha_max, predicted)
+    parts = binding_parts_s(here) if isinstance(here.decode_s, Estimate) else {}
+    return Verdict(
+        decode_s=here.decode_s,
+        parts_s=parts,
+        binding=str(here.binding),
+        bound=_bound(parts),
+        memory=memory_fit(point, at),
+        outside=here.outside,
+        missed=missed,
+        holding_alpha=holding_alpha,
+        needs_bits=needs_bits,
+        changes=tried,
+        proposed=tuple(proposed(tried, here, latency_s)),
+        prunes="alpha" in at.runtime.knobs,
+        interval_scale=known.interval_scale.decode,
+        interval_basis=known.interval_scale_basis,
     )
+
+
+def _bound(parts_s: Mapping[str, float]) -> Bound | None:
+    least = DOMINANT_FRAC * sum(parts_s.values())
+    of = {bound: sum(parts_s.get(name, 0.0) for name in names) for bound, names in PARTS_OF.items()}
+    return next((bound for bound, seconds in of.items() if seconds > least), None)
+
+
+def _missed(
+    limits: Mapping[str, float], here: Prediction, measured: Callable[[str], Output] | None
+) -> Iterator[Missed]:
+    for name, limit in limits.items():
+        found = measured(name) if measured else getattr(here, name)
+        output = found if isinstance(found, Estimate) else getattr(here, name)
+        if isinstance(output, Estimate):
+            value = float(output.median)
+            if (value < limit) if name == "top1_agreement" else (value > limit):
+                yield Missed(name, limit, value)
+
+
+def _accuracy_remedy(
+    point: OperatingPoint,
+    missed: Sequence[Missed],
+    alpha_max: float | None,
+    predicted: Callable[[OperatingPoint], Prediction],
+) -> tuple[float | None, bool]:
+    """Return the lower prune rate that keeps the accuracy limit, if any, and whether none does, for want of bits."""
+    limit = next((each.limit for each in missed if each.output == "top1_agreement"), None)
+    if limit is None:
+        return None, False
+    unpruned = predicted(replace(point, alpha=0.0)).top1_agreement
+    if isinstance(unpruned, Estimate) and float(unpruned.median) < limit:
+        return None, True
+    return (alpha_max if alpha_max is not None and alpha_max < float(point.alpha) else None), False
 
 
 @dataclass(frozen=True, slots=True)

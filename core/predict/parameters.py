@@ -15,13 +15,22 @@ from numpy.typing import NDArray
 
 from core.catalogue.typical_rates import USUAL_OP_PER_BYTE
 from core.physics import traffic
-from core.physics.latency import PARAMETERS
 from core.predict.shape_uncertainty import shape_log_sd
-from core.spec import Array, Board, ModelShape, OperatingPoint, Posterior, Prior, ResolvedPoint, WeightFormat
+from core.spec import (
+    PARAMETER_NAMES,
+    PARAMETERS,
+    Array,
+    Board,
+    KvFormat,
+    ModelShape,
+    OperatingPoint,
+    Parameter,
+    Posterior,
+    Prior,
+    ResolvedPoint,
+    WeightFormat,
+)
 
-KV_FORMAT_LOG_SD = 0.30  # between KV formats on one board
-KV_LAYER_LOG_SD = 0.20  # of the cost per layer with a quantised cache: it takes operators of its own
-COMPUTE_FORMAT_LOG_SD = 0.50  # between weight formats in prefill: conversion, missing instructions
 RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: few runtimes have fast kernels for them
 SPARSE_LOG_SD = 0.4  # [prior] of prompts of mixtures of experts, whose products are many and of few tokens each
 SPARSE_SHARE = 0.5  # weights that a token leaves alone, over those it reads, beyond which a model is such a mixture
@@ -36,11 +45,18 @@ UNKNOWN_OP_LOG_SD = 1.0
 USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
 MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
 
-HEAVY_TAILED = (*FACTORS, "recurrent_prompt", "sparse_prompt", "eta.")
-"""How the names begin of what is ordinary but for a few: models that fit no board's parameters and must not bend them,
-weight formats that a runtime has a slow kernel for, and boards that reach far less of their bandwidth (eta itself)."""
+ROWS = (*PARAMETER_NAMES, *FACTORS)
+"""The rows of `loadings`: the parameters, and the model's factors on decode time and on time to first token."""
+ROW = {name: i for i, name in enumerate(ROWS)}
 
-N_LOADINGS = len(PARAMETERS) + 2  # rows of `loadings`
+_RATIO_OF = {p.name: p.ratio.of for p in PARAMETERS if p.ratio is not None}
+_HEAVY_TAILED = {
+    "model",
+    "prompt",
+    "recurrent_prompt",
+    "sparse_prompt",
+    *(p.name for p in PARAMETERS if p.heavy_tailed),
+}
 
 _SIZE_KNOTS = np.log([3e7, 8e7, 2e8, 5e8, 1.3e9, 3.3e9, 8.5e9, 2.2e10, 5.5e10, 1.4e11])  # parameters read per token
 _SIZE_LENGTH = 0.8  # [prior] models whose sizes differ by more than a factor of e**0.8 have little in common
@@ -97,8 +113,8 @@ def data_sheet_shift(at: ResolvedPoint) -> dict[str, float]:
 
 def prior(at: ResolvedPoint) -> Posterior:
     """Return what is known of a board, runtime and power mode before any measurement."""
-    names = PARAMETERS
-    given = [getattr(at.runtime, name) for name in names]
+    names = PARAMETER_NAMES
+    given = [at.runtime.priors[name] for name in names]
     log_sd = np.array([p.log_sd for p in given])
     for name, guessed in guessed_log_sd(at).items():
         log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
@@ -123,11 +139,8 @@ def ratio_names(at: ResolvedPoint) -> dict[str, float | Prior]:
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     model = same_model(at.model.key)
     guessed, guessed_prompt = shape_log_sd(at)
-    of_layer = {f"t_layer_s.{at.kv.key}": KV_LAYER_LOG_SD} if at.kv.bits_per_value < 16 else {}
     return {
-        f"eta.{at.weights.key}": at.runtime.format_eta.get(at.weights.key, at.runtime.format_log_sd),
-        f"kappa.{at.kv.key}": at.runtime.format_kappa.get(at.kv.key, KV_FORMAT_LOG_SD),
-        f"eta_compute.{at.weights.key}": COMPUTE_FORMAT_LOG_SD,
+        **_format_ratios(at, quantised=False),
         f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(
             model, float(np.hypot(at.runtime.model_log_sd, guessed))
         ),
@@ -135,9 +148,37 @@ def ratio_names(at: ResolvedPoint) -> dict[str, float | Prior]:
             model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, guessed_prompt))
         ),
         **_prompt_kinds(at.model),
-        **of_layer,
+        **_format_ratios(at, quantised=True),
         **shared,
     }
+
+
+def _format_ratios(at: ResolvedPoint, *, quantised: bool) -> dict[str, float | Prior]:
+    """Return the ratios to the point's formats: those that any format has, or those of quantised formats only."""
+    found = dict[str, float | Prior]()
+    for parameter in PARAMETERS:
+        ratio = parameter.ratio
+        if ratio is None or ratio.quantised != quantised:
+            continue
+        form: WeightFormat | KvFormat = getattr(at, ratio.of)
+        if not quantised or _bits(form) < 16:
+            name = f"{parameter.name}.{form.key}"
+            log_sd = at.runtime.format_log_sd if ratio.log_sd is None else ratio.log_sd
+            found[name] = at.runtime.ratios.get(name, log_sd)
+    return found
+
+
+def _bits(form: WeightFormat | KvFormat) -> float:
+    return form.bits_per_weight if isinstance(form, WeightFormat) else form.bits_per_value
+
+
+def heavy_tailed(name: str) -> bool:
+    """Whether what a name stands for is ordinary but for a few.
+
+    These are models that fit no board's parameters and must not bend them, weight formats that a runtime has a slow
+    kernel for, and boards that reach far less of their bandwidth.
+    """
+    return name.partition(".")[0] in _HEAVY_TAILED
 
 
 def _prompt_kinds(model: ModelShape) -> dict[str, float]:
@@ -177,8 +218,8 @@ def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Poste
 def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -> NDArray[np.float64]:
     """Return how the log of each latency parameter of a point, and of its model's factors, adds up from `names`.
 
-    The KV cache streams at the runtime's own efficiency whatever the weight format, so the format's ratio to it enters
-    kappa as it enters eta: ``kappa / eta`` does not depend on the weight format.
+    A parameter adds up from itself, its ratio to the point's format, and that of the parameter that it follows: kappa
+    follows eta, so that ``kappa / eta`` does not depend on the weight format.
 
     What models of similar size have in common is a smooth function of the logarithm of the parameters read per token,
     a Gaussian process of unit variance at ten knots; its weights enter the factor on the decode time.
@@ -186,25 +227,25 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -
     Returns
     -------
     array, shape (9, n_names)
-        Rows: `core.physics.latency.PARAMETERS`, then the factors on the decode time and on the time to first token.
-        Elements are 0 or 1, but for those of "size.".
+        Its rows are `ROWS`. Elements are 0 or 1, but for those of "size.".
     """
-    rows = (
-        ("eta", f"eta.{point.weights}"),
-        ("kappa", f"kappa.{point.kv}", f"eta.{point.weights}"),
-        ("rho",),
-        ("t_layer_s", f"t_layer_s.{point.kv}"),
-        ("t_token_s",),
-        ("eta_compute", f"eta_compute.{point.weights}"),
-        ("t_layer_prefill_s",),
-        (f"model.{same_model(point.model)}",),
-        (f"prompt.{same_model(point.model)}", *_prompt_kinds(at.model)),
-    )
-    loading = np.array([[float(name in row) for name in names] for row in rows])
+    ratios = {name: f"{name}.{getattr(point, of)}" for name, of in _RATIO_OF.items()}
+    model = same_model(point.model)
+    made_of = {
+        **{p.name: (p.name, ratios.get(p.name), ratios.get(p.follows)) for p in PARAMETERS},
+        DECODE_FACTOR: (f"{DECODE_FACTOR}{model}",),
+        PROMPT_FACTOR: (f"{PROMPT_FACTOR}{model}", *_prompt_kinds(at.model)),
+    }
+    column = {name: j for j, name in enumerate(names)}
+    loading = np.zeros((len(ROWS), len(names)))
+    for row, parts in made_of.items():
+        for name in parts:
+            if name in column:
+                loading[ROW[row], column[name]] = 1.0
     if _SIZE_NAMES[0] in names:
         size = np.log([at.model.body_params + at.model.head_params])
         first = names.index(_SIZE_NAMES[0])
-        loading[len(PARAMETERS), first : first + len(_SIZE_NAMES)] = np.linalg.solve(
+        loading[ROW[DECODE_FACTOR], first : first + len(_SIZE_NAMES)] = np.linalg.solve(
             _SIZE_ROOT, _correlation(_SIZE_KNOTS, size)
         )[:, 0]
     return loading
@@ -217,6 +258,7 @@ class Physical:
     key: str
     names: tuple[str, ...]
     meaning: str
+    label: str  # for a narrow column
     unit: str = ""
     of_bandwidth: bool = False  # a share of the board's bandwidth, shown in byte/s
 
@@ -238,47 +280,60 @@ def physical_parameters(
     points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False, rate_stated: bool = True
 ) -> tuple[Physical, ...]:
     """Return the parameters that these points depend on."""
-    weights, caches, models = (
-        sorted({same_model(getattr(point, field)) for point in points}) for field in ("weights", "kv", "model")
-    )
+    rate = "the compute rate" if rate_stated else "a compute rate that was assumed, since no source states it"
     found = [
-        Physical(f"eta.{w}", ("eta", f"eta.{w}"), f"effective bandwidth of {w} weights", "byte/s", of_bandwidth=True)
-        for w in weights
+        _physical(parameter, form, rate)
+        for parameter in PARAMETERS
+        if with_ttft or not parameter.of_prompts
+        for form in _formats(parameter, points)
     ]
-    found += [Physical(f"kappa.{g}", ("kappa", f"kappa.{g}"), f"cost of a KV byte in {g}") for g in caches]
-    found += [
-        Physical("rho", ("rho",), "unpacking cost of 4- to 6-bit weights"),
-        Physical("t_layer_s", ("t_layer_s",), "cost per layer", "s"),
-        Physical("t_token_s", ("t_token_s",), "choosing a token of 49152", "s"),
-    ]
-    if with_ttft:
-        rate = "the compute rate" if rate_stated else "a compute rate that was assumed, since no source states it"
-        found += [
-            Physical(f"eta_compute.{w}", ("eta_compute", f"eta_compute.{w}"), f"share of {rate}, {w} prompts")
-            for w in weights
-        ]
-        found.append(Physical("t_layer_prefill_s", ("t_layer_prefill_s",), "cost per layer of a prompt", "s"))
     if with_accuracy:
         policies = sorted({point.policy for point in points if point.alpha > 0.0})
         found += [
-            Physical(f"degradation.{p}", (f"degradation.{p}",), f"degradation by pruning, {p}, over its prior")
-            for p in policies
+            Physical(name, (name,), f"degradation by pruning, {policy}, over its prior", name)
+            for policy in policies
+            for name in (f"degradation.{policy}",)
         ]
+    models = sorted({same_model(point.model) for point in points})
     if len(models) > 1:
-        found += [Physical(f"model.{m}", (f"model.{m}",), f"factor of {m} on the decode time") for m in models]
+        found += [
+            Physical(f"model.{m}", (f"model.{m}",), f"factor of {m} on the decode time", f"factor of {m}")
+            for m in models
+        ]
     return tuple(found)
 
 
-def quadratic(gradient: Sequence[Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quadratic form of a gradient, given as one number or array per parameter, with a covariance."""
-    matters = [i for i, slope in enumerate(gradient) if isinstance(slope, np.ndarray) or slope]
+def _formats(parameter: Parameter, points: Sequence[OperatingPoint]) -> list[str]:
+    """Return the formats of the points that a parameter is shown for; one "" where it is shown once for all."""
+    if parameter.ratio is None or "{format}" not in parameter.meaning:
+        return [""]
+    return sorted({getattr(point, parameter.ratio.of) for point in points})
+
+
+def _physical(parameter: Parameter, form: str, rate: str) -> Physical:
+    """Return a parameter as it is shown, for one format or for all ("")."""
+    key = f"{parameter.name}.{form}" if form else parameter.name
+    return Physical(
+        key,
+        (parameter.name, key) if form else (key,),
+        parameter.meaning.format(format=form, rate=rate),
+        parameter.label.format(format=form),
+        "byte/s" if parameter.of_bandwidth else parameter.unit,
+        of_bandwidth=parameter.of_bandwidth,
+    )
+
+
+def quadratic(gradient: Mapping[int, Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the quadratic form of a covariance with a gradient, given as a number or an array by row."""
+    matters = [(i, slope) for i, slope in gradient.items() if isinstance(slope, np.ndarray) or slope]
+    rows: list[list[float]] = cov.tolist()
     total: Any = 0.0
-    for i in matters:
-        inner: Any = cov[i, i] * gradient[i]
-        for j in matters:
-            if j < i and cov[i, j] != 0.0:
-                inner = inner + 2.0 * cov[i, j] * gradient[j]
-        total = total + inner * gradient[i]
+    for n, (i, slope) in enumerate(matters):
+        inner: Any = rows[i][i] * slope
+        for j, other in matters[:n]:
+            if rows[i][j] != 0.0:
+                inner = inner + 2.0 * rows[i][j] * other
+        total = total + inner * slope
     return np.asarray(total)
 
 

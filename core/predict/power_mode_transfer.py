@@ -2,7 +2,7 @@
 
 Reading is a share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the inverse
 of the clock, whatever the bandwidth. Starting a layer's operators is partly work of other cores, whose clocks differ
-less, and goes with the inverse square root. The factors of models stay.
+less, and goes with the inverse square root. The factors of models stay. `core.spec.PARAMETERS` has the rule of each.
 
 References
 ----------
@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.spec import Posterior, PowerMode
+from core.spec import PARAMETERS, Posterior, PowerMode, PowerModeRule
 
-LAYER_EXPONENT = 0.5  # [prior] of the clock ratio in the cost per layer and per token
+CORES_EXPONENT = 0.5  # [prior] of the clock ratio in the cost per layer and per token
 UNKNOWN_RATE_SD = 1.0  # [prior] of a share of a stated rate, moved to or from one that was assumed
 UNKNOWN_CLOCK_SD = 0.5  # [prior] of the exponent, and of the clock ratio's logarithm relative to the bandwidth's
 
@@ -42,15 +42,15 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
     log_clock = float(np.log(new.clock_hz / old.clock_hz)) if old.clock_hz and new.clock_hz else log_bandwidth
     clock_sd = 0.0 if known else UNKNOWN_CLOCK_SD * abs(log_bandwidth)
     moved = {
-        "rho": _unpacking(old, new, log_clock, clock_sd),
-        "t_layer_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
-        "t_token_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
-        "t_layer_prefill_s": (-LAYER_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
-        "eta_compute": _compute(old, new, log_clock, clock_sd),
+        PowerModeRule.NOTHING: (0.0, 0.0),
+        PowerModeRule.CORES: (-CORES_EXPONENT * log_clock, UNKNOWN_CLOCK_SD * abs(log_clock)),
+        PowerModeRule.VECTOR_LANES: _unpacking(old, new, log_clock, clock_sd),
+        PowerModeRule.COMPUTE_RATE: _compute(old, new, log_clock, clock_sd),
     }
     mean, cov = posterior.log_mean.copy(), posterior.log_cov.copy()
-    for name, (shift, sd) in moved.items():
-        i = posterior.names.index(name)
+    for parameter in PARAMETERS:
+        shift, sd = moved[parameter.power_mode]
+        i = posterior.names.index(parameter.name)
         mean[i] += shift
         cov[i, i] += sd**2
     return replace(posterior, power_mode=new.key, log_mean=mean, log_cov=cov, bandwidth_byte_s=new.bandwidth_byte_s)

@@ -7,9 +7,8 @@ microseconds and an array of points one pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from itertools import chain
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,25 @@ from numpy.typing import NDArray
 
 from core.physics import latency, power, traffic
 from core.predict import accuracy, conformal, validity
-from core.predict.parameters import extended, loadings, plain, prior, quadratic, ratio_names, same_model
+from core.predict.chunks import joined
+from core.predict.parameters import (
+    DECODE_FACTOR,
+    PROMPT_FACTOR,
+    ROW,
+    ROWS,
+    extended,
+    loadings,
+    plain,
+    prior,
+    quadratic,
+    ratio_names,
+    same_model,
+)
 from core.predict.power_mode_transfer import transferred
 from core.predict.prefill import prefill_costs
 from core.spec import (
     NUMERIC,
+    PARAMETER_NAMES,
     Absent,
     Array,
     Catalogue,
@@ -40,8 +53,8 @@ CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
 BETA_RANGE, BANDWIDTH_RANGE_BYTE_S = (1e-3, 1e3), (1e3, 1e18)  # beyond, times are no numbers any more
-BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
+BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 
 
 def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
@@ -147,7 +160,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
     flat = {name: np.broadcast_to(value, shape).reshape(-1) for name, value in numbers.items()}
     starts = range(0, n, CHUNK)
     pieces: list[Any] = [{name: value[i : i + CHUNK] for name, value in flat.items()} for i in starts]
-    return _joined((_predict(replace(point, **piece), at, known) for piece in pieces), n, shape)
+    return joined((_predict(replace(point, **piece), at, known) for piece in pieces), CHUNK, shape)
 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
@@ -176,8 +189,8 @@ class _Known:
     prompt_factor: float
     decode_log_var: float  # of a new measurement beyond the parameters; it and the covariances are guarded
     ttft_log_var: float
-    decode_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on decode times, in logarithms
-    ttft_log_cov: NDArray[np.float64]  # of the parameters and the model's factor on times to first token
+    decode_log_cov: NDArray[np.float64]  # of `ROWS`, in logarithms, about decode times
+    ttft_log_cov: NDArray[np.float64]  # the same about times to first token
 
     @classmethod
     def of(cls, posterior: Posterior, point: OperatingPoint, at: ResolvedPoint) -> _Known:
@@ -189,13 +202,18 @@ class _Known:
         )
         posterior = extended(posterior, ratio_names(at) | accuracy.ratios(point, at))
         rows = loadings(posterior.names, point, at)
-        *medians, of_model, of_prompt = (float(x) for x in np.exp(rows @ posterior.log_mean))
+        medians = dict(zip(ROWS, np.exp(rows @ posterior.log_mean).tolist(), strict=True))
         cov = rows @ posterior.log_cov @ rows.T
-        apart = [*range(len(medians)), len(medians) + 1]
-        parameters = latency.LatencyParameters(*medians)
-        scatter = (decode * posterior.decode_log_sd) ** 2, (ttft * posterior.ttft_log_sd) ** 2
-        covs = decode**2 * cov[:-1, :-1], ttft**2 * cov[np.ix_(apart, apart)]
-        return cls(posterior, parameters, of_model, of_prompt, *scatter, *covs)
+        return cls(
+            posterior,
+            latency.LatencyParameters(**{name: medians[name] for name in PARAMETER_NAMES}),
+            model_factor=medians[DECODE_FACTOR],
+            prompt_factor=medians[PROMPT_FACTOR],
+            decode_log_var=(decode * posterior.decode_log_sd) ** 2,
+            ttft_log_var=(ttft * posterior.ttft_log_sd) ** 2,
+            decode_log_cov=decode**2 * cov,
+            ttft_log_cov=ttft**2 * cov,
+        )
 
 
 def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
@@ -203,9 +221,9 @@ def _estimate(median: Array, log_sd: Array, provenance: Provenance) -> Estimate:
     return Estimate(plain(median), plain(median / factor), plain(median * factor), provenance)
 
 
-def _log_variance(gradient_s: tuple[Array, ...], total_s: Array, cov: NDArray[np.float64]) -> Array:
-    """Return the variance of ln(time) from the covariance of the parameters, and last of the model's factor."""
-    return quadratic((*gradient_s, total_s), cov) / np.square(total_s)
+def _log_variance(gradient_s: Mapping[str, Array], total_s: Array, cov: NDArray[np.float64]) -> Array:
+    """Return the variance of ln(time) from its gradient by name and the covariance of `ROWS`."""
+    return quadratic({ROW[name]: slope_s for name, slope_s in gradient_s.items()}, cov) / np.square(total_s)
 
 
 def _origin(n_points: int) -> Provenance:
@@ -226,7 +244,8 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _Known) -> Predict
         )
         return Prediction(no, no, no, no, perplexity_ratio, top1_agreement, memory_byte, {}, "", outside)
     parts = latency.decode_parts(costs, known.parameters)
-    variance = _log_variance(latency.decode_gradient_s(parts), parts.total, known.decode_log_cov)
+    gradient_s = {**latency.decode_gradient_s(parts), DECODE_FACTOR: parts.total}
+    variance = _log_variance(gradient_s, parts.total, known.decode_log_cov)
     if at.runtime.reselection is not None:
         variance = variance + (at.runtime.reselection.log_sd * parts.reselection / parts.total) ** 2
     variance = variance + known.decode_log_var
@@ -331,60 +350,19 @@ def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _Known, bandwidth: Ar
     if at.mode.compute_op_s is None and not known.posterior.n_ttft:
         return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    variance = _log_variance(latency.prefill_gradient_s(parts), parts.total, known.ttft_log_cov)
+    gradient_s = {**latency.prefill_gradient_s(parts), PROMPT_FACTOR: parts.total}
+    variance = _log_variance(gradient_s, parts.total, known.ttft_log_cov)
     log_sd = np.sqrt(variance + known.ttft_log_var)
     return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
 
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
     excess = np.maximum(parts.compute - parts.memory, 0.0)
-    shares = (parts.weights, parts.kv, parts.unpack, excess, parts.layers, parts.token, parts.reselection)
-    names = ("weights", "kv", "unpack", "compute", "layers", "token", "reselection")
-    return {name: plain(share * factor) for name, share in zip(names, shares, strict=True)}
+    terms = {name: getattr(parts, name) for name in latency.TERMS} | {"compute": excess}
+    return {name: plain(term * factor) for name, term in terms.items()}
 
 
 def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
     by_memory = np.greater_equal(parts.memory, parts.compute)
     named = BOUNDS.take(by_memory)
     return named if named.ndim else str(named)
-
-
-def _joined(parts: Iterator[Prediction], n: int, shape: tuple[int, ...]) -> Prediction:
-    """Put the predictions of consecutive chunks of `n` points together, in the given shape.
-
-    Each chunk is copied to its place before the next is made, while it is in the cache. All numbers share one block,
-    which the system hands out in large pages.
-    """
-    first = next(parts)
-    rows = iter(np.empty((sum(piece.dtype == float for piece in _arrays(first)), n)))
-    joined: Prediction = _mapped(first, lambda piece: next(rows) if piece.dtype == float else np.empty(n, piece.dtype))
-    outside = dict[str, None]()
-    for i, part in enumerate(chain([first], parts)):
-        for whole, piece in zip(_arrays(joined), _arrays(part), strict=True):
-            whole[i * CHUNK : i * CHUNK + piece.size] = piece
-        outside |= dict.fromkeys(part.outside)
-    shaped: Prediction = _mapped(joined, lambda whole: whole.reshape(shape))
-    return replace(shaped, outside=tuple(outside))
-
-
-def _arrays(value: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays of a prediction, or of a part of one, always in the same order."""
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, Prediction | Estimate):
-        for f in fields(value):
-            yield from _arrays(getattr(value, f.name))
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _arrays(each)
-
-
-def _mapped(value: Any, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
-    """Return a prediction, or a part of one, with a function applied to each of its arrays."""
-    if isinstance(value, np.ndarray):
-        return function(value)
-    if isinstance(value, Prediction | Estimate):
-        return replace(value, **{f.name: _mapped(getattr(value, f.name), function) for f in fields(value)})
-    if isinstance(value, dict):
-        return {key: _mapped(each, function) for key, each in value.items()}
-    return value

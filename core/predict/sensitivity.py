@@ -70,41 +70,61 @@ def elasticities(
 
 @dataclass(frozen=True, slots=True)
 class Sobol:
-    """Share of an output's variance by input: alone (first order) and with all its interactions (total)."""
+    """Share of an output's variance by input: alone (first order) and with all its interactions (total), (d,) each."""
 
     names: tuple[str, ...]
     first_order: Floats
     total_order: Floats
+    first_error: Floats  # half of the 90 % interval, by the spread of the replicates
+    total_error: Floats
+    n_evaluations: int  # points of the function
 
 
 def sobol(
-    function: Callable[[Floats], Floats], distributions: Mapping[str, Any], n: int = 1024, seed: int = 0
+    function: Callable[[Floats], Floats],
+    distributions: Mapping[str, Any],
+    n: int = 1024,
+    seed: int = 0,
+    n_replicates: int = 8,
 ) -> Sobol:
     """Return Sobol indices by Saltelli's method (`scipy.stats.sobol_indices`, imported here only).
+
+    They are the means of replicates with independently scrambled sequences, whose spread is their error. The output
+    must vary.
 
     Parameters
     ----------
     function : callable
         Inputs of shape (d, m), one row an input, to outputs of shape (m,).
     distributions : mapping
-        Input to a frozen continuous distribution of `scipy.stats`; inputs are independent.
+        Input to a frozen continuous distribution of `scipy.stats`, two inputs or more; they are independent.
     n : int
-        Samples, a power of 2; the function is evaluated ``n (d + 2)`` times.
+        Samples of a replicate, a power of 2.
     seed : int
-        Of the quasi-random sequence.
+        Of the quasi-random sequences.
+    n_replicates : int
+        At least 2; the function is evaluated ``n_replicates n (d + 2)`` times.
 
     References
     ----------
     docs/physics.md, M10: an additive function has indices var_i / sum; log-sd 0.237, 0.1 and 0.05 give 0.81797,
     0.14563 and 0.03641.
     """
-    from scipy.stats import sobol_indices
+    from scipy.stats import sobol_indices, t
 
     def outputs(x: Floats) -> Floats:
         return np.asarray(function(x))[None, :]
 
-    found = sobol_indices(func=outputs, n=n, dists=list(distributions.values()), rng=np.random.default_rng(seed))
-    return Sobol(tuple(distributions), np.ravel(found.first_order), np.ravel(found.total_order))
+    made = [
+        sobol_indices(func=outputs, n=n, dists=list(distributions.values()), rng=np.random.default_rng([seed, i]))
+        for i in range(n_replicates)
+    ]
+    first = np.stack([np.ravel(one.first_order) for one in made])
+    total = np.stack([np.ravel(one.total_order) for one in made])
+    width = t.ppf(0.95, n_replicates - 1) / np.sqrt(n_replicates)
+    first_error, total_error = (width * of.std(axis=0, ddof=1) for of in (first, total))
+    count = n_replicates * n * (len(distributions) + 2)
+    return Sobol(tuple(distributions), first.mean(axis=0), total.mean(axis=0), first_error, total_error, count)
 
 
 def sobol_of(
@@ -117,10 +137,13 @@ def sobol_of(
 ) -> Sobol | Absent:
     """Return Sobol indices of the logarithm of an output over ranges of numeric inputs, each uniform in its range.
 
+    They are absent where the output is, or where it does not vary over the ranges.
+
     Raises
     ------
     ValueError
-        An input that is not numeric, a range whose end is not above its start, or an `n` that is no power of 2.
+        Fewer than two inputs, one that is not numeric, a range whose end is not above its start, or an `n` that is no
+        power of 2; a range that leaves what `predict` takes.
     """
     from scipy.stats import uniform
 
@@ -128,6 +151,8 @@ def sobol_of(
         if name not in NUMERIC:
             raise ValueError(f"range of {name!r}: expected one of {', '.join(NUMERIC)}")
         check_range(f"width of the range of {name}", high - low, 0.0, open_low=True)
+    if len(ranges) < 2:
+        raise ValueError(f"ranges of {len(ranges)} inputs, expected two or more: one alone has all of the variance")
     if n < 1 or n & (n - 1):
         raise ValueError(f"n = {n} is no power of 2")
     missing = getattr(predict(point, catalogue, posterior), output)
@@ -141,4 +166,7 @@ def sobol_of(
         return np.asarray(np.log(np.broadcast_to(found.median, x.shape[1:])))
 
     distributions = {name: uniform(low, high - low) for name, (low, high) in ranges.items()}
+    probe = np.random.default_rng(0).random((64, len(ranges))) * [high - low for low, high in ranges.values()]
+    if np.ptp(function((probe + [low for low, _ in ranges.values()]).T)) < 1e-9:
+        return Absent(f"{output} does not vary over these ranges")
     return sobol(function, distributions, n)

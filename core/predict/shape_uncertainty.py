@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from core.physics import latency, traffic
-from core.spec import Array, ResolvedPoint
+from core.spec import PARAMETERS, Array, ResolvedPoint
 
 CONTEXT_TOKENS = 512.0  # [prior] at which the parts of a time are weighed
-USUAL = latency.LatencyParameters(
-    eta=0.82, kappa=2.2, rho=0.3, t_layer_s=160e-6, eta_compute=0.25, t_layer_prefill_s=1.2e-3
-)
-"""[prior] costs that they are weighed by, whatever the runtime: what is learned of it must not depend on themselves."""
+USUAL = latency.LatencyParameters(**({p.name: p.median for p in PARAMETERS} | {"t_token_s": 0.0}))
+"""[prior] costs that they are weighed by, whatever the runtime: what is learned of it must not depend on themselves.
+The cost per token is left out."""
 
 
 def shape_log_sd(at: ResolvedPoint) -> tuple[float, float]:

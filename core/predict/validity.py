@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from core.physics import traffic
-from core.spec import NUMERIC, OperatingPoint, ResolvedPoint
+from core.spec import NUMERIC, Absent, OperatingPoint, ResolvedPoint
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFit:
+    """Bytes of weights and cache before pruning, and of the board's memory [byte]."""
+
+    needed_byte: float
+    available_byte: float
+    of_largest_version: bool  # versions of the board differ in memory and this is the most
+
+    @property
+    def fits(self) -> bool:
+        """Whether memory holds weights and cache."""
+        return self.needed_byte <= self.available_byte
+
+
+def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
+    """Return whether memory holds the point, or the largest of an array of points.
+
+    Memory must hold the cache before pruning, which chooses among what the whole prompt has left there.
+    """
+    available = at.board.memory_byte or at.board.most_memory_byte
+    if available is None:
+        return Absent(f"no source states the memory of {at.board.name}")
+    needed = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
+    return MemoryFit(float(needed), available, not at.board.memory_byte)
 
 
 def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     """Return what speaks against the prediction of a point (or of any of an array of points), as sentences.
 
-    Memory must hold the cache before pruning, which chooses among what the whole prompt has left there. By how much it
-    is short is said of a single point only: of arrays, however they are cut, the sentences are the same.
+    That memory does not hold it comes first. By how much it is short is part of the sentence of a single point only: of
+    arrays, however they are cut, the sentences are the same.
     """
-    said = _not_run(at)
+    said = _not_held(point, at) + _not_run(at)
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     asked = point.bandwidth_byte_s
     if asked is not None and np.any(np.greater(asked, 1.05 * at.mode.bandwidth_byte_s)):
         said.append(f"{at.board.name} has less than the bandwidth asked for")
-    said += _not_held(point, at)
     if "alpha" not in at.runtime.knobs and _pruned(point):
         said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
     return tuple(said)
@@ -33,16 +59,14 @@ def _pruned(point: OperatingPoint) -> bool:
 
 
 def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
-    """Say that memory, that of the largest version where versions differ, does not hold weights and cache."""
-    there = at.board.memory_byte or at.board.most_memory_byte
-    held_byte = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
-    if there is None or held_byte <= there:
+    fit = memory_fit(point, at)
+    if isinstance(fit, Absent) or fit.fits:
         return []
-    version = "" if at.board.memory_byte else ", not even of its largest version"
+    version = ", not even of its largest version" if fit.of_largest_version else ""
     text = f"{at.model.name} in {at.weights.name} does not fit in the memory of {at.board.name}{version}"
     if any(np.ndim(getattr(point, name)) for name in NUMERIC):
         return [text]
-    times, before = float(held_byte) / there, " before pruning" if _pruned(point) else ""
+    times, before = fit.needed_byte / fit.available_byte, " before pruning" if _pruned(point) else ""
     more = f"{times:.3g} times as much" if times >= 2.0 else f"{100.0 * (times - 1.0):.2g} % more"
     return [f"{text}: it takes {more}{before}"]
 

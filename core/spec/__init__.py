@@ -11,17 +11,22 @@ from core.spec.estimate import Absent, Array, Estimate, Output, Provenance
 from core.spec.formats import PRODUCTS, KvFormat, WeightFormat
 from core.spec.interval_scale import UNSCALED, HeldOut, IntervalScale
 from core.spec.model import ModelShape
+from core.spec.parameters import PARAMETER_NAMES, PARAMETERS, Parameter, PowerModeRule, Prior
 from core.spec.point import LAYOUTS, NUMERIC, POLICIES, OperatingPoint
 from core.spec.posterior import Posterior
 from core.spec.prediction import Prediction
-from core.spec.runtime import OWN_RUNTIME, Prior, ReselectionCost, Runtime
+from core.spec.runtime import OWN_RUNTIME, RUNTIME_CLASSES, UNITS, ReselectionCost, Runtime
 
 __all__ = [
     "LAYOUTS",
     "NUMERIC",
     "OWN_RUNTIME",
+    "PARAMETERS",
+    "PARAMETER_NAMES",
     "POLICIES",
     "PRODUCTS",
+    "RUNTIME_CLASSES",
+    "UNITS",
     "UNSCALED",
     "Absent",
     "Array",
@@ -34,8 +39,10 @@ __all__ = [
     "ModelShape",
     "OperatingPoint",
     "Output",
+    "Parameter",
     "Posterior",
     "PowerMode",
+    "PowerModeRule",
     "Prediction",
     "Prior",
     "Provenance",

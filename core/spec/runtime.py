@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from core.spec.parameters import Prior
+
 OWN_RUNTIME = "builtin"
 """Trilemma's own decoder, of which no table of published measurements speaks."""
 
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """A log-normal prior: median in SI units and standard deviation of the natural logarithm."""
-
-    median: float
-    log_sd: float
+UNITS = ("cpu", "gpu", "npu")
+RUNTIME_CLASSES = (*UNITS, "compiled_gpu")
+"""Runtimes of a class have priors in common: those of a unit, but for those on a GPU whose kernels are generated or
+written for it, which unpack weights at little cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +41,14 @@ class Runtime:
 
     key: str
     name: str
-    eta: Prior  # true DRAM efficiency, share of the peak bandwidth
-    kappa: Prior  # how much dearer a KV byte is than a weight byte
-    rho: Prior  # unpacking time in units of reading 4-bit weights at peak
-    t_layer_s: Prior  # launch and synchronisation per layer
-    t_token_s: Prior  # of choosing a token from a vocabulary of `core.physics.latency.USUAL_VOCABULARY` entries
-    eta_compute: Prior  # share of the peak compute rate reached in prefill
-    t_layer_prefill_s: Prior  # launch and synchronisation per layer in prefill
+    unit: str  # one of `UNITS`, that it runs on
+    priors: Mapping[str, Prior]  # by name, of each of `core.spec.PARAMETERS`
+    ratios: Mapping[str, Prior] = field(default_factory=dict)  # "eta.int8": to formats that are known to differ
+    short_name: str = ""  # for narrow fields; "" means as `name`
+    called: tuple[str, ...] = ()  # regular expressions of what it and the programs built on it are called
+    others_build_on_it: bool = False  # where a name means such another runtime too, it means that one
+    classes: tuple[str, ...] = ()  # of `RUNTIME_CLASSES`, that it may be of; empty means that of its unit
     format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them
-    format_eta: Mapping[str, Prior] = field(default_factory=dict)  # by weight format, where eta is known to differ
-    format_kappa: Mapping[str, Prior] = field(default_factory=dict)  # by KV format, the same of kappa
     model_log_sd: float = 0.12  # between models on one board: kernel coverage of an architecture
     model_factor: Mapping[str, Prior] = field(
         default_factory=dict
@@ -62,15 +59,23 @@ class Runtime:
     repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
     prompt_chunk_tokens: float = 0.0  # of a prompt that it takes at once; 0 means all
     static_graph: bool = False  # compiled: computes the head for all tokens, all experts, and heads one by one
-    graph_tokens: float = 0.0  # context that such graphs are compiled for; 0: they attend to what is cached
+    graph_tokens: float = 0.0  # context that such graphs are compiled for and read all of; 0: they read what is cached
     prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
     reselection: ReselectionCost | None = None  # None where it cannot re-select
     knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
     runs_on: tuple[str, ...] = ()  # patterns of the keys of boards that it runs on; empty: of any with its unit
     takes: tuple[str, ...] = ()  # patterns of the weight formats that it takes; empty: any
+    smaller_weights: tuple[str, ...] = ()  # weight formats worth trying, most bits first
+    smaller_kv: tuple[str, ...] = ()  # KV formats worth trying, most bits first
+    usual_kv: str = "bf16"  # KV format of a published measurement that does not give it
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it runs on the CPU, as its key says."""
-        return self.key == OWN_RUNTIME or self.key.endswith("_cpu")
+        """Whether it runs on the CPU."""
+        return self.unit == "cpu"
+
+    @property
+    def possible_classes(self) -> tuple[str, ...]:
+        """The classes of runtimes that it may be of, the likeliest first."""
+        return self.classes or (self.unit,)

@@ -36,9 +36,6 @@ from core.tables.rows import PublishedRow
 TOO_FAST = 2.0  # times what the peak bandwidth allows: no cache explains it (published rows reach 1.03)
 TOO_SLOW = 300.0  # times as long as reading the weights takes: published rows of one thread reach 167
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
-COMPILED_CONTEXT = frozenset({"qnn_npu"})
-"""Runtimes whose graphs are compiled for one context length and read all of it at every token."""
-
 INTEGER_SPEEDUP = 2.0  # matrix units reach twice the stated rate, which is of 16 bit, in 8 bit
 NOTHING_MEASURED = "no decode time, time to first token or energy"
 DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
@@ -100,7 +97,7 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
         doubt = "" if isinstance(found, str) else _cached_prompt(found, made)
         if row.line in copied:
             doubt = f"the prompt's time is that of {copied[row.line]} to the last digit: copied"
-        elif not isinstance(found, str) and prompt_unknown(row) and found.decode.runtime not in COMPILED_CONTEXT:
+        elif not isinstance(found, str) and prompt_unknown(row) and not made.runtime(found.decode.runtime).graph_tokens:
             doubt = "the length of its prompt (prompt_tokens) is not stated"
         if not isinstance(found, str) and doubt and found.row.ttft_s is not None:
             found = replace(found, row=without_ttft(found.row))
@@ -160,7 +157,7 @@ def _compared(
     )
     row = without_unknown_prompt(row)
     prompt = row.number.get("prompt_tokens") or UNKNOWN_TOKENS
-    compiled = runtime in COMPILED_CONTEXT
+    compiled, chunk = made.runtime(runtime).graph_tokens > 0.0, made.runtime(runtime).prompt_chunk_tokens
     pruned: dict[str, Any] = {name: row.text[name] for name in ("policy", "layout") if row.text.get(name)}
     if pruned.get("policy", POLICIES[0]) not in POLICIES or pruned.get("layout", LAYOUTS[0]) not in LAYOUTS:
         return f"prunes by {pruned}, expected a policy of {', '.join(POLICIES)} and a layout of {', '.join(LAYOUTS)}"
@@ -169,8 +166,10 @@ def _compared(
         row,
         group,
         row.text["quant"],
-        replace(point, context_tokens=graph_tokens(row) if compiled else context_tokens(row)),
-        replace(point, context_tokens=max(prompt, 1.0), graph_tokens=stated_graph_tokens(row) if compiled else 0.0),
+        replace(point, context_tokens=graph_tokens(row, chunk) if compiled else context_tokens(row)),
+        replace(
+            point, context_tokens=max(prompt, 1.0), graph_tokens=stated_graph_tokens(row, chunk) if compiled else 0.0
+        ),
         made.bandwidth_stated[board, mode],
         made.compute_stated[board, mode],
         _unlike(bits, row.number.get("threads", most_threads), most_threads),

@@ -12,7 +12,7 @@ from core.calibrate.observations import MeasuredPoint
 from core.catalogue.calibration_file import without
 from core.predict import conformal
 from core.predict.parameters import same_model
-from core.spec import Catalogue, Posterior
+from core.spec import PARAMETERS, Catalogue, Posterior
 from core.spec.interval_scale import IntervalScale
 from core.tables.as_points import ComparedRow, Comparison
 from core.tables.hierarchical_priors import thinned
@@ -120,11 +120,10 @@ def _interval_scale(
 
 def _in_catalogue(name: str, catalogue: Catalogue) -> bool:
     kind, _, of = name.partition(".")
+    formats = {"weights": catalogue.weight_formats, "kv": catalogue.kv_formats}
     known = {
         "model": catalogue.models,
         "prompt": catalogue.models,
-        "eta": catalogue.weight_formats,
-        "eta_compute": catalogue.weight_formats,
-        "kappa": catalogue.kv_formats,
+        **{p.name: formats[p.ratio.of] for p in PARAMETERS if p.ratio is not None},
     }
     return not of or kind not in known or of in known[kind]

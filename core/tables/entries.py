@@ -25,7 +25,6 @@ MIXTURE = 1.5
 what every token reads, so an even share of the file is too little."""
 LEAST_STATED_BIT, MOST_STATED_BIT = 0.5, 40.0  # no format has fewer or more
 OTHER_BANDWIDTH, OTHER_SIZE = 3.0, 4.0  # times what the catalogue has: the row has another unit, board or model
-KV_OF_RUNTIME = {"qnn_npu": "int8"}  # where rows state none: the KV cache of those graphs is of 8 bits
 
 AS_COMPUTED = frozenset({"auto", "default", "off", "full", "unquantized", "unquantised"})
 """What stands for a KV cache that is not quantised, in small letters."""
@@ -53,8 +52,12 @@ class Entries:
         if key:
             return key
         key, like = described_key(name, unit), self.catalogue.runtimes[f"{OTHER}_{unit}"]
-        self.runtimes[key] = replace(like, key=key, name=name)
+        self.runtimes[key] = replace(like, key=key, name=name, short_name="")
         return key
+
+    def runtime(self, key: str) -> Runtime:
+        """Return a runtime of the catalogue or of those that were made."""
+        return self.runtimes.get(key) or self.catalogue.runtimes[key]
 
     def board_of(self, row: PublishedRow, ran_on: BoardOfRow) -> tuple[str, str]:
         """Return the keys of the row's board and power mode."""
@@ -105,12 +108,12 @@ class Entries:
         return self.formats.get(key) or self.catalogue.weight_formats[key]
 
     def kv_of(self, row: PublishedRow, runtime: str) -> str | None:
-        """Return the key of the KV format, by its bits where its name is none; 16 bit where nothing is told.
+        """Return the key of the KV format, by its bits where its name is none; that of the runtime where none is told.
 
         None where the row names a format whose bits nobody knows.
         """
         name = re.sub(r"^kv[ _-]?(?:cache)?[ _:=-]*", "", row.text["kv_quant"].lower())  # KV8 is 8 bits
-        name = "bf16" if name in AS_COMPUTED else name or KV_OF_RUNTIME.get(runtime, "bf16")
+        name = "bf16" if name in AS_COMPUTED else name or self.runtime(runtime).usual_kv
         read = format_name(name, self.catalogue.kv_formats, of_weights=False)
         return read.key or KV_OF_BITS.get(read.bits or 0.0)
 

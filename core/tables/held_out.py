@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
+import pandas as pd
 
 from core.predict import conformal
 from core.predict.parameters import same_model
 from core.spec.interval_scale import HeldOut
 from core.tables.as_points import Comparison
-from core.tables.scores import Judged
-
-Parts = Mapping[tuple[str, str], Sequence[Judged]]
-"""Predictions by quantity and method, one record a fit."""
+from core.tables.scores import Judged, Parts, predictions
 
 QUANTITIES = ("decode_s", "ttft_s")
 
@@ -34,24 +29,29 @@ def scores(parts: Parts, compared: Comparison, without_board: str = "") -> HeldO
     without_board : str
         A board, in the table's words, to leave out.
     """
-    counted = {i for i, row in enumerate(compared.rows) if not row.outside and row.group[0] != without_board}
-    found = dict[str, dict[str, tuple[float, ...]]]()
-    for quantity in QUANTITIES:
-        by_bucket = dict[str, list[Judged]]()
-        for (of_quantity, _), fits in parts.items():
-            for fit in fits:
-                if of_quantity == quantity and fit.of:
-                    by_bucket.setdefault(fit.of, []).append(fit.only(counted))
-        found[quantity] = {of: _quantiles(Judged.joined(fits), compared) for of, fits in sorted(by_bucket.items())}
+    return _scores(_inside(parts, compared), without_board)
+
+
+def _inside(parts: Parts, compared: Comparison) -> pd.DataFrame:
+    """Return the score of each prediction that a bucket takes, with its board and what it counts for."""
+    keys = [(*row.group, same_model(row.decode.model)) for row in compared.rows]
+    rows = pd.DataFrame(keys, columns=["board", "unit", "runtime", "power_mode", "model"])
+    rows["model_there"] = rows.groupby(list(rows), sort=False).ngroup()
+    rows = rows[[not row.outside for row in compared.rows]]
+    found = predictions(parts)
+    found = found[(found["bucket"] != "") & found["quantity"].isin(QUANTITIES)]
+    found = found.join(rows[["board", "model_there"]], on="row", how="inner")
+    n_rows = found.groupby(["quantity", "bucket", "model_there"])["row"].transform("size")
+    n_models = found.groupby(["quantity", "bucket", "board"])["model_there"].transform("nunique")
+    return found.assign(score=found["log_error"].abs() / found["log_sd"], weight=1.0 / (n_rows * n_models))
+
+
+def _scores(inside: pd.DataFrame, without_board: str) -> HeldOut:
+    others = inside[inside["board"] != without_board]
+    found = {quantity: dict[str, tuple[float, ...]]() for quantity in QUANTITIES}
+    for (quantity, bucket), of in others.groupby(["quantity", "bucket"]):
+        found[quantity][bucket] = conformal.quantiles(of["score"].to_numpy(), of["weight"].to_numpy())
     return HeldOut(found)
-
-
-def _quantiles(judged: Judged, compared: Comparison) -> tuple[float, ...]:
-    score = np.abs(judged.log_error) / judged.log_sd
-    unit = [(*compared.rows[i].group, same_model(compared.rows[i].decode.model)) for i in judged.row]
-    size = Counter(unit)
-    of_board = Counter(board for board, *_ in size)
-    return conformal.quantiles(score, np.array([1.0 / (size[one] * of_board[one[0]]) for one in unit]))
 
 
 def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Judged]]:
@@ -66,7 +66,8 @@ def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict
         Guard each board by the scores of the others in `parts` instead of those that are shipped.
     """
     boards = {row.group[0] for row in compared.rows} if leave_board_out else set[str]()
-    others = {board: scores(parts, compared, board) for board in boards}
+    inside = _inside(parts, compared)
+    others = {board: _scores(inside, board) for board in boards}
     found = dict[tuple[str, str], list[Judged]]()
     for (quantity, method), fits in parts.items():
         for fit in fits:

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.calibrate.observations import MeasuredPoint, Rows
-from core.catalogue.names.runtimes import OTHER
 from core.predict.parameters import (
     DECODE_FACTOR,
     FACTORS,
@@ -38,23 +37,19 @@ from core.predict.parameters import (
     prior,
     ratio_names,
 )
-from core.spec import Catalogue, Posterior, Prior, Runtime
+from core.spec import PARAMETER_NAMES, PARAMETERS, Catalogue, Posterior, Prior, Runtime
 from core.tables.as_points import ComparedRow
 from core.tables.model_effects import MODEL_LOG_SD, Factor, Key, expected, scatter
 
 Floats = NDArray[np.float64]
 
-LEARNED = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
-"""The parameters that are learned; the others keep the priors that the runtimes' files give."""
-
-PRIOR = np.log([0.82, 2.2, 0.3, 160e-6, 0.4e-3, 0.25, 1.2e-3])
-"""[prior] of every class, but for the share of the compute rate; choosing a token takes 8 ns an entry of logits."""
+PRIOR = np.log([p.median for p in PARAMETERS])
+"""[prior] of every class, but for the share of the compute rate."""
 COMPUTE_SHARE: Mapping[str, float] = {"npu": 0.15, "cpu": 0.3, "gpu": 0.25, "compiled_gpu": 0.4}
 """[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (docs/physics.md, M2)."""
-CLASS_SD = np.array([0.2, 0.5, 1.0, 0.8, 0.8, 0.6, 2.0])  # [prior] between classes
-RUNTIME_SD = np.array([0.18, 0.6, 1.2, 0.9, 0.9, 0.6, 1.8])  # [prior] between runtimes of a class
-FIRST_BOARD_SD = np.array([0.15, 0.5, 0.6, 0.45, 0.6, 0.5, 0.9])  # where the iteration starts
-LEAST_BOARD_SD = np.array([0.12, 0.25, 0.4, 0.4, 0.4, 0.3, 0.6])  # boards are few: never surer than that of a new one
+CLASS_SD, RUNTIME_SD, FIRST_BOARD_SD, LEAST_BOARD_SD = (
+    np.array([getattr(p.spread, of) for p in PARAMETERS]) for of in ("classes", "runtimes", "boards", "least_boards")
+)
 NOTHING_LOG_SD = 10.0  # of a share of a rate that no source states: it says nothing of other boards
 N_ROUNDS = 8
 MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
@@ -62,31 +57,16 @@ MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
 SIZE_LOG_SD = 0.10  # [prior] of what models of similar size share
 REPEAT_LOG_SD = 0.04  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
 
-COMPILED = ("mlc", "tinychat", "vllm", "tensorrt", "mlx")
-"""Runtimes on a GPU whose kernels are generated or written for it; they unpack weights at little cost."""
-
-
-def class_of(runtime: str) -> str:
-    """Return the class of a runtime's key."""
-    stem, _, unit = runtime.rpartition("_")
-    return "compiled_gpu" if stem in COMPILED else unit
-
-
-def classes_of(runtime: str) -> tuple[str, ...]:
-    """Return the classes that a runtime's key may be of: one that nobody knows, on a GPU, of either."""
-    one = class_of(runtime)
-    return (one, "compiled_gpu") if one == "gpu" and runtime.startswith(OTHER) else (one,)
-
 
 def prior_of(name: str) -> Floats:
-    """Return the prior mean of a class of runtimes, in the order of `LEARNED`."""
+    """Return the prior mean of a class of runtimes, in the order of `core.spec.PARAMETERS`."""
     mean = PRIOR.copy()
-    mean[LEARNED.index("eta_compute")] = np.log(COMPUTE_SHARE[name])
+    mean[PARAMETER_NAMES.index("eta_compute")] = np.log(COMPUTE_SHARE[name])
     return mean
 
 
 class Normal(NamedTuple):
-    """A normal distribution of logarithms, independent, in the order of `LEARNED`."""
+    """A normal distribution of logarithms, independent, in the order of `core.spec.PARAMETERS`."""
 
     mean: Floats
     sd: Floats
@@ -101,7 +81,7 @@ class Normal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What the boards have in common, in logarithms in the order of `LEARNED`."""
+    """What the boards have in common, in logarithms in the order of `core.spec.PARAMETERS`."""
 
     runtimes: Mapping[str, Normal]  # by key: what to expect of a board
     classes: Mapping[str, Normal]  # the same of a board of a runtime without rows
@@ -112,9 +92,9 @@ class Population:
 
     def applied(self, runtime: Runtime) -> Runtime:
         """Return the runtime with these priors; one without rows takes those of its class."""
-        known = self.runtimes.get(runtime.key) or Normal.of_either([self.classes[c] for c in classes_of(runtime.key)])
-        learned: dict[str, Any] = {
-            name: Prior(float(np.exp(mean)), float(sd)) for name, mean, sd in zip(LEARNED, *known, strict=True)
+        known = self.runtimes.get(runtime.key) or Normal.of_either([self.classes[c] for c in runtime.possible_classes])
+        priors = {
+            name: Prior(float(np.exp(mean)), float(sd)) for name, mean, sd in zip(PARAMETER_NAMES, *known, strict=True)
         }
         scatter: dict[str, Any] = {
             "model_log_sd": self.model_log_sd.get((runtime.key, DECODE_FACTOR), MODEL_LOG_SD),
@@ -124,7 +104,7 @@ class Population:
             "size_log_sd": SIZE_LOG_SD,
             "repeat_log_sd": REPEAT_LOG_SD,
         }
-        return replace(runtime, **learned, **scatter)
+        return replace(runtime, priors=priors, **scatter)
 
 
 def measured(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
@@ -186,7 +166,7 @@ class _Group:
     cov: Floats | None = None
 
     def fit(self, centre: Floats, board_sd: Floats, model_log_sd: Mapping[Key, float]) -> None:
-        index = [self.before.names.index(name) for name in LEARNED]
+        index = [self.before.names.index(name) for name in PARAMETER_NAMES]
         mean, cov = self.before.log_mean.copy(), self.before.log_cov.copy()
         mean[index] = centre + self.shift
         cov[index, index] = np.square(board_sd) + self.guessed
@@ -240,6 +220,7 @@ class Learner:
         }
         catalogue = replace(catalogue, runtimes=runtimes)
         self._groups = [_laid_out(of_group, catalogue) for of_group in boards_of(usable).values()]
+        self._class_of = {key: one.possible_classes[0] for key, one in runtimes.items()}
 
     @property
     def boards(self) -> set[str]:
@@ -249,14 +230,14 @@ class Learner:
     def learn(self, without_board: str = "") -> Population:
         """Return what the boards have in common, one of them left out."""
         groups = [group for group in self._groups if group.board != without_board]
-        means = {key: prior_of(class_of(key)) for key in sorted({group.runtime for group in groups})}
+        means = {key: prior_of(self._class_of[key]) for key in sorted({group.runtime for group in groups})}
         classes = {name: prior_of(name) for name in COMPUTE_SHARE}
         board_sd, model_log_sd = FIRST_BOARD_SD, dict[Key, float]()
         factors = dict[Key, dict[str, Prior]]()
         for _ in range(N_ROUNDS if groups else 0):
             for group in groups:
                 group.fit(means[group.runtime], board_sd, model_log_sd)
-            means, classes = _averaged(groups, means, classes, board_sd)
+            means, classes = _averaged(groups, means, classes, board_sd, self._class_of)
             board_sd = _spread(groups, means)
             found = [factor for group in groups for factor in group.factors()]
             factors = expected(
@@ -264,7 +245,7 @@ class Learner:
             )
             model_log_sd = scatter(found, model_log_sd)
         n_rows = sum(group.n_rows for group in groups)
-        to_expect = _to_expect(groups, means, classes, board_sd)
+        to_expect = _to_expect(groups, means, classes, board_sd, self._class_of)
         return Population(*to_expect, len(groups), n_rows, model_log_sd, factors)
 
 
@@ -275,16 +256,21 @@ def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
     for point in points:
         before = extended(before, ratio_names(catalogue.resolve(point.point)))
     shift, guessed = (
-        np.array([said.get(name, 0.0) for name in LEARNED]) for said in (data_sheet_shift(at), guessed_log_sd(at))
+        np.array([said.get(name, 0.0) for name in PARAMETER_NAMES])
+        for said in (data_sheet_shift(at), guessed_log_sd(at))
     )
     if at.mode.compute_op_s is None:
-        guessed[LEARNED.index("eta_compute")] = NOTHING_LOG_SD
+        guessed[PARAMETER_NAMES.index("eta_compute")] = NOTHING_LOG_SD
     laid = Rows.of(points, catalogue, before)
     return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, np.square(guessed))
 
 
 def _averaged(
-    groups: Sequence[_Group], means: Mapping[str, Floats], classes: Mapping[str, Floats], board_sd: Floats
+    groups: Sequence[_Group],
+    means: Mapping[str, Floats],
+    classes: Mapping[str, Floats],
+    board_sd: Floats,
+    class_of: Mapping[str, str],
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return the means of runtimes and classes given the groups', each shrunk to what stands above it."""
     per_board, per_runtime, per_class = 1 / board_sd**2, 1 / RUNTIME_SD**2, 1 / CLASS_SD**2
@@ -292,10 +278,10 @@ def _averaged(
     for _ in range(20):  # alternating means of a Gaussian tree converge fast
         for key in means:
             own = np.array([group.mean for group in groups if group.runtime == key])
-            above = classes[class_of(key)]
+            above = classes[class_of[key]]
             means[key] = (own.sum(axis=0) * per_board + above * per_runtime) / (len(own) * per_board + per_runtime)
         for name in classes:
-            own = np.array([mean for key, mean in means.items() if class_of(key) == name])
+            own = np.array([mean for key, mean in means.items() if class_of[key] == name])
             classes[name] = (own.sum(axis=0) * per_runtime + prior_of(name) * per_class) / (
                 len(own) * per_runtime + per_class
             )
@@ -303,7 +289,11 @@ def _averaged(
 
 
 def _to_expect(
-    groups: Sequence[_Group], means: Mapping[str, Floats], classes: Mapping[str, Floats], board_sd: Floats
+    groups: Sequence[_Group],
+    means: Mapping[str, Floats],
+    classes: Mapping[str, Floats],
+    board_sd: Floats,
+    class_of: Mapping[str, str],
 ) -> tuple[dict[str, Normal], dict[str, Normal]]:
     """Return what to expect of a board by runtime, and of a board of a runtime without rows by class.
 
@@ -311,7 +301,7 @@ def _to_expect(
     expected of it. Exact for a Gaussian tree of such boards.
     """
     board_var = np.square(board_sd)
-    n_boards = dict.fromkeys(means, np.zeros(len(LEARNED)))
+    n_boards = dict.fromkeys(means, np.zeros(len(PARAMETERS)))
     for group in groups:
         n_boards[group.runtime] = n_boards[group.runtime] + np.maximum(
             1.0 - np.asarray(group.variance) / board_var, 0.0
@@ -321,12 +311,12 @@ def _to_expect(
         said = [
             n / (n * RUNTIME_SD**2 + board_var)
             for key, n in n_boards.items()
-            if key != without and class_of(key) == name
+            if key != without and class_of[key] == name
         ]
         return np.asarray(1.0 / (1.0 / CLASS_SD**2 + sum(said)))
 
     def runtime_var(key: str) -> Floats:
-        return 1.0 / (n_boards[key] / board_var + 1.0 / (RUNTIME_SD**2 + class_var(class_of(key), without=key)))
+        return 1.0 / (n_boards[key] / board_var + 1.0 / (RUNTIME_SD**2 + class_var(class_of[key], without=key)))
 
     return (
         {key: Normal(mean, np.sqrt(board_var + runtime_var(key))) for key, mean in means.items()},

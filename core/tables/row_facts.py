@@ -13,7 +13,6 @@ from core.tables.rows import PublishedRow
 from core.units import BIT_PER_BYTE
 
 UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
-PROMPT_CHUNK_TOKENS = 128.0  # of the prompt that such a graph takes at once (quic/ai-hub-models, all its models)
 COPIED_DIGITS = 4
 
 
@@ -24,18 +23,19 @@ def context_tokens(row: PublishedRow) -> float:
     return max(row.number.get("context_tokens", tokens), 1.0)
 
 
-def graph_tokens(row: PublishedRow) -> float:
+def graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
     """Return the context that a compiled graph reads at every token: its limit, however little of it is filled."""
-    return stated_graph_tokens(row) or context_tokens(row)
+    return stated_graph_tokens(row, prompt_chunk_tokens) or context_tokens(row)
 
 
-def stated_graph_tokens(row: PublishedRow) -> float:
+def stated_graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
     """Return the context that a graph was compiled for; 0 where the row does not tell.
 
+    `prompt_chunk_tokens` is what the graph takes of a prompt at once.
     The time to first token of a full context is a whole number of runs of the graph that takes a chunk of the prompt.
     """
     n_chunks = row.number.get("ttft_full_context_ms", 0.0) / row.number.get("ttft_ms", np.inf)
-    timed = PROMPT_CHUNK_TOKENS * round(n_chunks) if n_chunks > 1.5 else 0.0
+    timed = prompt_chunk_tokens * round(n_chunks) if n_chunks > 1.5 else 0.0
     return timed or row.number.get("context_limit_tokens", 0.0)
 
 

@@ -7,10 +7,11 @@ Groups are few, and those of one board have much in common: how sure a median ov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from core.units import Z90
@@ -47,6 +48,27 @@ class Judged:
         wanted = rows if isinstance(rows, set) else set(rows)
         mine = np.array([row in wanted for row in self.row.tolist()], dtype=bool)  # few against many: no sorting
         return Judged(self.row[mine], self.log_error[mine], self.log_sd[mine], self.own, self.of)
+
+
+Parts = Mapping[tuple[str, str], Sequence[Judged]]
+"""Predictions by quantity and method, one record a fit."""
+
+
+def predictions(parts: Parts) -> pd.DataFrame:
+    """Return one line for each prediction, in order: quantity, method, bucket, row, log_error and log_sd."""
+    fits = [(quantity, method, fit) for (quantity, method), of in parts.items() for fit in of]
+    n = [fit.row.size for *_, fit in fits]
+    joined = Judged.joined([fit for *_, fit in fits])
+    return pd.DataFrame(
+        {
+            "quantity": np.repeat(np.array([quantity for quantity, *_ in fits], dtype=object), n),
+            "method": np.repeat(np.array([method for _, method, _ in fits], dtype=object), n),
+            "bucket": np.repeat(np.array([fit.of for *_, fit in fits], dtype=object), n),
+            "row": joined.row,
+            "log_error": joined.log_error,
+            "log_sd": joined.log_sd,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from core.calibrate import robust
@@ -31,12 +32,13 @@ from core.spec import Catalogue
 from core.tables import held_out
 from core.tables.as_points import ComparedRow, Comparison
 from core.tables.hierarchical_priors import groups_of
-from core.tables.scores import Judged, Score, Summary
+from core.tables.scores import Judged, Parts, Score, Summary, predictions
 from core.tables.splits import N_POINTS, Collected, Times
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+GROUP = ["board", "unit", "runtime", "power_mode", "weights", "outside"]
 QUANTITIES = ("decode_s", "ttft_s", "energy_j_per_token")
 METHODS = (
     "data_sheet",
@@ -75,8 +77,8 @@ class Report:
     """What `validate` found; `groups` in the order of the table."""
 
     groups: tuple[GroupReport, ...]
-    judged: Mapping[tuple[str, str], Judged]
-    unscaled: held_out.Parts  # the same predictions with the model's own intervals, one record a fit
+    predictions: pd.DataFrame  # as `core.tables.scores.predictions` has them, `row` being that of the comparison
+    unscaled: Parts  # the same predictions with the model's own intervals, one record a fit
 
     def summary(
         self, quantity: str, method: str, fewest_models: int = 1, *, by_shipped: bool = False
@@ -120,40 +122,46 @@ def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | No
             if other[:3] == key[:3] and other[3] != key[3]:
                 times.judge_other_mode(Times(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found)
     scaled = held_out.scaled(found.parts, compared, leave_board_out=catalogue_of is not None)
-    judged = {key: Judged.joined(parts) for key, parts in scaled.items()}
-    return Report(_reports(compared, judged), judged, found.parts)
+    predicted = predictions(scaled)
+    return Report(_reports(compared, predicted), predicted, found.parts)
 
 
-def _reports(compared: Comparison, judged: Mapping[tuple[str, str], Judged]) -> tuple[GroupReport, ...]:
-    models = [same_model(row.decode.model) for row in compared.rows]
-    rows = dict[tuple[str, str, str, str, str, str], list[int]]()
-    for i, row in enumerate(compared.rows):
-        rows.setdefault((*row.group, row.weights, row.outside), []).append(i)
+def _reports(compared: Comparison, predicted: pd.DataFrame) -> tuple[GroupReport, ...]:
+    about = [
+        (*row.group, row.weights, row.outside, same_model(row.decode.model), row.bandwidth_stated)
+        for row in compared.rows
+    ]
+    rows = pd.DataFrame(about, columns=[*GROUP, "model", "bandwidth_stated"])
+    for quantity in QUANTITIES:
+        rows[quantity] = [_has(row, quantity) for row in compared.rows]
+    predicted = predicted.join(rows[GROUP], on="row")
+    shipped = predicted[predicted["method"] == "shipped"].drop(columns="method")
+    same_rows = shipped.merge(predicted[["quantity", "method", "row"]].drop_duplicates(), on=["quantity", "row"])
+    scores, by_shipped = (_scores(one, rows["model"].tolist()) for one in (predicted, same_rows))
     return tuple(
         GroupReport(
-            *key,
-            bandwidth_stated=all(compared.rows[i].bandwidth_stated for i in mine),
-            n_rows={q: sum(_has(compared.rows[i], q) for i in mine) for q in QUANTITIES},
-            n_models=len({models[i] for i in mine}),
-            scores={quantity: _scores(judged, quantity, mine, models) for quantity in QUANTITIES},
-            shipped={quantity: _scores(judged, quantity, mine, models, by="shipped") for quantity in QUANTITIES},
+            **dict(zip(GROUP, key, strict=True)),
+            bandwidth_stated=bool(mine["bandwidth_stated"].all()),
+            n_rows={quantity: int(mine[quantity].sum()) for quantity in QUANTITIES},
+            n_models=mine["model"].nunique(),
+            scores={quantity: _of_methods(scores, key, quantity) for quantity in QUANTITIES},
+            shipped={quantity: _of_methods(by_shipped, key, quantity) for quantity in QUANTITIES},
         )
-        for key, mine in rows.items()
+        for key, mine in rows.groupby(GROUP, sort=False)
     )
 
 
-def _scores(
-    judged: Mapping[tuple[str, str], Judged], quantity: str, rows: Sequence[int], models: Sequence[str], by: str = ""
+def _scores(predicted: pd.DataFrame, models: Sequence[str]) -> dict[tuple[str, ...], Score | None]:
+    """Return the score of each group, quantity and method."""
+    by = predicted.groupby([*GROUP, "quantity", "method"], sort=False)[["row", "log_error", "log_sd"]]
+    return {key: Score.of(Judged(*(of[name].to_numpy() for name in of)), models) for key, of in by}
+
+
+def _of_methods(
+    scores: Mapping[tuple[str, ...], Score | None], group: tuple[str, ...], quantity: str
 ) -> dict[str, Score]:
-    """Return the score of each method over some rows, or what another one makes of the rows that it predicts."""
-    found = dict[str, Score]()
-    for method in METHODS:
-        of_method = judged.get((quantity, method))
-        judge = judged.get((quantity, by or method))
-        if of_method is not None and judge is not None:
-            score = Score.of(judge.only(set(of_method.only(rows).row.tolist())), models)
-            found |= {} if score is None else {method: score}
-    return found
+    found = {method: scores.get((*group, quantity, method)) for method in METHODS}
+    return {method: score for method, score in found.items() if score is not None}
 
 
 def _has(row: ComparedRow, quantity: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.attention.window import PLAIN, AttentionRule
@@ -32,7 +31,7 @@ class AttentionStruct(ctypes.Structure):
     """`attention`."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("kv", "q", "pages", "mask", "scores", "state", "out")),
+        *((name, ctypes.c_void_p) for name in ("kv", "q", "pages", "mask", "state", "out")),
         *((name, ctypes.c_int64) for name in ("mask_stride", "page_stride")),
         *((name, ctypes.c_int32) for name in ("n_groups", "n_pages", "n_last", "n_threads", "first_page", "n_unseen")),
         ("soft_cap", ctypes.c_float),
@@ -118,19 +117,6 @@ class PagedKvCache:
 
         Returns [n_kv_heads * n_groups, head_dim] fp32, overwritten by the next call.
         """
-        return self._attend(layer, q, n_keys)
-
-    def attend_with_mass(self, layer: int, q: Tensor, n_keys: int) -> tuple[Tensor, Tensor]:
-        """Attend as `attend` does; return also the probability of each token read, summed over the query heads of its
-        KV head: [n_kv_heads, n], in the order of the tokens of the pages read, 0 for those before a window.
-        """
-        call = self.attention_structs(n_keys, q.shape[2])[layer]
-        scores = torch.empty(self._shape[0], q.shape[2], call.n_pages * PAGE_TOKENS)
-        out = self._attend(layer, q, n_keys, scores)
-        mass = F.pad(torch.softmax(scores, -1).sum(1), (call.first_page * PAGE_TOKENS, 0))
-        return out, mass[:, : self._n_in_sight(n_keys)]
-
-    def _attend(self, layer: int, q: Tensor, n_keys: int, scores: Tensor | None = None) -> Tensor:
         n_heads, _, dim = self._shape
         call = self.attention_structs(n_keys, q.shape[2])[layer]
         n_rows, n_threads = n_heads * q.shape[2], call.n_threads
@@ -139,7 +125,6 @@ class PagedKvCache:
         state, out = self._scratch
         q = q.float().contiguous()
         call.q, call.state, call.out = q.data_ptr(), state.data_ptr(), out.data_ptr()
-        call.scores = None if scores is None else scores.data_ptr()
         self._library.trilemma_attend(ctypes.byref(call))
         return out
 

@@ -16,15 +16,13 @@ from torch import Tensor
 from kernels.cache.contiguous import KvCache, copy_tokens
 from kernels.cache.paged import PagedKvCache
 from kernels.decoder.transformer import Prefilled
-from kernels.eviction.policies import PAGE_TOKENS, n_kept, select
+from kernels.eviction.policies import PAGE_TOKENS, n_kept
 from kernels.eviction.prune import NewCache, chooser, listed_pages, scores_of
 from kernels.eviction.token_scores import (
     KeyNorms,
-    MassAverage,
     PageBounds,
     RopeSensitivity,
     pair_magnitudes,
-    probabilities,
 )
 
 
@@ -212,104 +210,3 @@ def reselection_cost(
     for _ in range(repeats - 1):
         cache.choose()
     return cache.reselection
-
-
-class EvictingCache:
-    """A cache that forgets: every so many tokens it keeps those that received most attention lately, and the rest is
-    gone (as heavy-hitter oracles do, arXiv 2306.14048).
-
-    Parameters
-    ----------
-    prompt : Prefilled
-        The processed prompt; not changed. The attention of its last queries is what the running means start from.
-    budget : int
-        Tokens kept at each choice, >= 1.
-    new_cache : callable
-        Makes an empty cache of a capacity.
-    every : int
-        Tokens between two choices, >= 1.
-    rate : float
-        Weight of the newest step in the running means.
-    """
-
-    def __init__(self, prompt: Prefilled, budget: int, new_cache: NewCache, every: int, rate: float = 0.1) -> None:
-        if budget < 1 or every < 1:
-            raise ValueError(f"budget, every: got {budget}, {every}, expected at least 1")
-        n_tokens, n_layers = prompt.cache.length, prompt.cache.n_layers
-        self._budget, self._new_cache = budget, new_cache
-        self._capacity = max(budget, n_tokens) + every + 1
-        self._held = new_cache(self._capacity)
-        copy_tokens(prompt.cache, self._held, None, n_tokens)
-        self.kv_format, self.n_layers, self.rule = self._held.kv_format, n_layers, self._held.rule
-        self.mask: Tensor | None = None
-        self._mass = []
-        for layer in range(n_layers):
-            first = scores_of(prompt, layer, "attention_mass") / prompt.queries.shape[2]
-            self._mass.append(MassAverage(len(first), self._capacity, rate))
-            self._mass[-1].update(first)
-        self.reselection = Reselection(every)
-        self._n_since = 0
-        self._evict()
-
-    @property
-    def length(self) -> int:
-        """Tokens held."""
-        return self._held.length
-
-    @length.setter
-    def length(self, n_tokens: int) -> None:
-        self._n_since += max(0, n_tokens - self._held.length)
-        self._held.length = n_tokens
-        if self.reselection.due(self._n_since):
-            self._evict()
-
-    @torch.inference_mode()
-    def _evict(self) -> None:
-        start_s = time.perf_counter()
-        n_tokens, self._n_since = self._held.length, 0
-        if n_tokens > self._budget:
-            index = torch.stack([select(mass.scores()[:, :n_tokens], self._budget) for mass in self._mass])
-            before, self._held = self._held, self._new_cache(self._budget + self.reselection.every + 1)
-            copy_tokens(before, self._held, index, n_tokens)
-            for layer, mass in enumerate(self._mass):
-                mass.keep(index[layer])
-        self.reselection.durations_s.append(time.perf_counter() - start_s)
-
-    def write(self, layer: int, kv: Tensor) -> None:
-        """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
-        self._held.write(layer, kv)
-
-    def attend(self, layer: int, q: Tensor, n_keys: int) -> Tensor:
-        """Attend from scaled q [1, n_kv_heads, n_groups, head_dim] over the first `n_keys` tokens; remember what
-        attention they received.
-        """
-        out, mass = attend_with_mass(self._held, layer, q, n_keys)
-        self._mass[layer].update(mass)
-        return out
-
-    def dequantised(self, layer: int, n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the first `n_keys` keys and values of a layer as fp32 [n_kv_heads, n_keys, head_dim]."""
-        return self._held.dequantised(layer, n_keys)
-
-    def dequantised_at(self, layer: int, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the tokens index [n_kv_heads, n] of a layer as fp32 [n_kv_heads, n, head_dim]."""
-        return self._held.dequantised_at(layer, index)
-
-    def byte_per_token(self) -> int:
-        """Bytes that one cached token takes in all layers, scales included."""
-        return self._held.byte_per_token()
-
-    def tokens_read(self, n_keys: int) -> float:
-        """All of them."""
-        return self._held.tokens_read(n_keys)
-
-
-def attend_with_mass(cache: KvCache, layer: int, q: Tensor, n_keys: int) -> tuple[Tensor, Tensor]:
-    """Attend as `cache.attend` does; return also the probability of each token read, summed over the query heads of its
-    KV head, [n_kv_heads, n_keys].
-    """
-    if isinstance(cache, PagedKvCache):
-        return cache.attend_with_mass(layer, q, n_keys)
-    k, _ = cache.dequantised(layer, n_keys)
-    p = probabilities(q[0].flatten(0, 1)[:, None].float(), k, cache.rule.window(layer), cache.rule.soft_cap)
-    return cache.attend(layer, q, n_keys), p.sum((1, 2))

@@ -212,9 +212,6 @@ INLINE void page_step(const attention *a, int format, int G, int h, int first, i
     if (format == INT8) scale_rows(scores, G, (const float *)kv->k_scale + at * PAGE);
     if (a->soft_cap) cap(scores, G, a->soft_cap);
     if (a->mask || last || n_unseen) hide(a, G, h, page, n_unseen, n, scores);
-    if (a->scores)
-        for (int g = 0; g < G; g++)
-            memcpy(a->scores + ((row + g) * a->n_pages + i) * PAGE, scores + g * PAGE, sizeof(float) * PAGE);
     const rows_t p = weigh(kv, format, G, at, scores, words, scale, acc, stride);
     add_values(&p, v, kv->k + after * byte, format, G, dim, acc, stride);
 }

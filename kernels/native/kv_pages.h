@@ -37,7 +37,6 @@ typedef struct {
     const float *q;       /* [heads, n_groups, head_dim], scaled */
     const int32_t *pages; /* [heads, page_stride] the pages to read, the one being filled last; NULL: all, in order */
     const float *mask;    /* [heads, mask_stride] added to the scores, or NULL */
-    float *scores;        /* [heads, n_groups, n_pages * 64] takes the scores in the order of the pages read, or NULL */
     float *state;         /* scratch [n_threads, heads, n_groups, head_dim + 2]: weighted values, maximum, sum */
     float *out;           /* [heads, n_groups, head_dim] */
     int64_t mask_stride, page_stride;

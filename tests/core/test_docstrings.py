@@ -39,9 +39,7 @@ def public_functions(name: str) -> dict[str, FunctionType]:
     }
 
 
-GRADIENTS = {"decode_gradient_s", "decode_log_gradient", "prefill_gradient_s", "prefill_log_gradient"}
-"""Of `core.physics.latency`: not yet described in this form."""
-CASES = [(name, key) for name in FORMULAS for key in public_functions(name) if key not in GRADIENTS]
+CASES = [(name, key) for name in FORMULAS for key in public_functions(name)]
 PRINTED_CASES = [(name, key) for name in PRINTED for key in public_functions(name)]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
-from app.agent.runtimes import llama_bench, llama_server, ollama, openai, rkllm
+from app.agent.runtimes import llama_bench, llama_server
 from app.agent.runtimes.command import Command
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import Exchange
@@ -14,15 +15,16 @@ from app.agent.runtimes.outcome import Cancelled, Failed, Run, Silent, now_s
 
 Message = Mapping[str, Any]
 
-_MEASURE: Dict[str, Callable[[RuntimeEntry, Run], Dict[str, Any]]] = {
-    "llama-bench": llama_bench.measure,
-    "llama-server": llama_server.measure,
-    "ollama": ollama.measure,
-    "openai": openai.measure,
-    "rkllm": rkllm.measure,
-}
 START_POLL_S = 0.1
 ENDED_S = 2.0  # between a server's last word and its end
+
+
+def driver(kind: str) -> Callable[[RuntimeEntry, Run], Dict[str, Any]]:
+    """Return the `measure` of the module of a kind of runtime, one of `app.agent.runtimes.entry.KINDS`."""
+    measure: Callable[[RuntimeEntry, Run], Dict[str, Any]] = import_module(
+        f"app.agent.runtimes.{kind.replace('-', '_')}"
+    ).measure
+    return measure
 
 
 class Drivers:
@@ -107,7 +109,7 @@ class Drivers:
         try:
             if entry.kind == "llama-server":
                 self._make_ready(entry, run)
-            return _MEASURE[entry.kind](entry, run)
+            return driver(entry.kind)(entry, run)
         except Failed:
             server = self._servers.get(entry.url)
             if server is not None and server.wait(ENDED_S):

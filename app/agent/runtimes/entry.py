@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 SERVERS = ("llama-server", "ollama", "openai")
 COMMANDS = ("llama-bench", "rkllm")
-KINDS = SERVERS + COMMANDS
+KINDS = SERVERS + COMMANDS  # each is the name of the module that drives it, with "-" for "_"
 MAX_ENTRIES = 32
 _TEXTS = ("runtime", "kind", "model", "url", "name", "weights", "kv", "key_file")
 

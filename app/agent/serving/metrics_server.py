@@ -27,7 +27,7 @@ def serve_metrics(address: str, root: Path = Path("/")) -> Tuple[ThreadingHTTPSe
     Returns
     -------
     server, meters
-        `server.server_port` is the port; `close_metrics` ends both.
+        `server.server_port` is the port.
 
     Raises
     ------
@@ -47,13 +47,6 @@ def serve_metrics(address: str, root: Path = Path("/")) -> Tuple[ThreadingHTTPSe
     meters.start()
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server, meters
-
-
-def close_metrics(server: ThreadingHTTPServer, meters: Meters) -> None:
-    """End serving."""
-    server.shutdown()
-    server.server_close()
-    meters.close()
 
 
 def split_metrics_address(text: str) -> Tuple[str, int]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from app.cli.shared.measured_table import table_row
+from app.cli.shared.measured_table import NUMBER, measured_frame
 from app.cli.shared.output import UserError, print_json
 from app.client.recorder import RecordingError
 from app.client.recording import Recording
@@ -15,10 +17,12 @@ from app.library.files import FileError, write_whole
 from app.library.measurements import Measurement, check_body, load_measurements, measurements_file
 from app.library.records import PointRecord
 from app.library.schema import convert
-from app.library.tables import Column, Table, parquet, recorded_samples
 from app.text.format import counted
 from core.catalogue.load import load_catalogue
 from core.spec import Catalogue
+
+if TYPE_CHECKING:
+    from app.library.tables import Table
 
 EXAMPLES = """examples:
   trilemma data export night.trilemma night.csv                     its samples
@@ -44,21 +48,21 @@ def run(args: argparse.Namespace) -> int:
     try:
         table = _table(args)
         if str(args.file) == "-":
-            sys.stdout.writelines(table.csv_lines())
+            print(table.csv(), end="")
             return 0
         if args.file.suffix == ".parquet":
-            parquet(table, args.file)
+            table.write_parquet(args.file)
         elif args.file.suffix == ".csv":
-            write_whole(args.file, "".join(table.csv_lines()).encode())
+            write_whole(args.file, table.csv().encode())
         else:
             raise UserError(f"{args.file}: expected a name that ends in .csv or .parquet")
     except (FileError, RecordingError, ValueError) as error:
         raise UserError(str(error)) from error
-    columns = [{"name": c.name, "unit": c.unit, "provenance": c.provenance, "source": c.source} for c in table.columns]
+    columns = [{"name": name, **asdict(table.column(name))} for name in table.frame.columns]
     if args.json:
-        print_json({"file": str(args.file), "n_rows": table.n_rows, "columns": columns, "notes": list(table.notes)})
+        print_json({"file": str(args.file), "n_rows": len(table.frame), "columns": columns, "notes": list(table.notes)})
     else:
-        print(f"{args.file}: {counted(table.n_rows, 'row')}, {counted(len(columns), 'column')}")
+        print(f"{args.file}: {counted(len(table.frame), 'row')}, {counted(len(columns), 'column')}")
         for note in table.notes:
             print(note, file=sys.stderr)
     return 0
@@ -72,6 +76,8 @@ def _table(args: argparse.Namespace) -> Table:
     with Recording(Path(args.source)) as recording:
         if args.runs:
             return _recorded_runs(recording, load_catalogue())
+        from app.library.tables import recorded_samples
+
         return recorded_samples(recording, args.channel or ())
 
 
@@ -114,7 +120,6 @@ def _exists(measurement: Measurement, catalogue: Catalogue) -> bool:
 
 
 def _points(found: Sequence[Measurement], catalogue: Catalogue, notes: Sequence[str]) -> Table:
-    rows = [table_row(measurement, catalogue) for measurement in found]
-    names = list(rows[0]) if rows else ["board_key", "compute", "runtime", "model", "quant"]
-    columns = tuple(Column(name, [str(row[name]) for row in rows]) for name in names)
-    return Table(columns, notes=tuple(notes))
+    from app.library.tables import Table
+
+    return Table(measured_frame(found, catalogue), notes=tuple(notes), number=NUMBER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,17 @@ from app.cli.data.published_table import compared_table
 from app.cli.shared.output import UserError, print_json, print_table
 from core.catalogue import calibration_file
 from core.catalogue.load import load_catalogue
-from core.spec import OWN_RUNTIME, Catalogue, Prior, Runtime
+from core.spec import OWN_RUNTIME, PARAMETER_NAMES, Catalogue, Prior, Runtime
 from core.spec.interval_scale import HeldOut
 from core.tables.as_points import Comparison
 from core.tables.board_posteriors import PublishedFit, fit_all
 from core.tables.held_out import scores
-from core.tables.hierarchical_priors import LEARNED, REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
+from core.tables.hierarchical_priors import REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
 from core.tables.validation import validate
 
-LISTS = ("knobs", "runs_on", "takes")
-PROMPT_KEYS = ("prompt_chunk_tokens", "prompt_half_width", "static_graph", "graph_tokens")
-"""How a runtime takes prompts: stated in its file, not learned."""
-
-PRIORS = ("eta", "kappa", "rho", "t_layer_s", "t_token_s", "eta_compute", "t_layer_prefill_s")
+SCATTER, FACTORS = ("model_log_sd", "prompt_log_sd"), ("model_factor", "prompt_factor")
+LEARNED = {"priors", *SCATTER, *FACTORS, "size_log_sd", "repeat_log_sd"}
+"""Fields of a runtime that are learned; its file states the others."""
 
 EXAMPLES = """examples:
   trilemma data learn resources/measurements/llm_decode.csv                    what it teaches
@@ -69,13 +67,12 @@ def _as_written(runtime: Runtime) -> Runtime:
     def rounded(prior: Prior) -> Prior:
         return Prior(float(f"{prior.median:.4g}"), float(f"{prior.log_sd:.3g}"))
 
-    scatter = {name: float(f"{getattr(runtime, name):.3g}") for name in ("model_log_sd", "prompt_log_sd")}
-    priors = {name: rounded(getattr(runtime, name)) for name in PRIORS}
-    factors = {
+    scatter = {name: float(f"{getattr(runtime, name):.3g}") for name in SCATTER}
+    priors = {
         name: {key: rounded(prior) for key, prior in getattr(runtime, name).items()}
-        for name in ("model_factor", "prompt_factor", "format_eta", "format_kappa")
+        for name in ("priors", "ratios", *FACTORS)
     }
-    changes: dict[str, Any] = {**scatter, **priors, **factors}
+    changes: dict[str, Any] = {**scatter, **priors}
     return replace(runtime, **changes)
 
 
@@ -88,7 +85,7 @@ def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Cat
         if left_out not in known:
             runtimes = learned(compared.catalogue, learner.learn(left_out))
             # what is known of single formats was not learned without the board
-            bare = {key: replace(runtime, format_eta={}, format_kappa={}) for key, runtime in runtimes.items()}
+            bare = {key: replace(runtime, ratios={}) for key, runtime in runtimes.items()}
             known[left_out] = replace(compared.catalogue, runtimes=bare)
         return known[left_out]
 
@@ -157,28 +154,20 @@ def _about(fit: PublishedFit, table: str) -> dict[str, Any]:
 
 
 def _toml(runtime: Runtime, sources: Any, source: str) -> str:
+    stated = _stated(runtime)
     lines = [
-        f'name = "{runtime.name}"',
-        *(f"{name} = {json.dumps(of)}" for name in LISTS if (of := getattr(runtime, name))),
+        *(f"{name} = {_toml_value(value)}" for name, value in stated.items()),
         f"model_log_sd = {runtime.model_log_sd:.3g}",
         f"prompt_log_sd = {runtime.prompt_log_sd:.3g}",
         f"size_log_sd = {SIZE_LOG_SD}",
         f"repeat_log_sd = {REPEAT_LOG_SD}",
     ]
-    for name in PROMPT_KEYS:
-        value = getattr(runtime, name)
-        if value:
-            lines.append(f"{name} = true" if value is True else f"{name} = {value:g}")
-    for name in PRIORS:
-        prior = getattr(runtime, name)
-        said = source if name in LEARNED else sources[name]
+    priors = {name: (prior, source) for name, prior in runtime.priors.items()}
+    priors |= {f"format_{name}": (prior, sources[f"format_{name}"]) for name, prior in runtime.ratios.items()}
+    for name, (prior, of_prior) in priors.items():
         lines += ["", f"[{name}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
-        lines.append(f"source = {json.dumps(said, ensure_ascii=False)}")
-    for of in ("format_eta", "format_kappa"):
-        for key, prior in getattr(runtime, of).items():
-            lines += ["", f"[{of}.{key}]", f"median = {prior.median:.4g}", f"log_sd = {prior.log_sd:.3g}"]
-            lines.append(f"source = {json.dumps(sources[f'{of}.{key}'], ensure_ascii=False)}")
-    factors = {"model_factor": runtime.model_factor, "prompt_factor": runtime.prompt_factor}
+        lines.append(f"source = {json.dumps(of_prior, ensure_ascii=False)}")
+    factors: dict[str, dict[str, Prior]] = {name: getattr(runtime, name) for name in FACTORS}
     for name, of_models in factors.items():
         lines += ["", f"[{name}]"] if of_models else []
         lines += [f"{json.dumps(key)} = [{of.median:.4g}, {of.log_sd:.3g}]" for key, of in of_models.items()]
@@ -188,10 +177,27 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
         "size_log_sd": "[prior] what models of similar size share beyond the equations",
         "repeat_log_sd": "[prior] of a new run; tables of one board and model differ by 3 to 10 %",
         **{name: f"of another board of this runtime; {source}" for name, of_models in factors.items() if of_models},
-        **{name: of for name, of in sources.items() if name in PROMPT_KEYS},
+        **{name: of for name, of in sources.items() if name in stated},
     }
     lines += ["", "[sources]", *(f"{name} = {json.dumps(of, ensure_ascii=False)}" for name, of in said.items())]
     return "\n".join(lines) + "\n"
+
+
+def _stated(runtime: Runtime) -> dict[str, Any]:
+    """Return what the file of a runtime states and no table teaches, where it is not the default."""
+    given = {field: getattr(runtime, field.name) for field in fields(runtime) if field.name not in LEARNED}
+    return {
+        field.name: value
+        for field, value in given.items()
+        if isinstance(value, str | bool | int | float | tuple) and field.name != "key" and value != field.default
+    }
+
+
+def _toml_value(value: Any) -> str:
+    """Return a text, a number, true or false, or a list of texts as TOML."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _document(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> dict[str, Any]:
@@ -199,7 +205,7 @@ def _document(runtimes: dict[str, Runtime], population: Population, fits: list[P
         "n_groups": population.n_groups,
         "n_rows": population.n_rows,
         "runtimes": {
-            key: {name: asdict(getattr(runtime, name)) for name in PRIORS}
+            key: {name: asdict(prior) for name, prior in runtime.priors.items()}
             for key, runtime in runtimes.items()
             if key != OWN_RUNTIME
         },
@@ -219,10 +225,10 @@ def _document(runtimes: dict[str, Runtime], population: Population, fits: list[P
 
 def _print(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> None:
     print(f"{population.n_rows} decode rows of {population.n_groups} boards, runtimes and power modes\n")
-    rows: list[tuple[str, ...]] = [("RUNTIME", *(name.upper() for name in LEARNED))]
+    rows: list[tuple[str, ...]] = [("RUNTIME", *(name.upper() for name in PARAMETER_NAMES))]
     for key, runtime in runtimes.items():
         if key != OWN_RUNTIME:
-            rows.append((key, *(f"{getattr(runtime, name).median:.3g}" for name in LEARNED)))
+            rows.append((key, *(f"{runtime.priors[name].median:.3g}" for name in PARAMETER_NAMES)))
     print_table(rows)
     print()
     table: list[tuple[str, ...]] = [("BOARD", "RUNTIME", "MODE", "ROWS", "MODELS", "A MODEL LEFT OUT")]

@@ -11,8 +11,8 @@ import numpy as np
 
 from app.cli.shared.output import UserError, print_json, print_table
 from app.text.format import parse_quantity, quantity_text
+from core.catalogue.csv_rows import read_columns
 from core.catalogue.inputs import read_text
-from core.catalogue.toml_table import read_columns
 from core.physics.clock import (
     DSCP_TICK_S,
     DSCP_WRAP_S,

@@ -14,9 +14,9 @@ from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.text.format import counted, parse_quantity, quantity_text
+from core.catalogue.csv_rows import read_columns
 from core.catalogue.energy import load_scenarios
 from core.catalogue.inputs import read_scenario, read_text
-from core.catalogue.toml_table import read_columns
 from core.physics.objectives import MOST, Scenario, Verdict, hypervolume, judge, nondominated, sentence
 from core.predict.scenario import predict
 from core.spec import Absent

@@ -1,20 +1,20 @@
-"""Measuring many points one after the other: journalled, so that an interrupted run goes on where it stopped."""
+"""Many points measured in rounds by a command: journalled, so that an interrupted run goes on where it stopped."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import json
-import signal
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from app.campaign.blocking import carry_out
+from app.campaign.campaign import Campaign, counted
+from app.campaign.journal import Journal
+from app.campaign.plan import Round, Run
 from app.cli.shared.library import open_library
 from app.cli.shared.model_file import check_measurable, offered
 from app.cli.shared.output import UserError
@@ -22,16 +22,9 @@ from app.cli.shared.progress import ProgressLine
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
 from app.library.axes import canonical, check_point
-from app.library.files import FileError, data_dir, reason
+from app.library.files import FileError, data_dir
 from app.library.machine import machine_key
-from app.library.measurements import (
-    OUTPUTS_OF,
-    Measurement,
-    answers,
-    append_measurement,
-    filed,
-    load_measurements,
-)
+from app.library.measurements import Measurement, filed
 from app.library.records import point_record
 from core.spec import Catalogue, OperatingPoint
 
@@ -50,7 +43,7 @@ class Work:
     options : how much is measured, see the board's protocol
     rounds : how often each point is measured
     model_file : another GGUF file
-    keep : whether the results join the measurements that calibration uses
+    keep : whether the results may join the measurements that calibration uses
     """
 
     points: tuple[OperatingPoint, ...]
@@ -59,6 +52,16 @@ class Work:
     rounds: int = 1
     model_file: Path | None = None
     keep: bool = True
+
+    @property
+    def round(self) -> Round:
+        """One of the rounds."""
+        return Round(self.points, self.what, self.options)
+
+    @property
+    def joins(self) -> bool:
+        """Whether the results join the measurements that calibration uses: not those of another model file."""
+        return self.keep and self.model_file is None
 
     @property
     def name(self) -> str:
@@ -125,126 +128,43 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
     UserError
         A point this board cannot measure, a journal that cannot be used, or a lost link.
     """
-    journal = journal or journal_file(work)
-    _check_writable(journal)
+    kept = Journal(journal or journal_file(work))
+    try:
+        kept.check()
+    except FileError as error:
+        raise UserError(str(error)) from error
     try:
         with AttachedBoard(target) as board, ProgressLine() as line:
             for point in work.points:
                 check_measurable(point, catalogue, board.hello, work.model_file)
             machine = machine_key(offered(board.hello, work.model_file))
             library = open_library()
-            catalogue = library.catalogue(board.hello, machine, catalogue)
-            if work.keep and work.model_file is None:
+            of_board = library.catalogue(board.hello, machine, catalogue)
+            if work.joins:
                 library.remember_target(target.text, board.hello)
-            done = [] if fresh else _journalled(work, journal, machine)
+            done = [] if fresh else kept.read(work.round, machine)
             n_before = len(done)
-            complete, failed = _carry_out(work, board, line, machine, journal, done, catalogue)
-    except (LinkError, FileError) as error:
-        raise UserError(f"{error}; the points before it are in {journal}") from error
-    order = {point: index for index, point in enumerate(work.points)}
-    done.sort(key=lambda m: order[m.point])
-    return Outcome(tuple(filed(m, catalogue) for m in done), tuple(failed.items()), n_before, complete)
+            campaign = Campaign([work.round] * work.rounds, catalogue, done, model_file=work.model_file)
 
+            def keep(run: Run, measurement: Measurement) -> None:
+                if work.joins:  # first: of a kill between the two remains a repeat, not a gap
+                    library.add(measurement)
+                done.append(kept.add(run, measurement))
 
-def _check_writable(journal: Path) -> None:
-    """Refuse a journal that cannot be written before anything is measured; nothing is left of the trial."""
-    try:
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not journal.exists()
-        with journal.open("a", encoding="utf-8"):
-            pass
-        if is_new:
-            journal.unlink()
-    except OSError as error:
-        raise UserError(f"journal: got {journal}, expected a file that can be written: {reason(error)}") from error
+            def show(run: Run, done_frac: float, text: str) -> None:
+                line.show(*counted("point", run.number, campaign.n_runs, done_frac, text))
 
-
-def _carry_out(
-    work: Work,
-    board: AttachedBoard,
-    line: ProgressLine,
-    machine: str,
-    journal: Path,
-    done: list[Measurement],
-    catalogue: Catalogue,
-) -> tuple[bool, dict[OperatingPoint, str]]:
-    """Measure what is missing from `done` into it, at the points asked for.
-
-    Returns whether all was tried, and why points failed.
-    """
-    failed: dict[OperatingPoint, str] = {}
-    try:
-        for point in _missing(work, done):
-            if point in failed:
-                continue
+            complete = True
             try:
-                measurement = _measure(work, board, line, point, machine, len(done))
-            except LinkError as error:
-                if error.kind != "failed":
-                    raise
-                failed[point] = str(error)
-                continue
-            with _uninterrupted():
-                done.append(measurement)
-                append_measurement(journal, measurement)
-                if work.keep and work.model_file is None:
-                    open_library().add(filed(measurement, catalogue))
-    except KeyboardInterrupt:
-        return False, failed
-    return True, failed
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until what is inside is done: a measurement is kept everywhere or nowhere."""
-    came = list[int]()
-    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
-
-
-def _missing(work: Work, done: Sequence[Measurement]) -> list[OperatingPoint]:
-    """Return the points to measure, in rounds, each as often as it was not measured yet."""
-    counts, missing = Counter(measurement.point for measurement in done), []
-    for point in work.points * work.rounds:
-        counts[point] -= 1
-        if counts[point] < 0:
-            missing.append(point)
-    return missing
-
-
-def _journalled(work: Work, journal: Path, machine: str) -> list[Measurement]:
-    """Return the measurements of the work's points that a journal has, complete ones only."""
-    saved, _ = load_measurements(journal, machine)
-    wanted = {OUTPUTS_OF[name][0] for name in work.what}
-    points = set(work.points)
-    return [
-        m
-        for m in saved
-        if m.point in points
-        and wanted <= set(m.body)
-        and m.body.get("conditions", {}).get("options", {}) == work.options
-    ]
-
-
-def _measure(
-    work: Work, board: AttachedBoard, line: ProgressLine, point: OperatingPoint, machine: str, n_done: int
-) -> Measurement:
-    n_all = work.rounds * len(work.points)
-
-    def show(done_frac: float, text: str) -> None:
-        line.show((n_done + done_frac) / n_all, f"point {n_done + 1} of {n_all}: {text}")
-
-    path = None if work.model_file is None else str(work.model_file.resolve())
-    body = board.measure(point_record(point), work.what, show, model_file=path, options=work.options)
-    found = answers(body, work.what)
-    if work.options:
-        found["conditions"] = {**found.get("conditions", {}), "options": dict(work.options)}
-    return Measurement(point, found, datetime.now(UTC).isoformat(timespec="milliseconds"), machine)
+                carry_out(board, campaign, of_board, machine, keep, show)
+            except KeyboardInterrupt:
+                complete = False
+        order = {point: index for index, point in enumerate(work.points)}
+        found = tuple(filed(m, of_board) for m in sorted(done, key=lambda m: order[m.point]))
+    except (LinkError, FileError) as error:
+        raise UserError(f"{error}; the points before it are in {kept.path}") from error
+    failed = tuple((point, why) for (point, _), why in campaign.failures.items())
+    return Outcome(found, failed, n_before, complete)
 
 
 def stopped(outcome: Outcome, work: Work) -> str:

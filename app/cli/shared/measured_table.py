@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from app.library.measurements import Measurement
 from core.physics import traffic
 from core.spec import Catalogue, Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OUTPUTS = {
     "decode_ms_per_tok": ("decode_s", 1e-3),
@@ -22,12 +24,19 @@ OUTPUTS = {
 """Column -> output and the unit it is in; beside each stand its 5 % and 95 % quantiles."""
 
 
-def write_table(measured: Sequence[Measurement], catalogue: Catalogue, to: TextIO) -> None:
-    """Write one line for each measurement; a cell is empty where the output is absent."""
-    table = csv.writer(to, lineterminator="\n")
+NEEDED = ("board_key", "compute", "runtime", "model", "quant")
+"""Columns of a table without rows."""
+
+NUMBER = "%.6g"
+"""How a CSV file has a number of this table."""
+
+
+def measured_frame(measured: Sequence[Measurement], catalogue: Catalogue) -> pd.DataFrame:
+    """Return one row for each measurement; a cell without a value is where the output is absent."""
+    import pandas as pd
+
     rows = [table_row(measurement, catalogue) for measurement in measured]
-    table.writerow(rows[0] if rows else [])
-    table.writerows(row.values() for row in rows)
+    return pd.DataFrame(rows, columns=list(rows[0] if rows else NEEDED))
 
 
 def table_row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
@@ -41,37 +50,32 @@ def table_row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
         "runtime": point.runtime,
         "model": at.model.name,
         "model_key": point.model,
-        "params_b": _digits(at.model.total_params / 1e9),
-        "params_streamed_b": _digits((at.model.body_params + at.model.head_params) / 1e9),
-        "kv_bytes_per_token": _digits(traffic.kv_byte_per_token(at.model, catalogue.kv_formats["fp16"])),
+        "params_b": at.model.total_params / 1e9,
+        "params_streamed_b": (at.model.body_params + at.model.head_params) / 1e9,
+        "kv_bytes_per_token": float(traffic.kv_byte_per_token(at.model, catalogue.kv_formats["fp16"])),
         "quant": point.weights,
         "kv_quant": point.kv,
-        "context_tokens": f"{float(point.context_tokens):g}",
-        "prompt_tokens": f"{float(point.context_tokens):g}",
-        "dram_bandwidth_gb_s": _digits(at.mode.bandwidth_byte_s / 1e9),
-        "alpha": f"{float(point.alpha):g}",
+        "context_tokens": float(point.context_tokens),
+        "prompt_tokens": float(point.context_tokens),
+        "dram_bandwidth_gb_s": at.mode.bandwidth_byte_s / 1e9,
+        "alpha": float(point.alpha),
         "policy": point.policy,
         "layout": point.layout,
         "power_mode": point.power_mode,
         "batch": 1,
-        "threads": conditions.get("threads", ""),
+        "threads": conditions.get("threads"),
         "power_rail": conditions.get("power_covers", ""),
-        "quiet_share": _digits(conditions.get("quiet_share")),
+        "quiet_share": conditions.get("quiet_share"),
         "time_utc": measurement.time_utc,
         "provenance": _provenance(measurement),
     }
     for column, (name, unit) in OUTPUTS.items():
         output = measurement.output(name)
         for suffix, field in (("", "median"), ("_q05", "q05"), ("_q95", "q95")):
-            value = float(getattr(output, field)) / unit if isinstance(output, Estimate) else None
-            row[column + suffix] = _digits(value)
+            row[column + suffix] = float(getattr(output, field)) / unit if isinstance(output, Estimate) else None
     return row
 
 
 def _provenance(measurement: Measurement) -> str:
     outputs = (measurement.output(name) for name, _ in OUTPUTS.values())
     return "+".join(sorted({output.provenance.value for output in outputs if isinstance(output, Estimate)}))
-
-
-def _digits(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"

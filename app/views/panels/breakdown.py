@@ -13,15 +13,16 @@ from app.model.breakdown import Roofline, roofline, token_stages_s, told_here
 from app.model.store import Store
 from app.text.bar import Bar
 from app.text.chart import Chart, Points, Rule, Series
+from app.text.explain import ranked
 from app.text.format import estimate_text, quantity_text
 from app.text.names import PARTS
 from app.text.quantities import WORDS
-from app.views import advice
 from app.views.widgets.bars import Bars
 from app.views.widgets.chart_card import ChartCard
 from app.views.widgets.common import Card, label, set_text
 from app.views.widgets.page import CardGrid, Page
 from app.views.widgets.theme import Theme
+from core.physics.stages import binding_parts_s
 from core.spec import Estimate, Provenance
 
 _PACE_MS = 80
@@ -97,7 +98,7 @@ class Breakdown(Page):
         self.parts.show_bars(
             [
                 Bar(PARTS[key], seconds, f"{quantity_text(seconds, 's')} · {100 * share:.0f} %", origin)
-                for key, seconds, share in advice.shares(prediction)
+                for key, seconds, share in ranked(binding_parts_s(prediction))
             ]
         )
         self._show_stages()

@@ -6,9 +6,10 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
+from app.model.explained import known
 from app.model.store import Store
+from app.text.explain import basis
 from app.text.format import counted, estimate_text, number_text
-from app.views import advice
 from app.views.panels.palette import plain
 from app.views.widgets.common import Dock, ElidedLabel, label, row, set_text
 from app.views.widgets.page import Scroll
@@ -109,10 +110,10 @@ class CalibrationPanel(QWidget):
             part.setVisible(False)
         if calibration is None or self._store.not_measured_here:
             self._show_rows(0)
-            reason, known = self._store.not_measured_here, advice.basis(self._store)
-            set_text(self._error, known or reason or _unmeasured(self._store))
-            set_text(self._coverage, f"{reason.partition(':')[0].rstrip('.')}." if known and reason else "")
-            self._coverage.setVisible(bool(known and reason))
+            reason, rests_on = self._store.not_measured_here, basis(known(self._store), self._store.catalogue)
+            set_text(self._error, rests_on or reason or _unmeasured(self._store))
+            set_text(self._coverage, f"{reason.partition(':')[0].rstrip('.')}." if rests_on and reason else "")
+            self._coverage.setVisible(bool(rests_on and reason))
             return
         self._show_check()
         self._show_parameters()
@@ -153,7 +154,7 @@ class CalibrationPanel(QWidget):
         for (name, value, interval), parameter in zip(self._rows, calibration.parameters, strict=False):
             e = parameter.estimate
             text = estimate_text(float(e.median), float(e.q05), float(e.q95), parameter.unit)
-            name.setText(_short(parameter.key))
+            name.setText(parameter.label)
             name.set_tip(parameter.meaning)
             set_text(value, f"{text.value} {text.unit}")
             value.setAccessibleName(parameter.meaning)
@@ -193,26 +194,6 @@ class CalibrationPanel(QWidget):
         if self._dock is not None:
             calibration = self._store.calibration
             set_text(self._dock.aside, counted(len(calibration.points), "point") if calibration else "")
-
-
-_SHORT = {
-    "rho": "unpacking ρ",
-    "t_layer_s": "per layer",
-    "t_token_s": "per token",
-    "t_layer_prefill_s": "per layer, prompts",
-}
-_SHORT_OF = {
-    "eta": "bandwidth, {}",
-    "kappa": "KV cost κ, {}",
-    "eta_compute": "prompt rate, {}",
-    "model": "factor of {}",
-}
-
-
-def _short(key: str) -> str:
-    """Return a parameter's name for the narrow column; its meaning stands in the tool tip."""
-    kind, _, of = key.partition(".")
-    return _SHORT_OF[kind].format(of) if kind in _SHORT_OF and of else _SHORT.get(key, key)
 
 
 def _percent(share: float) -> str:

@@ -10,10 +10,11 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
 from app.library.axes import NUMERIC
+from app.model.explained import evidence, explained
 from app.model.store import Store
+from app.text.explain import ranked, rich
 from app.text.format import at_most_text, change_text, exact_text, quantity_text
 from app.text.names import PARTS
-from app.views import advice
 from app.views.panels.palette import plain
 from app.views.widgets.common import Card, label, set_text
 from app.views.widgets.theme import PADDING
@@ -54,8 +55,8 @@ class Headline(Card):
 
     def refresh(self) -> None:
         """Say what holds now."""
-        set_text(self.sentence, advice.sentence(self._store))
-        self.sentence.setToolTip(advice.evidence(self._store))
+        set_text(self.sentence, rich(explained(self._store)))
+        self.sentence.setToolTip(evidence(self._store))
 
 
 class Why(QDialog):
@@ -82,10 +83,9 @@ def why_html(store: Store) -> str:
     prediction = store.prediction
     if not isinstance(prediction.decode_s, Estimate):
         return f"<p>{escape(prediction.decode_s.reason)}</p>"
-    now = float(prediction.decode_s.median)
+    now, verdict = float(prediction.decode_s.median), explained(store)
     parts = [
-        (PARTS[key], quantity_text(value, "s"), f"{100 * share:.0f} %")
-        for key, value, share in advice.shares(prediction)
+        (PARTS[key], quantity_text(value, "s"), f"{100 * share:.0f} %") for key, value, share in ranked(verdict.parts_s)
     ]
     steps = [
         (
@@ -94,11 +94,11 @@ def why_html(store: Store) -> str:
             change_text(now * change.decode_frac, "s", like=now),
             "not predicted" if change.top1_difference is None else change_text(change.top1_difference, "frac"),
         )
-        for change in advice.changes(store)
+        for change in verdict.changes
     ]
     blocks = [
-        f"<p>{advice.sentence(store)}</p>",
-        f"<p>Decode time per token: {quantity_text(now, 's')}, {escape(advice.evidence(store))}.</p>",
+        f"<p>{rich(verdict)}</p>",
+        f"<p>Decode time per token: {quantity_text(now, 's')}, {escape(evidence(store))}.</p>",
         "<h4>Where the time goes</h4>",
         _table(("part", "time", "share"), parts),
         "<p>Time is the larger of memory (reading and unpacking) and arithmetic, plus the cost per layer and "

@@ -9,8 +9,8 @@ from PySide6.QtGui import QResizeEvent
 
 from app.model.store import Store
 from app.text.format import brief, exact_text, quantity_text
+from app.text.names import accuracy_note
 from app.text.quantities import ENERGY, LATENCY, POWER, TTFT, WORDS, Quantity
-from app.views.advice import accuracy_note
 from app.views.widgets.common import BigNumber, Card, Choice, ElidedLabel, PlotSpace, label, row, set_role, set_text
 from app.views.widgets.curve_data import curve_data, held_range
 from app.views.widgets.theme import Theme
@@ -136,7 +136,7 @@ class CurveCard(Card):
         set_text(self._against, f"vs {self.data.axis.label}" if self._wide or not aside else "")
         self._against.setVisible(self.width() >= _NAMED_FROM_PX)
         if self._note is not None:
-            set_text(self._note, accuracy_note(store))
+            set_text(self._note, accuracy_note(store.point, store.catalogue))
         words, holds = q.verdict(best, limit)
         set_text(self._verdict, f"limit {exact_text(limit, q.unit)} {words}" if limit is not None else "")
         self._verdict.setVisible(bool(self._verdict.text()))

@@ -8,7 +8,8 @@ from app.cli import calibrate as command
 from app.cli import main
 from app.client.blocking_session import LinkError
 from app.library import board_library
-from app.library.measurements import load_measurements, measurements_file
+from app.library.calibration import plan
+from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
 from core.calibrate.fit import N_PLAN, PLAN_ROUNDS
 from core.catalogue.load import load_catalogue
 from core.predict.scenario import predict
@@ -39,7 +40,7 @@ class Board(AbstractContextManager):
     def bandwidth(self, on_progress):
         return {"read_byte_s": record(40e9)}
 
-    def measure(self, point, what, on_progress, options=None):
+    def measure(self, point, what, on_progress, *, model_file=None, options=None):
         on_progress(0.5, "generating tokens")
         self.asked.append(point)
         there = predict(OperatingPoint(**point), load_catalogue())
@@ -164,10 +165,10 @@ def _with_hello(board, hello):
 
 def test_a_lost_link_is_one_sentence_and_keeps_what_was_measured(capsys, monkeypatch):
     class Breaks(Board):
-        def measure(self, point, what, on_progress, options=None):
+        def measure(self, point, what, on_progress, *, model_file=None, options=None):
             if len(self.asked) == 2:
                 raise LinkError("link", "the link to the board was lost before this was finished")
-            return super().measure(point, what, on_progress, options)
+            return super().measure(point, what, on_progress, options=options)
 
     monkeypatch.setattr(command, "AttachedBoard", Breaks)
     assert main(["calibrate"]) == 2
@@ -192,3 +193,31 @@ def test_a_full_disk_does_not_lose_what_was_measured(capsys, monkeypatch):
     assert len(found["points"]) == N_PLAN  # all but one of them in memory only
     assert len(load_measurements(measurements_file(), None)[0]) == 1
     assert "no space left on device; what was measured since is in this fit only" in err
+
+
+def test_two_repeats_within_a_second_both_count(capsys):
+    at, machine = OperatingPoint(), "a processor, 2 threads, torch 2, a.gguf of 1 byte"
+    for seconds in (0.010, 0.012):  # as `measure` stamped them before it stamped milliseconds
+        body = {"decode_s": record(seconds)}
+        append_measurement(measurements_file(), Measurement(at, body, "2026-01-01T00:00:00+00:00", machine))
+    (point,) = calibrated(capsys, "--fit-only")["points"]
+    assert point["decode_s"] == 0.010  # of repeats the least counts
+
+
+def test_a_run_that_fails_is_one_sentence_and_keeps_what_was_measured(capsys, monkeypatch):
+    class Fails(Board):
+        def measure(self, point, what, on_progress, *, model_file=None, options=None):
+            if len(self.asked) == 2:
+                raise LinkError("failed", "the measuring process was killed")
+            return super().measure(point, what, on_progress, options=options)
+
+    monkeypatch.setattr(command, "AttachedBoard", Fails)
+    assert main(["calibrate"]) == 2
+    assert capsys.readouterr().err.endswith("trilemma calibrate: the measuring process was killed\n")
+    assert len(load_measurements(measurements_file(), None)[0]) == 2
+
+
+def test_the_plan_is_that_of_the_data_sheet_whatever_bandwidth_was_measured(capsys):
+    found = calibrated(capsys)
+    asked = [OperatingPoint(**row["point"]) for row in found["points"]]
+    assert set(asked) == set(plan(OperatingPoint(), load_catalogue()))

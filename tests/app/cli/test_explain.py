@@ -30,7 +30,10 @@ def explained(capsys, *words):
 
 def test_sentence_shares_changes_and_evidence(capsys):
     found = explained(capsys, *ROCKCHIP, "--max-latency", "100ms", "--min-accuracy", "95%")
-    assert found["limits"].startswith("Reading the weights limits this point")
+    assert found["limits"].startswith("Decode is memory-bound: ")
+    assert found["dominant_part"] == "weights"
+    assert found["proposed"] == ["w4a16 weights"]
+    assert found["memory"]["fits"] is True
     assert sum(found["parts_frac"].values()) == pytest.approx(1.0)
     best, *others = found["changes"]
     assert best["change"] == "w4a16 weights"
@@ -76,4 +79,54 @@ def test_text(capsys):
 )
 def test_mistakes_are_one_sentence(capsys, words, message):
     assert main(["explain", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_sobol_indices_stand_beside_the_elasticities(capsys):
+    found = explained(capsys, "--context", "4096", "--sobol")["sobol_of_decode_s"]
+    assert found["inputs"].keys() == {"bandwidth_byte_s", "context_tokens", "beta", "alpha"}
+    assert found["n_predictions"] == 8 * 1024 * (4 + 2)
+    first = {name: row["first_order"]["value"] for name, row in found["inputs"].items()}
+    total = {name: row["total_order"]["value"] for name, row in found["inputs"].items()}
+    assert max(first, key=first.get) == "bandwidth_byte_s"
+    assert sum(first.values()) <= 1.0 + 1e-3 <= sum(total.values()) + 2e-3
+    for name, row in found["inputs"].items():
+        assert row["range"][0] < row["range"][1]
+        assert first[name] <= total[name] + row["first_order"]["error"] + row["total_order"]["error"]
+        assert 0.0 <= row["total_order"]["error"] < 0.01
+    assert found["inputs"]["bandwidth_byte_s"]["elasticity"] < -0.5
+    assert "sobol_of_decode_s" not in explained(capsys)
+
+
+def test_sobol_ranges_and_samples_can_be_given(capsys):
+    words = ("--sobol", "context=512:8192", "bandwidth=20GB/s:21GB/s", "--samples", "64")
+    found = explained(capsys, *words)["sobol_of_decode_s"]
+    assert [row["range"] for row in found["inputs"].values()] == [[512.0, 8192.0], [20e9, 21e9]]
+    assert found["inputs"]["context_tokens"]["first_order"]["value"] > 0.9
+    assert main(["explain", *words]) == 0
+    out = capsys.readouterr().out
+    assert "90 % errors by 8 replicates, 2048 predictions" in out
+    assert "20 GB/s to 21 GB/s" in out
+
+
+def test_without_a_decode_time_there_are_no_sobol_indices(capsys):
+    assert "accuracy only" in explained(capsys, "--weights", "int2", "--sobol")["sobol_of_decode_s"]["absent"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["alpha=0.5"], "sobol: got 'alpha=0.5', expected NAME=LOW:HIGH"),
+        (["weights=1:2"], "with a name of alpha, bandwidth, beta, context"),
+        (["alpha=0.5:0.1"], "expected LOW below HIGH"),
+        (["alpha=0:0.1", "alpha=0:0.2"], "got alpha twice"),
+        (["alpha=0:2"], "alpha is 2: expected 0 <= alpha < 1"),
+        (["bandwidth=1:2"], "expected a number and its unit, such as 51.2 GB/s"),
+        (["context=1:1M"], "expected at most 8192 tokens"),
+        (["alpha=0:0.1"], "sobol: ranges of 1 inputs, expected two or more"),
+        (["--samples", "100"], "samples: got 100, expected a power of 2 from 2 to 16384"),
+    ],
+)
+def test_mistakes_in_ranges_are_one_sentence(capsys, words, message):
+    assert main(["explain", "--sobol", *words]) == 2
     assert message in capsys.readouterr().err

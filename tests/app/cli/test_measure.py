@@ -225,3 +225,14 @@ def test_what_was_measured_is_printed_where_it_cannot_be_saved(capsys, monkeypat
     assert re.search(r"^decode_s +\d.* simulated$", printed.out, re.MULTILINE)
     assert "Not saved: " in printed.out
     assert "measurements.jsonl: cannot be read: " in printed.err
+
+
+def test_a_point_is_kept_as_the_board_runs_it_and_printed_as_it_was_asked_for(capsys, tmp_path):
+    words = ["measure", "--attach", "sim:raspberry_pi_5,accelerate=500", "--context", "64", "--policy", "key_norm"]
+    for _ in range(2):
+        assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.split("\n}\n")[0] + "}")["point"]["policy"] == "key_norm"
+    first, second = load_measurements(tmp_path / "data" / "measurements.jsonl", None)[0]
+    assert first.point.policy == OperatingPoint().policy  # without pruning it means nothing
+    assert first.time_utc < second.time_utc
+    assert len(first.time_utc.partition(".")[2]) == len("123+00:00")

@@ -8,14 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from app import LAUNCHER
 from app.agent import board
+from app.campaign.blocking import uninterrupted
 from app.cli import main
 from app.cli.quality import star
-from app.cli.shared.measured_grid import _uninterrupted
 from app.library.measurements import load_measurements
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, OperatingPoint
@@ -125,7 +126,7 @@ def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
     kept, before = [], signal.getsignal(signal.SIGINT)
 
     def keep():
-        with _uninterrupted():
+        with uninterrupted():
             kept.append("journal")
             os.kill(os.getpid(), signal.SIGINT)
             kept.append("measurements")
@@ -134,7 +135,7 @@ def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
         keep()
     assert kept == ["journal", "measurements"]
     assert signal.getsignal(signal.SIGINT) is before
-    with _uninterrupted():
+    with uninterrupted():
         pass
 
 
@@ -205,3 +206,46 @@ def test_measured_points_of_the_default_model_join_those_that_calibrate_fits(cap
     kept, notes = load_measurements(tmp_path / "data" / "measurements.jsonl", machine)
     assert notes == []
     assert [m.body["decode_s"] for m in kept] == [row["decode_s"] for row in found["rows"]]
+
+
+def test_a_sweep_goes_on_from_its_journal_and_more_rounds_add_to_it(capsys, tmp_path):
+    words = ["sweep", "--measured", "--json", "--attach", "sim:raspberry_pi_5,accelerate=500", "--context", "64"]
+    words += ["--over", "weights=int8,int4"]
+
+    def swept(rounds):
+        assert main([*words, "--rounds", str(rounds)]) == 0
+        captured = capsys.readouterr()
+        return json.loads(captured.out), captured.err
+
+    first, progress = swept(2)
+    assert (first["n"], first["n_from_journal"]) == (4, 0)
+    assert "point 1 of 4: " in progress
+    assert "point 4 of 4: " in progress
+    again, progress = swept(3)
+    assert (again["n"], again["n_from_journal"]) == (6, 4)
+    assert "point 4 of 6: " not in progress
+    assert "point 5 of 6: " in progress
+    assert [row for row in again["rows"] if row in first["rows"]] == first["rows"]
+    kept, _ = load_measurements(tmp_path / "data" / "measurements.jsonl", None)
+    assert len(kept) == len({m.time_utc for m in kept}) == 6
+
+
+def test_a_lost_link_ends_a_sweep_with_a_sentence_and_fails_no_point(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    words = [sys.executable, str(LAUNCHER), "sweep", "--measured", "--attach", "sim:raspberry_pi_5,accelerate=20"]
+    words += ["--over", "weights=int8,int4", "--context", "64", "--rounds", "50", "--journal", str(journal)]
+    with running(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not (journal.exists() and journal.read_text().count("\n") >= 2):
+            assert process.poll() is None
+            time.sleep(0.05)
+        (board_pid,) = [
+            pid
+            for children in Path(f"/proc/{process.pid}/task").glob("*/children")
+            for pid in children.read_text().split()
+        ]
+        os.kill(int(board_pid), signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    last = err.strip().splitlines()[-1]
+    lost = "trilemma sweep: the link to the board was lost before this was finished: the agent ended"
+    assert last == f"{lost}; the points before it are in {journal}"

@@ -116,7 +116,7 @@ def test_a_killed_agent_fails_what_ran_and_the_link_comes_back_with_a_gap(monkey
         killed_s = time.monotonic()
         os.kill(board.transport.pid, 9)
         if able:
-            assert board.ended(request_id) == Failed(request_id, "failed", f"{LOST}: the agent ended")
+            assert board.ended(request_id) == Failed(request_id, "link", f"{LOST}: the agent ended")
         down = board.wait(Disconnected)
         assert down.reason == "the agent ended"
         assert 0.4 <= down.retry_in_s <= 0.6
@@ -187,7 +187,7 @@ def test_a_request_without_a_board_fails_at_once():
     with attached(refusing_for_good) as board:
         assert board.wait(Disconnected).retry_in_s is None  # nothing else would end the wait
         request_id = board.session.measure(POINT, ["decode"])
-        assert board.ended(request_id) == Failed(request_id, "failed", DETACHED)
+        assert board.ended(request_id) == Failed(request_id, "link", DETACHED)
 
 
 def test_a_recording_may_end_in_the_moment_in_which_the_link_does():

@@ -28,7 +28,7 @@ def test_what_was_benched_is_what_the_decoder_starts_from_on_this_machine_and_on
     assert decoder(library.catalogue(HELLO)) == decoder(catalogue)
     library.set_bench(machine_key(HELLO), [ROW, ABSENT])
     known = library.catalogue(HELLO)
-    assert decoder(known).eta.median == pytest.approx(0.9)
+    assert decoder(known).priors["eta"].median == pytest.approx(0.9)
     assert decoder(known, "raspberry_pi_5") == decoder(catalogue, "raspberry_pi_5")
     assert decoder(library.catalogue({"board": {"cpu": "another"}})) == decoder(catalogue)
 

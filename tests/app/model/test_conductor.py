@@ -112,7 +112,7 @@ def test_a_failed_run_is_said_and_the_next_one_is_shown(board):
 def test_a_lost_link_ends_what_waited_and_counts_down(board):
     board.attach()
     waiting = list(board.session.asked)
-    lost = [Failed(i, "failed", "the link was lost") for i in waiting]
+    lost = [Failed(i, "link", "the link was lost") for i in waiting]
     before_s = time.monotonic()
     board.hear(*lost, Disconnected("the agent ended", 2.0))
     store = board.store
@@ -121,6 +121,7 @@ def test_a_lost_link_ends_what_waited_and_counts_down(board):
     assert store.activity.kind == "idle"
     assert [line.text for line in store.log if line.level == "error"] == ["the link was lost"]
     assert store.not_measurable == "the agent ended"
+    assert list(board.session.asked) == waiting  # nothing more of the plan, until the board is back
     board.session.asked.clear()
     board.attach()
     assert len(board.asked()) == N_ATTACH

@@ -21,7 +21,7 @@ def test_a_saved_bench_of_the_kernels_is_what_predictions_start_from(board, path
     again = Board(path)
     again.attach()
     runtime = again.store.catalogue.resolve(OperatingPoint()).runtime
-    assert runtime.eta.median == pytest.approx(0.35)
+    assert runtime.priors["eta"].median == pytest.approx(0.35)
     assert runtime.sources["eta"].startswith("measured")
     assert again.store.prediction_of(OperatingPoint(weights="int8")).decode_s.median > before.median
     again.hear(Connected({**HELLO, "board": {**HELLO["board"], "cpu": "another"}}))

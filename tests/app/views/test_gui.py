@@ -12,8 +12,10 @@ from app import LAUNCHER
 from app.cli.bench.start import measure_start
 from app.gui import Dashboard, Options, _keep_settings, wait
 from app.library.limits import Limits
+from app.model.explained import explained
 from app.model.store import Store
 from app.qt_platform import CannotStart, check_platform, refuse_losing_references
+from app.text.explain import rich
 from app.views.widgets.curve_plot import CurvePlot
 
 
@@ -175,7 +177,6 @@ def test_a_preset_named_on_the_command_line_is_opened(qtbot, folder):
 
 def test_the_first_picture_is_already_of_the_preset_on_the_command_line(qtbot, folder):
     from app.model.presets import save_preset
-    from app.views.advice import sentence
 
     first = dashboard(qtbot)
     first.store.set("point.board", "raspberry_pi_5")
@@ -183,7 +184,8 @@ def test_the_first_picture_is_already_of_the_preset_on_the_command_line(qtbot, f
     save_preset(folder / "edge.json", first.store)
     shown = dashboard(qtbot, preset=folder / "edge.json").window
     assert shown.controls.choices["point.board"].currentData() == "raspberry_pi_5"
-    assert shown.headline.sentence.text() == sentence(first.store) != sentence(Store(first.store.catalogue))
+    said = shown.headline.sentence.text()
+    assert said == rich(explained(first.store)) != rich(explained(Store(first.store.catalogue)))
 
 
 @pytest.mark.parametrize("change", ["nothing", "the point", "the file"])

@@ -34,8 +34,8 @@ def test_a_format_s_efficiency_becomes_what_its_kernel_reached():
     catalogue = load_catalogue()
     runtime = taught(catalogue.runtimes["builtin"], ROWS)
     for dtype, share in shares(ROWS, LINEAR).items():
-        assert runtime.eta.median * runtime.format_eta[dtype].median == pytest.approx(share)
-    assert runtime.kappa.median * runtime.format_kappa["bf16"].median == pytest.approx(2.0)
+        assert runtime.priors["eta"].median * runtime.ratios[f"eta.{dtype}"].median == pytest.approx(share)
+    assert runtime.priors["kappa"].median * runtime.ratios["kappa.bf16"].median == pytest.approx(2.0)
     assert runtime.sources["eta"].startswith("measured")
     before, after = (predict(OperatingPoint(weights="int8"), c) for c in (catalogue, with_runtime(catalogue, runtime)))
     assert after.decode_s.q95 / after.decode_s.q05 < before.decode_s.q95 / before.decode_s.q05
@@ -45,10 +45,10 @@ def test_a_cache_format_costs_what_its_kernel_reached_and_others_keep_their_rati
     before = load_catalogue().runtimes["builtin"]
     int8 = {"name": "decode attention int8", "dtype": "int8", "shape": [3, 3, 64, 4096], "read_share": 0.1}
     after = taught(before, [*ROWS, int8])
-    ratio = after.kappa.median / taught(before, ROWS).kappa.median
-    assert after.kappa.median * after.format_kappa["bf16"].median == pytest.approx(2.0)
-    assert after.kappa.median * after.format_kappa["int8"].median == pytest.approx(8.0)
-    assert after.format_kappa["int4"] == before.format_kappa["int4"]
+    ratio = after.priors["kappa"].median / taught(before, ROWS).priors["kappa"].median
+    assert after.priors["kappa"].median * after.ratios["kappa.bf16"].median == pytest.approx(2.0)
+    assert after.priors["kappa"].median * after.ratios["kappa.int8"].median == pytest.approx(8.0)
+    assert after.ratios["kappa.int4"] == before.ratios["kappa.int4"]
     assert ratio > 1  # a dear int8 makes int4, which was not benched, dearer too
 
 
@@ -56,4 +56,4 @@ def test_without_a_bench_the_runtime_is_as_it_was():
     runtime = load_catalogue().runtimes["builtin"]
     assert taught(runtime, []) is runtime
     assert taught(runtime, ROWS[-3:]) is runtime
-    assert taught(runtime, ROWS[:1]).kappa == runtime.kappa
+    assert taught(runtime, ROWS[:1]).priors["kappa"] == runtime.priors["kappa"]

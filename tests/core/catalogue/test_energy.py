@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.catalogue import energy as le
-from core.catalogue.toml_table import Table, parse
+from core.catalogue.toml_files import parse
 from core.physics.heatfield import steady_field_k
 from core.physics.throttle import PowerAllocator, TripCaps
 
@@ -57,13 +57,16 @@ def test_published_scenarios():
 
 
 def dvfs(text):
-    return le.dvfs_table("t", Table("t.toml", parse("t.toml", text)))
+    return le.dvfs_table("t", "t.toml", parse("t.toml", text))
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("clock_hz = [2e9, 1e9]", r"t.toml: clock_hz: got \[2000000000.0, 1000000000.0\], expected rising clocks"),
+        (
+            'clock_hz = [2e9, 1e9]\nname="x"',
+            r"t.toml: clock_hz: got \[2000000000.0, 1000000000.0\], expected rising clocks",
+        ),
         ('clock_hz = [1e9]\nname="x"', "t.toml: clock_hz: got no source"),
         ('clock_hz = [1e9]\nname="x"\n[sources]\ndefault="x"', "power_w and throughput together, or voltage_v"),
         ('clock_hz = [1e9]\nvoltage_v=[1,2]\nname="x"', "voltage_v: got .*, expected 1 numbers"),
@@ -99,7 +102,7 @@ rc_ohm = [0.01]
 default = "test"
 """
     with pytest.raises(ValueError, match=says):
-        le._cell("x", Table("cells/x.toml", parse("cells/x.toml", text)))
+        le._cell("x", "cells/x.toml", parse("cells/x.toml", text))
 
 
 @pytest.mark.parametrize("key", ["bare", "heatsink", "fan"])

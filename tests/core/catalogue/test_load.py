@@ -6,7 +6,7 @@ import pytest
 
 from core.catalogue import load
 from core.catalogue.load import load_catalogue, model_from_gguf
-from core.catalogue.toml_table import Table, parse
+from core.catalogue.toml_files import parse
 from tests.core.catalogue.gguf_files import smollm2
 
 
@@ -89,7 +89,7 @@ bandwidth_byte_s = "sheet"
 
 
 def board(text: str):
-    return load._board("a", Table("boards/a.toml", parse("boards/a.toml", text)))
+    return load._board("a", "boards/a.toml", parse("boards/a.toml", text))
 
 
 def test_a_good_board_is_read():

@@ -3,7 +3,7 @@
 import pytest
 
 from core.catalogue.models import LARGE_PARAMS, SMALL_PARAMS, degradation_prior, read_model
-from core.catalogue.toml_table import Table, parse
+from core.catalogue.toml_files import parse
 
 LLAMA = """name = "L"
 n_layers = 32
@@ -22,7 +22,7 @@ default = "config.json"
 
 
 def model(text=LLAMA):
-    return read_model("l", Table("models/l.toml", parse("models/l.toml", text)))
+    return read_model("l", "models/l.toml", parse("models/l.toml", text))
 
 
 def test_parameters_of_a_dense_model_follow_from_its_sizes():

@@ -3,26 +3,103 @@ from dataclasses import replace
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.predict.explain import explain, margins, roofline_s
-from core.predict.scenario import decode_costs, predict
-from core.spec import OperatingPoint
+from core.predict.explain import Bound, explain, margins, roofline_s
+from core.predict.scenario import decode_costs, knowledge, predict
+from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 BASE = OperatingPoint(weights="int8")
 
 
-def test_explanation_names_the_largest_part_and_its_share():
-    short = predict(replace(BASE, model="llama-3-8b", context_tokens=16.0), CATALOGUE)
-    share = 100 * short.parts_s["weights"] / short.decode_s.median
-    assert explain(short, []).startswith(f"Reading the weights limits this point: it takes {share:.0f} %")
-    long = predict(replace(BASE, context_tokens=8192.0, kv="fp32"), CATALOGUE)
-    assert explain(long, []).startswith("Reading the KV cache limits this point")
+def explained(point, catalogue=CATALOGUE, **more):
+    return explain(point, catalogue, knowledge(catalogue.resolve(point), catalogue), **more)
 
 
-def test_explanation_of_a_point_bound_by_arithmetic():
-    fast = predict(replace(BASE, model="llama-3-8b", bandwidth_byte_s=1e15), CATALOGUE)
-    assert fast.binding == "compute"
-    assert explain(fast, []).startswith("Arithmetic limits this point")
+def test_shares_are_of_the_decode_time_and_the_largest_dominates():
+    point = replace(BASE, model="llama-3-8b", context_tokens=16.0)
+    short, prediction = explained(point), predict(point, CATALOGUE)
+    assert short.shares["weights"] == pytest.approx(prediction.parts_s["weights"] / prediction.decode_s.median)
+    assert sum(short.shares.values()) == pytest.approx(1.0)
+    assert short.dominant == "weights"
+    assert short.bound is Bound.MEMORY
+    assert explained(replace(BASE, context_tokens=8192.0, kv="fp32")).dominant == "kv"
+
+
+@pytest.mark.parametrize(
+    ("parts", "bound", "dominant"),
+    [
+        ({"weights": 3.1, "kv": 5.8, "layers": 1.1}, Bound.MEMORY, "kv"),
+        ({"weights": 2.7, "kv": 2.5, "layers": 4.8}, Bound.MEMORY, None),
+        ({"compute": 7.0, "weights": 1.0, "layers": 2.0}, Bound.COMPUTE, "compute"),
+        ({"unpack": 5.1, "weights": 4.9}, Bound.COMPUTE, "unpack"),
+        ({"token": 6.0, "weights": 4.0}, Bound.OVERHEAD, "token"),
+        ({"weights": 5.0, "layers": 5.0}, None, None),
+        ({"layers": 3.9, "token": 0.2, "weights": 2.9, "kv": 1.8, "unpack": 1.2}, None, None),
+    ],
+)
+def test_a_bound_takes_more_than_half_of_the_time(parts, bound, dominant):
+    here = replace(predict(BASE, CATALOGUE), parts_s=parts, binding="memory")
+    found = explained(BASE, predicted=lambda _: here)
+    assert (found.bound, found.dominant) == (bound, dominant)
+
+
+def test_a_point_bound_by_arithmetic():
+    fast = explained(replace(BASE, model="llama-3-8b", bandwidth_byte_s=1e15))
+    assert (fast.binding, fast.bound, fast.dominant) == ("compute", Bound.COMPUTE, "compute")
+
+
+def test_memory_is_told_with_its_bytes():
+    point = replace(BASE, board="jetson_orin_nano_8gb_super", runtime="llamacpp_gpu", model="llama-3.1-8b")
+    board = CATALOGUE.boards[point.board]
+    small, large = (explained(replace(point, weights=weights)).memory for weights in ("q4_k_m", "q8_0"))
+    assert small.fits
+    assert not large.fits
+    assert large.available_byte == board.memory_byte
+    assert large.needed_byte > board.memory_byte > small.needed_byte
+    pruned = explained(replace(point, weights="q8_0", runtime="builtin", alpha=0.5))
+    assert pruned.memory.needed_byte == large.needed_byte  # the whole prompt has left its cache there
+    assert "does not fit" in pruned.outside[0]
+    unknown = {**CATALOGUE.boards, point.board: replace(board, memory_byte=None, most_memory_byte=None)}
+    assert "no source states the memory" in explained(point, replace(CATALOGUE, boards=unknown)).memory.reason
+
+
+def test_missed_limits_are_those_that_the_median_breaks():
+    here = predict(BASE, CATALOGUE)
+    assert explained(BASE).missed == ()
+    kept = explained(BASE, latency_s=here.decode_s.median, accuracy_frac=here.top1_agreement.median)
+    assert kept.missed == ()
+    broken = explained(BASE, latency_s=0.9 * here.decode_s.median, power_w=1e3, accuracy_frac=0.999)
+    assert [(one.output, one.value) for one in broken.missed] == [
+        ("decode_s", pytest.approx(here.decode_s.median)),
+        ("top1_agreement", pytest.approx(here.top1_agreement.median)),
+    ]
+
+
+def test_a_measured_value_goes_before_the_predicted():
+    slow = Estimate(1.0, 0.9, 1.1, Provenance.MEASURED)
+    found = explained(BASE, latency_s=0.5, measured=lambda name: slow if name == "decode_s" else Absent("none"))
+    assert [(one.output, one.value) for one in found.missed] == [("decode_s", 1.0)]
+
+
+def test_remedies_of_a_missed_accuracy_limit():
+    pruned = replace(BASE, alpha=0.9)
+    kept = explained(pruned, accuracy_frac=0.9, alpha_max=0.3)
+    assert (kept.holding_alpha, kept.needs_bits) == (0.3, False)
+    assert explained(replace(BASE, weights="int4"), accuracy_frac=0.999, alpha_max=0.0).needs_bits
+    assert explained(BASE, accuracy_frac=0.9, alpha_max=0.3).holding_alpha is None
+
+
+def test_no_change_prunes_beyond_r_max():
+    for alpha in (0.0, 0.2, 0.6):
+        found = explained(replace(BASE, alpha=alpha), alpha_max=0.3)
+        assert all(change.step.point.alpha <= max(alpha, 0.3) for change in found.changes)
+        assert set(found.proposed) <= set(found.changes)
+
+
+def test_without_a_decode_time_there_are_no_shares():
+    key = next(key for key, form in CATALOGUE.weight_formats.items() if form.accuracy_only)
+    found = explained(replace(BASE, weights=key))
+    assert (found.parts_s, found.shares, found.bound, found.dominant, found.changes) == ({}, {}, None, None, ())
 
 
 def fitting(rate_op_s):
@@ -43,7 +120,7 @@ def test_what_arithmetic_hides_does_not_limit_a_point():
     found = predict(point, near)
     assert found.binding == "compute"
     assert found.parts_s["weights"] > found.parts_s["compute"]
-    assert explain(found, []).startswith("Arithmetic limits this point: it takes 100 %")
+    assert explained(point, near).shares["compute"] == pytest.approx(1.0, abs=0.01)
     assert predict(replace(point, bandwidth_byte_s=2e10), near).decode_s.median == pytest.approx(found.decode_s.median)
     assert predict(replace(point, beta=1.05), near).decode_s.median < 0.97 * found.decode_s.median
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.physics.latency import PARAMETERS
 from core.predict.parameters import (
+    DECODE_FACTOR,
+    ROW,
+    ROWS,
     Physical,
     data_sheet_shift,
     extended,
@@ -17,7 +19,7 @@ from core.predict.parameters import (
     quadratic,
     ratio_names,
 )
-from core.spec import OperatingPoint
+from core.spec import PARAMETER_NAMES, OperatingPoint
 
 CATALOGUE = load_catalogue()
 POINT = OperatingPoint(weights="int8", kv="bf16")
@@ -28,10 +30,10 @@ THOR = OperatingPoint(board="jetson_agx_thor", runtime="tensorrt_gpu")
 def test_prior_is_the_runtime_s_and_knows_how_sure_the_bandwidth_is():
     known = prior(RESOLVED)
     runtime = CATALOGUE.runtimes["builtin"]
-    assert np.exp(known.log_mean[known.names.index("kappa")]) == pytest.approx(runtime.kappa.median)
+    assert np.exp(known.log_mean[known.names.index("kappa")]) == pytest.approx(runtime.priors["kappa"].median)
     eta = known.names.index("eta")
     guessed = CATALOGUE.boards["this"].bandwidth_log_sd
-    assert np.sqrt(known.log_cov[eta, eta]) == pytest.approx(np.hypot(runtime.eta.log_sd, guessed))
+    assert np.sqrt(known.log_cov[eta, eta]) == pytest.approx(np.hypot(runtime.priors["eta"].log_sd, guessed))
     assert known.bandwidth_byte_s == CATALOGUE.boards["this"].power_modes["default"].bandwidth_byte_s
 
 
@@ -46,9 +48,9 @@ def test_ratios_are_added_once_and_independent():
 
 def test_format_of_the_weights_cancels_in_the_cost_of_the_cache():
     names = ("eta", "eta.int8", "kappa", "kappa.bf16")
-    rows = loadings(names, POINT, RESOLVED)
-    np.testing.assert_array_equal(rows[0], [1, 1, 0, 0])
-    np.testing.assert_array_equal(rows[1] - rows[0], [-1, 0, 1, 1])  # ln(kappa / eta)
+    rows = dict(zip(ROWS, loadings(names, POINT, RESOLVED), strict=True))
+    np.testing.assert_array_equal(rows["eta"], [1, 1, 0, 0])
+    np.testing.assert_array_equal(rows["kappa"] - rows["eta"], [-1, 0, 1, 1])  # ln(kappa / eta)
 
 
 def test_prompts_of_mixtures_of_experts_share_a_factor():
@@ -64,8 +66,10 @@ def test_prompts_of_mixtures_of_experts_share_a_factor():
 
 def test_physical_parameters_are_products():
     known = extended(prior(RESOLVED), ratio_names(RESOLVED))
-    eta = Physical("eta.int8", ("eta", "eta.int8"), "", "byte/s", of_bandwidth=True)
-    assert eta.median(known) == pytest.approx(CATALOGUE.runtimes["builtin"].eta.median * known.bandwidth_byte_s)
+    eta = Physical("eta.int8", ("eta", "eta.int8"), "", "", "byte/s", of_bandwidth=True)
+    assert eta.median(known) == pytest.approx(
+        CATALOGUE.runtimes["builtin"].priors["eta"].median * known.bandwidth_byte_s
+    )
     parts = [np.sqrt(known.log_cov[i, i]) for i in map(known.names.index, eta.names)]
     assert eta.log_sd(known) == pytest.approx(np.hypot(*parts))
 
@@ -82,11 +86,13 @@ def test_quadratic_form():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 3))
     cov, gradient = root @ root.T, rng.normal(size=(3, 5))
-    np.testing.assert_allclose(quadratic(tuple(gradient), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient))
-    assert isinstance(plain(quadratic((1.0, 2.0, 0.0), cov)), float)
+    np.testing.assert_allclose(
+        quadratic(dict(enumerate(gradient)), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
+    )
+    assert isinstance(plain(quadratic({0: 1.0, 1: 2.0, 2: 0.0}, cov)), float)
     gradient[1:] = [[0.0], [2.0]]  # numbers, as slopes that do not vary are given
     np.testing.assert_allclose(
-        quadratic((gradient[0], 0.0, 2.0), cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
+        quadratic({0: gradient[0], 2: 2.0}, cov), np.einsum("in,ij,jn->n", gradient, cov, gradient)
     )
 
 
@@ -99,7 +105,7 @@ def test_models_of_similar_size_share_what_the_equations_miss():
     known = extended(prior(settings[0]), ratio_names(settings[0]))
     names = [i for i, name in enumerate(known.names) if name.startswith("size.")]
     cov = known.log_cov[np.ix_(names, names)]
-    weights = [loadings(known.names, OperatingPoint(model=s.model.key), s)[-2, names] for s in settings]
+    weights = [loadings(known.names, OperatingPoint(model=s.model.key), s)[ROW[DECODE_FACTOR], names] for s in settings]
     shared = np.array([[one @ cov @ other for other in weights] for one in weights])
     np.testing.assert_allclose(np.diag(shared), 0.01, rtol=0.05)
     assert shared[0, 1] > 0.8 * 0.01
@@ -114,7 +120,7 @@ def test_data_sheet_moves_unpacking_by_the_balance_of_bandwidth_and_vector_rate(
     assert data_sheet_shift(fast)["rho"] - data_sheet_shift(at)["rho"] == pytest.approx(-np.log(4.0))
     wide = replace(at, mode=replace(at.mode, bandwidth_byte_s=2.0 * at.mode.bandwidth_byte_s))
     assert data_sheet_shift(wide)["rho"] - data_sheet_shift(at)["rho"] == pytest.approx(np.log(2.0))
-    i = PARAMETERS.index("rho")
+    i = PARAMETER_NAMES.index("rho")
     seconds = [np.exp(prior(s).log_mean[i]) / s.mode.bandwidth_byte_s for s in (at, wide)]
     assert seconds[1] == pytest.approx(seconds[0])  # unpacking does not wait for the memory
 

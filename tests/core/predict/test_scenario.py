@@ -199,15 +199,15 @@ def delta_oracle(point, n=200_000):
     def draw(p: Prior, extra=0.0):
         return p.median * np.exp(rng.normal(0, np.hypot(p.log_sd, extra), n))
 
-    eta0 = draw(runtime.eta, at.board.bandwidth_log_sd)
+    eta0 = draw(runtime.priors["eta"], at.board.bandwidth_log_sd)
     ratio = np.exp(rng.normal(0, runtime.format_log_sd, n))
-    kappa = draw(runtime.kappa) * np.exp(rng.normal(0, 0.30, n))
+    kappa = draw(runtime.priors["kappa"]) * np.exp(rng.normal(0, 0.30, n))
     moved = 8 * weight_byte(at.model, at.weights)
     cache = 2 * at.model.n_layers * at.model.n_kv_heads * at.model.head_dim * at.kv.bits_per_value
-    rho = draw(runtime.rho) * at.weights.needs_unpacking
+    rho = draw(runtime.priors["rho"]) * at.weights.needs_unpacking
     time_s = (moved / ratio + kappa * cache * point.context_tokens) / (8 * eta0 * mode.bandwidth_byte_s)
     time_s += rho * 0.5 * (at.model.body_params + at.model.head_params) / mode.bandwidth_byte_s
-    time_s += at.model.n_layers * draw(runtime.t_layer_s) + draw(runtime.t_token_s)
+    time_s += at.model.n_layers * draw(runtime.priors["t_layer_s"]) + draw(runtime.priors["t_token_s"])
     beyond = np.sqrt(runtime.model_log_sd**2 + runtime.size_log_sd**2 + runtime.repeat_log_sd**2)
     time_s *= np.exp(rng.normal(0, beyond, n))
     return np.quantile(time_s, [0.05, 0.95])

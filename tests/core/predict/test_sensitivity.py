@@ -72,7 +72,8 @@ def test_refusals():
     for ranges, n, message in (
         ({"weights": (0.0, 1.0)}, 64, "range of 'weights': expected one of context_tokens"),
         ({"alpha": (0.5, 0.1)}, 64, r"width of the range of alpha = -0\.4"),
-        ({"alpha": (0.1, 0.5)}, 100, "n = 100 is no power of 2"),
+        ({"alpha": (0.1, 0.5), "beta": (1.0, 2.0)}, 100, "n = 100 is no power of 2"),
+        ({"alpha": (0.1, 0.5)}, 64, "ranges of 1 inputs, expected two or more"),
     ):
         with pytest.raises(ValueError, match=message):
             sobol_of(POINT, ranges, CATALOGUE, n=n)
@@ -84,3 +85,24 @@ def test_bandwidth_explains_more_than_context_on_a_short_one():
     assert found.names == tuple(ranges)
     assert found.first_order[0] > 0.95
     assert isinstance(sobol_of(POINT, ranges, CATALOGUE, output="ttft_s", n=256).first_order, np.ndarray)
+
+
+def test_errors_are_those_of_the_indices():
+    """Of many seeds, nine in ten intervals hold the index of a long sequence."""
+    distributions = {name: norm(0.0, sd) for name, sd in (("a", 0.9), ("b", 0.4), ("c", 0.2))}
+
+    def function(x):
+        return np.exp(x).prod(axis=0) + x[0] * x[1]
+
+    exact = sobol(function, distributions, n=8192, seed=99)
+    made = [sobol(function, distributions, n=128, seed=seed) for seed in range(40)]
+    inside = [np.abs(one.total_order - exact.total_order) <= one.total_error + exact.total_error for one in made]
+    assert 0.8 <= np.mean(inside) <= 0.98
+    assert made[0].n_evaluations == 8 * 128 * 5
+    assert np.mean([one.total_error for one in made], axis=0)[0] > 2.0 * exact.total_error[0]
+
+
+def test_what_does_not_vary_has_no_indices():
+    point = OperatingPoint("rk3588", "rkllm_npu", model="qwen2.5-1.5b", weights="w8a8")
+    found = sobol_of(point, {"beta": (0.5, 2.0), "reselect_tokens": (1.0, 100.0)}, CATALOGUE)
+    assert found == Absent("decode_s does not vary over these ranges")

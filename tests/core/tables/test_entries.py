@@ -116,7 +116,7 @@ def test_caches_are_named_by_their_bits_or_refused():
 
 def test_a_runtime_that_nobody_knows_is_one_of_its_own():
     found, catalogue = one(runtime="NewRT 2.1")
-    assert catalogue.runtimes[found.decode.runtime].eta == CATALOGUE.runtimes["other_npu"].eta
+    assert catalogue.runtimes[found.decode.runtime].priors == CATALOGUE.runtimes["other_npu"].priors
     assert catalogue.runtimes[found.decode.runtime].name == "NewRT 2.1"
     known = replace(found.decode, runtime="other_npu")
     assert predict(found.decode, catalogue).decode_s == predict(known, catalogue).decode_s

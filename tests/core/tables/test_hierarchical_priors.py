@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from core.catalogue.load import load_catalogue
+from core.spec import PARAMETER_NAMES
 from core.tables.as_points import ComparedRow, compare
 from core.tables.hierarchical_priors import (
     CLASS_SD,
     COMPUTE_SHARE,
-    LEARNED,
     LEAST_BOARD_SD,
     PRIOR,
     RUNTIME_SD,
     Learner,
     Normal,
     _to_expect,
-    class_of,
-    classes_of,
     groups_of,
     measured,
     thinned,
@@ -59,25 +57,27 @@ def synthetic(n_boards, truth, seed=0):
 def test_what_the_boards_have_in_common_is_recovered():
     compared = synthetic(12, (0.70, 4e-4, 8e-4))
     learned = Learner(compared.rows, compared.catalogue).learn()
-    found = dict(zip(LEARNED, np.exp(learned.runtimes["rkllm_npu"].mean), strict=True))
+    found = dict(zip(PARAMETER_NAMES, np.exp(learned.runtimes["rkllm_npu"].mean), strict=True))
     assert found["eta"] == pytest.approx(0.70, rel=0.06)
     assert found["t_layer_s"] == pytest.approx(4e-4, rel=0.15)
     assert found["t_token_s"] == pytest.approx(8e-4, rel=0.25)
     assert found["kappa"] == pytest.approx(np.exp(PRIOR[1]), rel=0.05)  # a cache of one token teaches nothing
     runtime = learned.applied(CATALOGUE.runtimes["rkllm_npu"])
-    assert runtime.eta.median == pytest.approx(found["eta"])
+    assert runtime.priors["eta"].median == pytest.approx(found["eta"])
     other = learned.applied(CATALOGUE.runtimes["other_npu"])
-    assert found["eta"] < other.eta.median < np.exp(PRIOR[0])  # a runtime without rows stays between
+    assert found["eta"] < other.priors["eta"].median < np.exp(PRIOR[0])  # a runtime without rows stays between
     elsewhere = learned.applied(CATALOGUE.runtimes["llamacpp_gpu"])
-    assert elsewhere.eta.median == pytest.approx(np.exp(PRIOR[0]))
+    assert elsewhere.priors["eta"].median == pytest.approx(np.exp(PRIOR[0]))
 
 
 def test_what_few_boards_say_is_less_sure():
-    eta = LEARNED.index("eta")
+    eta = PARAMETER_NAMES.index("eta")
 
     def expected_log_sd(n_boards: int, runtime: str) -> float:
         compared = synthetic(n_boards, (0.8, 2e-4, 4e-4))
-        return Learner(compared.rows, compared.catalogue).learn().applied(CATALOGUE.runtimes[runtime]).eta.log_sd
+        return (
+            Learner(compared.rows, compared.catalogue).learn().applied(CATALOGUE.runtimes[runtime]).priors["eta"].log_sd
+        )
 
     few, many, another = (expected_log_sd(*of) for of in ((1, "rkllm_npu"), (12, "rkllm_npu"), (12, "qnn_npu")))
     assert LEAST_BOARD_SD[eta] < many < 1.15 * LEAST_BOARD_SD[eta] < few < another
@@ -86,12 +86,16 @@ def test_what_few_boards_say_is_less_sure():
 
 def test_expected_boards_are_those_of_the_gaussian_tree():
     rng = np.random.default_rng(3)
-    board_sd = rng.uniform(0.1, 0.5, len(LEARNED))
+    board_sd = rng.uniform(0.1, 0.5, len(PARAMETER_NAMES))
     n_boards = {"rkllm_npu": 3, "qnn_npu": 1}
     groups = [
-        SimpleNamespace(runtime=key, variance=np.zeros(len(LEARNED))) for key, n in n_boards.items() for _ in range(n)
+        SimpleNamespace(runtime=key, variance=np.zeros(len(PARAMETER_NAMES)))
+        for key, n in n_boards.items()
+        for _ in range(n)
     ]
-    of_runtime, of_class = _to_expect(groups, dict.fromkeys(n_boards, PRIOR), {"npu": PRIOR}, board_sd)
+    of_runtime, of_class = _to_expect(
+        groups, dict.fromkeys(n_boards, PRIOR), {"npu": PRIOR}, board_sd, dict.fromkeys(n_boards, "npu")
+    )
     for p, sd in enumerate(board_sd):
         # a new board of rkllm, one of qnn and one of a runtime without rows, then the four that were seen
         runtime = np.array([0, 1, 2, 0, 0, 0, 1])
@@ -102,9 +106,16 @@ def test_expected_boards_are_those_of_the_gaussian_tree():
 
 
 def test_unknown_runtime_of_a_gpu_may_be_of_either_class():
-    assert classes_of("other_gpu") == classes_of("other-mnn_gpu") == ("gpu", "compiled_gpu")
-    assert classes_of("llamacpp_gpu") == ("gpu",)
-    assert classes_of("other_npu") == ("npu",)
+    assert CATALOGUE.runtimes["other_gpu"].possible_classes == ("gpu", "compiled_gpu")
+    assert CATALOGUE.runtimes["llamacpp_gpu"].possible_classes == ("gpu",)
+    assert CATALOGUE.runtimes["other_npu"].possible_classes == ("npu",)
+    compared = synthetic(3, (0.8, 2e-4, 4e-4))
+    learned = Learner(compared.rows, compared.catalogue).learn()
+    unknown = replace(CATALOGUE.runtimes["other_gpu"], key="other-mnn_gpu")
+    means = [
+        np.log(learned.applied(CATALOGUE.runtimes[key]).priors["rho"].median) for key in ("llamacpp_gpu", "mlc_gpu")
+    ]
+    assert np.log(learned.applied(unknown).priors["rho"].median) == pytest.approx(np.mean(means))
     either = Normal.of_either([Normal(np.array([0.0, 1.0]), np.ones(2)), Normal(np.array([2.0, 1.0]), np.ones(2))])
     np.testing.assert_allclose(either.mean, [1.0, 1.0])
     np.testing.assert_allclose(either.sd, [np.sqrt(2.0), 1.0])
@@ -123,8 +134,8 @@ def test_board_left_out_teaches_nothing():
         whole.learn("board1").runtimes["rkllm_npu"].mean, spoiled.learn("board1").runtimes["rkllm_npu"].mean, rtol=1e-3
     )
     change = spoiled.learn().runtimes["rkllm_npu"].mean - whole.learn().runtimes["rkllm_npu"].mean
-    assert change[LEARNED.index("eta")] < -0.02
-    assert change[LEARNED.index("t_layer_s")] > 0.02
+    assert change[PARAMETER_NAMES.index("eta")] < -0.02
+    assert change[PARAMETER_NAMES.index("t_layer_s")] > 0.02
     assert whole.boards == {"board0", "board1", "board2"}
 
 
@@ -134,11 +145,8 @@ def test_shipped_priors_are_those_of_the_shipped_table():
     for key, runtime in CATALOGUE.runtimes.items():
         if key != "builtin":
             fresh = learned.applied(runtime)
-            for name in LEARNED:
-                assert getattr(runtime, name).median == pytest.approx(getattr(fresh, name).median, rel=1e-3), (
-                    key,
-                    name,
-                )
+            for name in PARAMETER_NAMES:
+                assert runtime.priors[name].median == pytest.approx(fresh.priors[name].median, rel=1e-3), (key, name)
             assert runtime.size_log_sd == fresh.size_log_sd
             for name in ("model_log_sd", "prompt_log_sd"):
                 assert getattr(runtime, name) == pytest.approx(getattr(fresh, name), rel=1e-2), (key, name)
@@ -153,14 +161,15 @@ def test_share_of_a_rate_that_no_source_states_teaches_nothing_of_other_boards()
         for row in compared.rows
     ]
     learned = Learner(rows, compared.catalogue).learn()
-    share = np.exp(learned.runtimes["rkllm_npu"].mean[LEARNED.index("eta_compute")])
+    share = np.exp(learned.runtimes["rkllm_npu"].mean[PARAMETER_NAMES.index("eta_compute")])
     assert share == pytest.approx(COMPUTE_SHARE["npu"], rel=0.05)
 
 
 def test_classes_and_thinning():
-    assert class_of("mlc_gpu") == class_of("vllm_gpu") == "compiled_gpu"
-    assert class_of("llamacpp_gpu") == class_of("other_gpu") == "gpu"
-    assert class_of("rkllm_npu") == "npu"
+    classes = {key: runtime.possible_classes[0] for key, runtime in CATALOGUE.runtimes.items()}
+    assert classes["mlc_gpu"] == classes["vllm_gpu"] == "compiled_gpu"
+    assert classes["llamacpp_gpu"] == classes["other_gpu"] == "gpu"
+    assert classes["rkllm_npu"] == "npu"
     compared = synthetic(2, (0.8, 2e-4, 4e-4))
     assert [len(rows) for rows in groups_of(compared.rows).values()] == [6, 6]
     assert len(thinned(compared.rows, 6)) == 6
@@ -197,4 +206,4 @@ def test_table_without_usable_rows_leaves_the_prior():
     compared = synthetic(1, (0.8, 2e-4, 4e-4))
     learned = Learner(compared.rows, compared.catalogue).learn("board0")
     assert learned.n_groups == 0
-    assert learned.applied(CATALOGUE.runtimes["rkllm_npu"]).eta.median == pytest.approx(np.exp(PRIOR[0]))
+    assert learned.applied(CATALOGUE.runtimes["rkllm_npu"]).priors["eta"].median == pytest.approx(np.exp(PRIOR[0]))

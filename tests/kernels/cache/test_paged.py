@@ -7,7 +7,6 @@ from kernels.attention.window import AttentionRule
 from kernels.cache.contiguous import FORMATS, FloatKvCache, Int4KvCache, Int8KvCache, copy_tokens, new_cache
 from kernels.cache.paged import PagedKvCache
 from kernels.eviction.policies import PAGE_TOKENS
-from kernels.eviction.reselect import attend_with_mass
 from kernels.native.library import available, status
 
 TOLERANCE = {"fp32": 0, "fp16": 3e-3, "bf16": 2e-2, "int8": 2e-2, "int4": 0.3}
@@ -48,11 +47,8 @@ def test_equals_float64_attention_over_what_it_holds(kv_format, heads, groups, d
     k, v = cache.dequantised(0, n)
     assert torch.allclose(torch.stack([k, v]), kv, atol=TOLERANCE[kv_format])
     q = query(heads, groups, dim)
-    out, mass = cache.attend_with_mass(0, q, n)
+    out = cache.attend(0, q, n)
     assert torch.allclose(out.view(heads, groups, dim).double(), dense(q[0], k, v), atol=ROUNDED[kv_format])
-    expected = torch.softmax(q[0].double() @ k.double().transpose(1, 2), -1).sum(1)
-    assert torch.allclose(mass.double(), expected, atol=ROUNDED[kv_format])
-    assert torch.allclose(mass.sum(-1), torch.full((heads,), float(groups)), atol=1e-5)
 
 
 @pytest.mark.parametrize("kv_format", FORMATS)
@@ -83,10 +79,9 @@ def test_windows_and_soft_caps_equal_torchs_own_cache(kv_format, window):
     mask = torch.where(torch.arange(n) % 7 == 0, -torch.inf, 0.0).expand(1, heads, 1, -1)
     for paged.mask in (None, mask.contiguous()):
         other.mask = paged.mask
-        out, mass = paged.attend_with_mass(0, q, n)
+        out = paged.attend(0, q, n)
         atol = 3 * ROUNDED[kv_format]
         assert torch.allclose(out, other.attend(0, q, n).view(heads * 3, dim), atol=atol)
-        assert torch.allclose(mass, attend_with_mass(other, 0, q, n)[1], atol=atol) or paged.mask is not None
         assert paged.tokens_read(n) == other.tokens_read(n) == (window or n)
 
 
@@ -98,10 +93,9 @@ def test_a_window_counts_the_tokens_of_the_pages_that_are_read():
     cache.read_only(torch.tensor([[[0, 3], [1, 4]]]), n)
     k, v = cache.dequantised(0, n)
     q = query(2, 3, 64)
-    out, mass = cache.attend_with_mass(0, q, n)
+    out = cache.attend(0, q, n)
     seen = slice(-window, None)
     assert torch.allclose(out.view(2, 3, 64).double(), dense(q[0], k[:, seen], v[:, seen]), atol=5e-6)
-    assert not mass[:, :-window].any()
     assert cache.tokens_read(n) == window
 
 
@@ -145,9 +139,8 @@ def test_listed_pages_equal_attending_to_their_tokens_only(kv_format):
     k_kept, v_kept = k.gather(1, rows), v.gather(1, rows)
     for read in (cache.dequantised_at(0, index), cache.dequantised(0, n)):
         assert torch.equal(torch.stack(read), torch.stack([k_kept, v_kept]))
-    out, mass = cache.attend_with_mass(0, q, n)
+    out = cache.attend(0, q, n)
     assert torch.allclose(out.view(2, 3, 64).double(), dense(q[0], k_kept, v_kept), atol=ROUNDED[kv_format])
-    assert mass.shape == (2, len(index[0]))
     # tokens written later are read as well, in this page and in new ones
     cache.write(0, torch.randn(2, 1, 2, 70, 64, generator=torch.Generator().manual_seed(2)))
     k_read, v_read = cache.dequantised(0, n + 70)

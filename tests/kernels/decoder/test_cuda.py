@@ -14,7 +14,6 @@ from kernels.decoder.linear import INT4_GROUPS, apply_rows
 from kernels.eviction.policies import select, select_pages
 from kernels.eviction.token_scores import (
     KeyNorms,
-    MassAverage,
     PageBounds,
     attention_mass_scores,
     expected_attention_scores,
@@ -75,8 +74,6 @@ def test_scores_and_selection():
     norms.append(on[1])
     assert agrees(norms.scores(on[0]), key_norm_scores(k))
     assert bounds.scores(on[0].reshape(2, -1, 64)).shape == (2, 200)
-    mass = MassAverage(2, 200, device=CUDA)
-    mass.update(attention_mass_scores(on[0], on[1]))
     scores = attention_mass_scores(q, k)
     for choose in (select, select_pages):
         assert torch.equal(choose(scores.to(CUDA), 70).cpu(), choose(scores, 70))

@@ -15,7 +15,6 @@ from kernels.decoder.linear import FloatLinear, Int8Linear, apply_rows
 from kernels.eviction.policies import select, select_pages
 from kernels.eviction.token_scores import (
     KeyNorms,
-    MassAverage,
     PageBounds,
     attention_mass_scores,
     expected_attention_scores,
@@ -88,10 +87,9 @@ def test_scores_and_selection():
         rope_sensitivity_scores(q, k, on_meta(32)),
         expected_attention_scores(q, k, v, rotation[192:200], rotation[200:]),
     ]
-    bounds, norms, mass = PageBounds(2, 200, 64, 64, META), KeyNorms(2, 200, META), MassAverage(2, 200, device=META)
+    bounds, norms = PageBounds(2, 200, 64, 64, META), KeyNorms(2, 200, META)
     bounds.append(k)
     norms.append(k)
-    mass.update(scores[1])
     scores += [bounds.scores(q.view(2, -1, 64)), norms.scores(q)]
     for found in scores:
         assert found.device.type == META

@@ -6,7 +6,7 @@ from kernels.cache.paged import PagedKvCache
 from kernels.decoder.transformer import Decoder, Prefilled
 from kernels.eviction.policies import POLICIES, n_kept
 from kernels.eviction.prune import prune
-from kernels.eviction.reselect import EvictingCache, ReselectingCache, Reselection, attend_with_mass, reselection_cost
+from kernels.eviction.reselect import ReselectingCache, Reselection, reselection_cost
 
 N = 200
 
@@ -137,32 +137,6 @@ def test_writing_the_last_token_again_and_again_changes_nothing(decoder, prompt)
     assert cache.tokens_read(N) <= n_kept(N, 0.5) + 3
 
 
-def test_evicting_keeps_the_budget_and_the_attended(decoder, prompt):
-    cache = EvictingCache(prompt, 60, lambda n: decoder.new_cache(n, "fp32"), every=5)
-    assert cache.length == 60
-    logits = decode(decoder, cache, 14)
-    assert torch.isfinite(torch.stack(logits)).all()
-    assert cache.length == 60 + 4
-    assert len(cache.reselection.durations_s) == 1 + 2
-    once = prune(prompt, 0.7, "attention_mass", "compacted", lambda n: decoder.new_cache(n, "fp32"))
-    fresh = EvictingCache(prompt, 60, lambda n: decoder.new_cache(n, "fp32"), every=5)
-    for layer in range(2):
-        assert torch.equal(fresh.dequantised(layer, 60)[0], once.dequantised(layer, 60)[0])
-
-
-@pytest.mark.parametrize("new", [FloatKvCache, PagedKvCache])
-def test_mass_of_any_cache(new):
-    g = torch.Generator().manual_seed(0)
-    cache = new(1, 2, 100, 64, "fp32")
-    cache.write(0, torch.randn(2, 1, 2, 90, 64, generator=g))
-    q = torch.randn(1, 2, 3, 64, generator=g) / 8
-    out, mass = attend_with_mass(cache, 0, q, 90)
-    k, v = cache.dequantised(0, 90)
-    p = torch.softmax(q[0].double() @ k.double().transpose(1, 2), -1)
-    assert torch.allclose(mass.double(), p.sum(1), atol=1e-5)
-    assert torch.allclose(out.view(2, 3, 64).double(), p @ v.double(), atol=1e-5)
-
-
 def test_a_choice_is_timed_as_often_as_asked(decoder, prompt):
     found = reselection_cost(prompt, 0.5, "snapkv", "compacted", lambda n: decoder.new_cache(n, "fp32"), 64, repeats=3)
     assert len(found.durations_s) == 3
@@ -182,5 +156,3 @@ def test_wrong_arguments_raise(decoder, prompt):
         ReselectingCache(prompt, 0.5, "snapkv", "masked", new, 4, 4)
     with pytest.raises(ValueError, match="every: got 0"):
         ReselectingCache(prompt, 0.5, "snapkv", "compacted", new, 0, 4)
-    with pytest.raises(ValueError, match="budget, every: got 0, 1"):
-        EvictingCache(prompt, 0, new, 1)

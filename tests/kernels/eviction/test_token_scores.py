@@ -7,7 +7,6 @@ import torch
 from core.articles.importance import rotary_score_slope, rotary_sensitivity
 from kernels.eviction.token_scores import (
     KeyNorms,
-    MassAverage,
     PageBounds,
     RopeSensitivity,
     attention_mass_scores,
@@ -170,21 +169,6 @@ def test_what_is_scored_at_insertion_equals_scoring_all_at_once(pieces):
         sensitivity.append(piece)
     assert torch.allclose(norms.scores(q), key_norm_scores(k))
     assert torch.allclose(sensitivity.scores(q), rope_sensitivity_scores(q, k, theta), rtol=1e-5)
-
-
-def test_running_mass():
-    average = MassAverage(1, 10, rate=0.25)
-    average.update(torch.tensor([[0.5, 0.5]]))
-    average.update(torch.tensor([[0.1, 0.3, 0.6]]))
-    assert torch.allclose(average.scores(), torch.tensor([[0.4, 0.45, 0.6]]))
-    average.keep(torch.tensor([[0, 2]]))
-    average.update(torch.tensor([[0.4, 0.6, 0.0]]))
-    assert torch.allclose(average.scores(), torch.tensor([[0.4, 0.6, 0.0]]))
-    for _ in range(60):
-        average.update(torch.tensor([[1.0, 0.0, 0.0]]))
-    assert torch.allclose(average.scores(), torch.tensor([[1.0, 0.0, 0.0]]), atol=1e-6)
-    with pytest.raises(ValueError, match="rate: got 0"):
-        MassAverage(1, 1, rate=0)
 
 
 def test_entropy_limits_of_probabilities():

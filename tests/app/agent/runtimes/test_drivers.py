@@ -1,7 +1,10 @@
 """Drivers by the configured runtimes."""
 
+import pytest
+
 from app.agent.runtimes import drivers as drivers_
 from app.agent.runtimes.command import Command
+from app.agent.runtimes.entry import KINDS
 from tests.app.agent.runtimes.stand import ask, drivers_of, entry, run_of, script
 
 
@@ -26,3 +29,9 @@ def test_what_is_not_configured_is_refused_by_name():
     assert drivers.why_not({"runtime": "mlc_gpu"}) == "runtime mlc_gpu is not configured on this board"
     assert "runs smollm2-135m, not qwen2-1.5b" in drivers.why_not({"runtime": "llamacpp_cpu", "model": "qwen2-1.5b"})
     assert drivers.why_not(run_of().point) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_a_driver_of_its_name(kind):
+    measure = drivers_.driver(kind)
+    assert (measure.__module__, measure.__name__) == (f"app.agent.runtimes.{kind.replace('-', '_')}", "measure")

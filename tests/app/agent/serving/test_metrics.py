@@ -22,7 +22,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from app import LAUNCHER, VERSION
 from app.agent.serving.metrics import CONTENT_TYPE, QUANTITIES, Family, Meters, exposition, scrape
-from app.agent.serving.metrics_server import close_metrics, serve_metrics, split_metrics_address
+from app.agent.serving.metrics_server import serve_metrics, split_metrics_address
 from app.cli.shared import otlp
 from app.cli.shared.output import UserError
 from tests.processes import running
@@ -152,7 +152,9 @@ def test_it_is_served_on_the_loopback_and_to_no_other_name(root):
         with pytest.raises(OSError, match=r"[Ii]n use"):
             serve_metrics(str(server.server_port), root)
     finally:
-        close_metrics(server, meters)
+        server.shutdown()
+        server.server_close()
+        meters.close()
 
 
 def test_energy_adds_up_between_scrapes(root):

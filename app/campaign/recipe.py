@@ -1,0 +1,34 @@
+"""The measurement that the result of a run is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from app.campaign.plan import Run
+from app.library.measurements import OUTPUTS_OF, Measurement, answers, check_body, ran
+from core.spec import Catalogue
+
+
+def measured(run: Run, body: Mapping[str, Any], catalogue: Catalogue, machine: str) -> Measurement:
+    """Return the result of a run as a measurement, now, of the point that really ran.
+
+    Outputs that were not asked for are left out; the options of the run join its conditions.
+
+    Raises
+    ------
+    FileError
+        An output is no value, or the board names a field or a format that this program does not know.
+    """
+    found = answers(body, run.what)
+    check_body(found, "the result")
+    if run.options:
+        found["conditions"] = {**found.get("conditions", {}), "options": dict(run.options)}
+    time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return Measurement(ran(run.point, found, catalogue), found, time_utc, machine)
+
+
+def tells(measurement: Measurement, what: Iterable[str]) -> bool:
+    """Whether a measurement has the outputs of parts of a run, be they absent with a reason."""
+    return all(OUTPUTS_OF[part][0] in measurement.body for part in what if part in OUTPUTS_OF)

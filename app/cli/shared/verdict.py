@@ -1,0 +1,42 @@
+"""The verdict on a point, as the dashboard gives it, and the largest prune rate that it may propose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.library.attention import nearest
+from app.library.board_library import BoardLibrary
+from app.library.prediction_curves import Mark, r_max
+from core.predict.explain import Verdict, explain
+from core.spec import Catalogue, OperatingPoint, Posterior
+
+
+def mark_of(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    known: Posterior,
+    library: BoardLibrary,
+    top1_limit: float | None = None,
+) -> Mark:
+    """Return the largest prune rate: of the accuracy limit, or of the attention measured on the point's board."""
+    return r_max(point, catalogue, known, top1_limit, nearest(library.evidence(catalogue), point))
+
+
+def verdict_of(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    known: Posterior,
+    library: BoardLibrary,
+    limits: Mapping[str, float] | None = None,
+) -> Verdict:
+    """Return the verdict on a point (scalars only); limits as in `core.predict.explain`."""
+    limits = limits or {}
+    return explain(
+        point,
+        catalogue,
+        known,
+        alpha_max=mark_of(point, catalogue, known, library, limits.get("accuracy_frac")).alpha,
+        latency_s=limits.get("latency_s"),
+        power_w=limits.get("power_w"),
+        accuracy_frac=limits.get("accuracy_frac"),
+    )

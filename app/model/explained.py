@@ -1,0 +1,36 @@
+"""The verdict on the store's point. Free of Qt widgets: views put it on the screen by `app.text.explain`."""
+
+from __future__ import annotations
+
+from app.library.prediction_basis import rests_on
+from app.model.store import Store
+from app.text import explain as text
+from core.predict.explain import Verdict, explain
+from core.spec import Posterior
+
+
+def known(store: Store) -> Posterior:
+    """Return what the prediction of the store's point rests on."""
+    return rests_on(store.point, store.catalogue, store.posterior)
+
+
+def explained(store: Store) -> Verdict:
+    """Return what limits the store's point and what would change it; a measured value goes before the predicted."""
+    limits = store.limits
+    return explain(
+        store.point,
+        store.catalogue,
+        known(store),
+        alpha_max=store.r_max.alpha,
+        latency_s=limits.latency_s,
+        power_w=limits.power_w,
+        accuracy_frac=limits.top1_agreement,
+        measured=store.measured,
+        predicted=store.prediction_of,
+    )
+
+
+def evidence(store: Store) -> str:
+    """Return what the decode time of the store's point rests on."""
+    n_points = len(store.calibration.points) if store.calibration else 0
+    return text.evidence(store.prediction.decode_s, known(store), n_points)

@@ -1,0 +1,37 @@
+"""What the conductor has asked of the board and awaits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.campaign.campaign import Campaign, counted
+from app.campaign.plan import SPEED, Run, What
+from app.model.state import Activity
+from core.spec import OperatingPoint
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that has not ended: the bandwidth, a run of the store's point, or one of the calibration plan.
+
+    `then` is what is asked for the same point after it succeeds.
+    """
+
+    kind: Literal["bandwidth", "measure", "calibrate"]
+    point: OperatingPoint | None = None
+    run: Run | None = None
+    then: What = ()
+
+    @property
+    def what(self) -> What:
+        """Parts of the run."""
+        return () if self.run is None else self.run.what
+
+    def activity(self, done_frac: float, text: str, plan: Campaign | None) -> Activity:
+        """Return how far it is; a run of the plan is one of the round at hand."""
+        if self.kind == "calibrate":
+            noun = "Point" if self.what == SPEED else "Accuracy of point"
+            n_ended, n_all = (0, 1) if plan is None else (plan.n_ended, max(plan.n_asked, 1))
+            done_frac, text = counted(noun, n_ended, n_all, done_frac, text)
+        return Activity(self.kind, text, done_frac, self.point)

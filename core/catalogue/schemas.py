@@ -1,0 +1,326 @@
+"""What each kind of TOML file holds, a struct a table: keys, types and ranges. Numbers are in the unit of their name.
+
+A key of a file that its struct does not have is refused. A file has no key ``key``: that is its own name.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+
+def within(low: float, high: float) -> Meta:
+    """Return the range of a number, both ends included."""
+    return Meta(ge=low, le=high)
+
+
+AT_LEAST_ONE = Meta(min_length=1)
+
+
+class Table(Struct, forbid_unknown_fields=True):
+    """A table of a file. `needs_source` names keys that need a source as numbers do, where a table has `sources`."""
+
+    needs_source: ClassVar[tuple[str, ...]] = ()
+
+    def values(self) -> dict[str, Any]:
+        """Return the values by name, `sources` left out."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "sources"}
+
+
+class Sourced(Table, kw_only=True):
+    """A table in which each number has a source."""
+
+    sources: dict[str, str] = {}
+
+
+# --- formats.toml -----------------------------------------------------------------------------------------------------
+
+
+class WeightFormatTable(Table):
+    """A format of weights; one source covers the table."""
+
+    name: str
+    bits_per_weight: Annotated[float, within(1.0, 32.0)]
+    head_bits_per_weight: Annotated[float, within(1.0, 32.0)]
+    needs_unpacking: bool
+    source: str
+    importance_matrix: bool = False
+    accuracy_only: bool = False
+    products: Literal["", "fp8", "fp4"] = ""
+
+
+class KvFormatTable(Table):
+    """A format of the KV cache; one source covers the table."""
+
+    bits_per_value: Annotated[float, within(1.0, 32.0)]
+    name: str
+    source: str
+
+
+class FormatsTable(Table):
+    """Formats by key."""
+
+    weights: dict[str, WeightFormatTable]
+    kv: dict[str, KvFormatTable]
+
+
+# --- held_out.toml ----------------------------------------------------------------------------------------------------
+
+Quantiles = Annotated[tuple[Annotated[float, within(0.0, 1000.0)], ...], AT_LEAST_ONE]
+
+
+class HeldOutTable(Table):
+    """Ascending quantiles of held-out errors by quantity and bucket."""
+
+    source: str
+    decode_s: dict[str, Quantiles]
+    ttft_s: dict[str, Quantiles]
+
+
+# --- boards/*.toml ----------------------------------------------------------------------------------------------------
+
+
+class PowerModeTable(Sourced):
+    """A power mode of a board."""
+
+    bandwidth_byte_s: Annotated[float, within(1e8, 1e14)]
+    compute_op_s: Annotated[float, within(1e8, 1e17)] | None = None
+    clock_hz: Annotated[float, within(1e6, 1e11)] | None = None
+    power_limit_w: Annotated[float, within(0.1, 1e4)] | None = None
+    vector_op_s: Annotated[float, within(1e8, 1e17)] | None = None
+    cpu_vector_op_s: Annotated[float, within(1e8, 1e17)] | None = None
+
+
+class BoardTable(Sourced):
+    """A board."""
+
+    needs_source: ClassVar[tuple[str, ...]] = ("identify",)
+
+    unit: Literal["cpu", "gpu", "npu"]
+    power_modes: Annotated[dict[str, PowerModeTable], AT_LEAST_ONE]
+    name: str
+    memory_byte: Annotated[float, within(1e6, 1e14)] | None = None
+    most_memory_byte: Annotated[float, within(1e6, 1e14)] | None = None
+    idle_power_w: Annotated[float, within(0.0, 1e4)] | None = None
+    system_energy_j_byte: Annotated[float, within(1e-12, 1e-6)] | None = None
+    system_energy_log_sd: Annotated[float, within(0.0, 3.0)] = 0.35
+    power_rail: str = ""
+    bandwidth_log_sd: Annotated[float, within(0.0, 3.0)] = 0.0
+    integer_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
+    fp8_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
+    fp4_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
+    identify: tuple[str, ...] = ()
+
+
+# --- models/*.toml ----------------------------------------------------------------------------------------------------
+
+Count = Annotated[int, Meta(ge=1, le=10_000_000)]
+ParameterCount = Annotated[float, within(1e3, 1e14)]
+
+
+class ModelTable(Sourced):
+    """A decoder-only transformer. What it does not state of its parameters follows from the rest."""
+
+    needs_source: ClassVar[tuple[str, ...]] = ("aliases", "weight_byte_by_format")
+
+    n_layers: Count
+    hidden_size: Count
+    n_heads: Count
+    n_kv_heads: Count
+    head_dim: Count
+    intermediate_size: Count
+    vocab_size: Count
+    max_context_tokens: Count
+    tied_embeddings: bool
+    name: str
+    body_params: ParameterCount | None = None
+    total_params: ParameterCount | None = None
+    weight_byte_by_format: dict[str, Annotated[float, within(1e3, 1e14)]] = {}
+    reference_format: str = ""
+    n_attention_layers: Count | None = None
+    n_window_layers: Count | None = None
+    window_tokens: Count | None = None
+    aliases: tuple[str, ...] = ()
+    degradation_scale: Annotated[float, within(0.01, 100.0)] | None = None
+    degradation_scale_log_sd: Annotated[float, within(0.0, 3.0)] = 0.5  # a factor of 2.3 either way at 90 %
+
+
+# --- cells/*.toml, thermal/*.toml, dvfs/*.toml, scenarios/*.toml ------------------------------------------------------
+
+
+class CellTable(Sourced):
+    """A battery cell; `ocv` is the CSV file of its open-circuit voltage."""
+
+    needs_source: ClassVar[tuple[str, ...]] = ("ocv",)
+
+    ocv: str
+    rc_ohm: Annotated[tuple[Annotated[float, within(0.0, 100.0)], ...], AT_LEAST_ONE]
+    rc_s: Annotated[tuple[Annotated[float, within(1e-3, 1e6)], ...], AT_LEAST_ONE]
+    name: str
+    chemistry: str
+    charge_c: Annotated[float, within(1.0, 1e7)]
+    cutoff_v: Annotated[float, within(0.5, 5.0)]
+    r0_ohm: Annotated[float, within(1e-6, 100.0)]
+
+
+class CoolingTable(Sourced):
+    """A way of cooling: its step response as resistances and time constants."""
+
+    name: str
+    resistance_k_w: Annotated[tuple[Annotated[float, within(1e-3, 1e3)], ...], AT_LEAST_ONE]
+    tau_s: Annotated[tuple[Annotated[float, within(1e-3, 1e5)], ...], AT_LEAST_ONE]
+
+
+class SpreaderTable(Sourced):
+    """The plate that a chip's heat spreads in."""
+
+    name: str
+    width_m: Annotated[float, within(1e-3, 1.0)]
+    height_m: Annotated[float, within(1e-3, 1.0)]
+    thickness_m: Annotated[float, within(1e-5, 0.1)]
+    conductivity_w_mk: Annotated[float, within(0.1, 3000.0)]
+    volumetric_heat_j_m3k: Annotated[float, within(1e5, 1e7)]
+    chip_m: Annotated[float, within(1e-3, 0.1)]
+
+
+Temperature = Annotated[float, within(0.0, 150.0)]
+Clock = Annotated[float, within(1e6, 1e11)]
+
+
+class ThrottleTable(Sourced, kw_only=True):
+    """What a board does when it is hot."""
+
+    name: str
+    kind: Literal["allocator", "caps"]
+    shutdown_temp_c: Annotated[float, within(40.0, 200.0)] | None = None
+    top_clock_hz: Clock | None = None
+
+
+class AllocatorTable(ThrottleTable):
+    """The power allocator of Linux."""
+
+    switch_on_temp_c: Temperature
+    target_temp_c: Temperature
+
+
+class CapsTable(ThrottleTable):
+    """Clocks capped above trip temperatures."""
+
+    trip_temp_c: Annotated[tuple[Temperature, ...], AT_LEAST_ONE]
+    max_clock_hz: Annotated[tuple[Clock, ...], AT_LEAST_ONE]
+    hysteresis_k: Annotated[float, within(0.0, 50.0)]
+
+
+class DvfsFile(Sourced):
+    """Operating points of a unit: voltages, or powers and throughputs, one for each clock."""
+
+    clock_hz: Annotated[tuple[Annotated[float, within(1.0, 1e12)], ...], AT_LEAST_ONE]
+    name: str
+    board: str = ""
+    unit: str = ""
+    voltage_v: Annotated[tuple[Annotated[float, within(1e-9, 10.0)], ...], AT_LEAST_ONE] = ()
+    power_w: Annotated[tuple[Annotated[float, within(1e-9, 1e5)], ...], AT_LEAST_ONE] = ()
+    throughput: Annotated[tuple[Annotated[float, within(1e-9, 1e12)], ...], AT_LEAST_ONE] = ()
+    throughput_unit: str = "1/s"
+
+
+class ScenarioTable(Table, kw_only=True):
+    """Limits of an application."""
+
+    name: str
+    min_accuracy_frac: Annotated[float, within(0.0, 0.999999)]
+    max_latency_s: Annotated[float, within(1e-9, 1e6)]
+    max_energy_j: Annotated[float, within(1e-12, 1e9)]
+    energy_weight: Annotated[float, within(1e-3, 1e3)] = 1.0
+
+
+class PublishedScenario(ScenarioTable, kw_only=True):
+    """A published application."""
+
+    sources: dict[str, str] = {}
+
+
+class OwnScenario(ScenarioTable):
+    """The user's application."""
+
+    source: str = ""
+
+
+# --- files of the user ------------------------------------------------------------------------------------------------
+
+
+class PhaseRow(Table):
+    """A phase of a workload."""
+
+    seconds: Annotated[float, within(1e-3, 1e7)]
+    load_frac: Annotated[float, within(0.0, 1.0)]
+
+
+class WorkloadFile(Table):
+    """A workload: phases that repeat."""
+
+    phase: Annotated[tuple[PhaseRow, ...], AT_LEAST_ONE]
+    name: str = ""
+
+
+class GraphFile(Table):
+    """Operations on equal workers; the keys of an operation depend on its formula."""
+
+    operation: Annotated[tuple[dict[str, Any], ...], AT_LEAST_ONE]
+    name: str = ""
+    n_workers: Annotated[int, within(1, 1024)] = 1
+    deadline_s: Annotated[float, within(0.0, 1e9)] = math.inf
+    default: dict[str, Any] = {}
+
+
+class OperationRow(Table, kw_only=True):
+    """An operation, without the keys that its length is computed from."""
+
+    name: str
+    after: tuple[str, ...] = ()
+    memory_frac: Annotated[float, within(0.0, 1.0)] = 0.0
+    formula: str = ""
+
+
+class PlainOperation(OperationRow):
+    """An operation whose length is given."""
+
+    length_s: Annotated[float, within(0.0, 1e9)]
+
+
+class StageRow(Table):
+    """A stage of a chain."""
+
+    name: str
+    length: Annotated[float, within(1e-12, 1e12)]
+    overlap: Annotated[float, within(0.0, 1e12)] = 0.0
+
+
+class ChainFile(Table):
+    """Stages with one engine each, item after item."""
+
+    stage: Annotated[tuple[StageRow, ...], AT_LEAST_ONE]
+    name: str = ""
+    n_items: Annotated[int, within(1, 1_000_000)] = 1
+    unit: str = "s"
+
+
+class TaskRow(Table):
+    """A task of fixed priority."""
+
+    name: str
+    cost_s: Annotated[float, within(1e-9, 1e4)]
+    period_s: Annotated[float, within(1e-9, 1e5)]
+    deadline_s: Annotated[float, within(0.0, 1e5)] = 0.0
+    jitter_s: Annotated[float, within(0.0, 1e5)] = 0.0
+    section_s: Annotated[float, within(0.0, 1e4)] = 0.0
+
+
+class TasksFile(Table):
+    """Tasks on one processor, the first with the highest priority."""
+
+    task: Annotated[tuple[TaskRow, ...], AT_LEAST_ONE]
+    name: str = ""
+    switch_s: Annotated[float, within(0.0, 1.0)] = 0.0
