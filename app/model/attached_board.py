@@ -20,12 +20,12 @@ _BUSY = "Other programs ran while the memory bandwidth was measured"
 
 
 class AttachedBoard:
-    """Puts into the store what the library knows of the attached board, and into both what is measured of it.
+    """Keeps store and library in step for the attached board: known facts go to the store, measurements to both.
 
     Parameters
     ----------
     store : Store
-        Its log tells what cannot be kept.
+        Its log names values that cannot be kept.
     library : BoardLibrary
 
     Attributes
@@ -46,7 +46,7 @@ class AttachedBoard:
         self.bandwidth_of, self.bandwidth_disturbed = "", False
 
     def meet(self, name: str, hello: Mapping[str, Any], not_here: str) -> bool:
-        """Make everything in the store that of the machine that said hello; tell whether it is worth remembering.
+        """Load the store for the machine that sent its hello; return True if it should be remembered.
 
         `name` is "" for the machine that the program runs on, `not_here` why nothing can be measured on it.
         """
@@ -92,7 +92,7 @@ class AttachedBoard:
         self._kept(lambda: self.library.set_bandwidth(machine, record))
 
     def take_measurement(self, measurement: Measurement) -> bool:
-        """Take a measurement of the board; tell whether it is kept."""
+        """Take a measurement of the board; return True if it was kept."""
         self._store.add_measurement(measurement)
         return self._kept(lambda: self.library.add(measurement))
 

@@ -1,4 +1,4 @@
-"""The session at hand: another one takes its place when another board is attached, and nothing stale gets through."""
+"""The current session: attaching another board replaces it, and events of the old one are dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Attachment:
     Parameters
     ----------
     hand_over : callable
-        Takes the events of the session at hand, on its reader thread.
+        Takes the events of the current session, on its reader thread.
     make_session : callable
         Makes the first one.
     """

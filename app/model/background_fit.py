@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What the thread hands back: a fit, none because nothing was measured, or the reason why not."""
+    """Result of the thread: a fit, none where nothing was measured, or the reason of a failure."""
 
     fit: Fit | None
     reason: str = ""

@@ -27,7 +27,7 @@ MAX_HOSTS = 200
 
 
 def session_of(target: Target) -> MakeSession:
-    """Return what makes sessions with a board."""
+    """Return the factory of sessions with a board."""
 
     def make_session(on_event: Callable[[Event], None]) -> Session:
         if target.attended is not None:
@@ -87,7 +87,7 @@ class Boards(QObject):
 
     @property
     def recent(self) -> list[str]:
-        """What was attached last, newest first; this machine left out."""
+        """Boards attached last, newest first, without this machine."""
         return list(self._settings.boards)
 
     def hosts(self) -> list[str]:
@@ -129,7 +129,7 @@ class Boards(QObject):
         self._conductor.detach()
 
     def probe(self, text: str) -> str:
-        """Try in the background whether a board can be attached; `probed` tells. Return why not even that, or ""."""
+        """Probe a board in the background; `probed` has the result. Return the reason that it cannot start, or ""."""
         try:
             target = self.target(text)
         except (ValueError, OSError) as error:

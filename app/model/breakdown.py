@@ -1,4 +1,4 @@
-"""Where the time of a point goes, and where the point lies under the board's roofs."""
+"""Breakdown of a point's time, and its place under the board's roofline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Roofline:
 
 
 def told_here(store: Store, name: str) -> Any:
-    """Return what the board told last under a name at exactly the current point, as it told it; None if never."""
+    """Return the last value that the board reported under a name at exactly the current point; None if never."""
     if store.not_measured_here:
         return None
     here = canonical(store.point, store.catalogue)

@@ -1,4 +1,4 @@
-"""What may stand at each path of the store."""
+"""Valid values of each path of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user does, as commands that can be undone. A command calls the store and nothing else."""
+"""Undoable user commands. A command calls the store and nothing else."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Conductor(QObject):
 
     @property
     def silent_s(self) -> float:
-        """How long the attached board has said nothing [s]."""
+        """Time since the attached board was last heard [s]."""
         return self._session.silent_s
 
     @property
@@ -174,7 +174,7 @@ class Conductor(QObject):
         return reason
 
     def calibrate_now(self) -> str:
-        """Measure the bandwidth and the whole plan anew. Return why not, in one sentence, or ""."""
+        """Measure the bandwidth and the whole plan again. Return the reason against it in one sentence, or ""."""
         reason = self._store.not_measured_here or recorded(self._store.link.hello)
         if not reason:
             self.cancel()
@@ -337,7 +337,7 @@ class Conductor(QObject):
         self._show(request, 0.0, "Measuring the memory bandwidth.")
 
     def _start_plan(self, at: OperatingPoint, *, again: bool) -> None:
-        """Queue the calibration plan of a point's runtime; `again` measures the speed of points anew that are known."""
+        """Queue the calibration plan of a point's runtime; `again` repeats the timing of known points."""
         sheet, known = self._board.data_sheet, self._store.measurements
         if again:
             known = [replace(each, body=answers(each.body, ACCURACY)) for each in known]

@@ -10,12 +10,12 @@ from core.spec import Posterior
 
 
 def known(store: Store) -> Posterior:
-    """Return what the prediction of the store's point rests on."""
+    """Return the posterior that the prediction of the store's point rests on."""
     return rests_on(store.point, store.catalogue, store.posterior)
 
 
 def explained(store: Store) -> Verdict:
-    """Return what limits the store's point and what would change it; a measured value goes before the predicted."""
+    """Return the verdict on the store's point; measured values take precedence over predicted ones."""
     limits = store.limits
     return explain(
         store.point,
@@ -31,6 +31,6 @@ def explained(store: Store) -> Verdict:
 
 
 def evidence(store: Store) -> str:
-    """Return what the decode time of the store's point rests on."""
+    """Return the evidence of the decode time of the store's point."""
     n_points = len(store.calibration.points) if store.calibration else 0
     return text.evidence(store.prediction.decode_s, known(store), n_points)

@@ -37,7 +37,7 @@ LLAMA_WEIGHTS = {"fp32": "F32", "fp16": "F16", "bf16": "BF16", **_NEAREST}
 
 @dataclass(frozen=True)
 class Export:
-    """What a runtime gets: `text` as it is pasted or saved, and one sentence for each value it cannot take."""
+    """An exported point: `text` to paste or save, and one sentence for each value that the runtime cannot take."""
 
     text: str
     not_taken: tuple[str, ...]

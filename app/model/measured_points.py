@@ -28,7 +28,7 @@ def _key(point: OperatingPoint) -> _Key:
 
 
 def point_key(point: OperatingPoint, catalogue: Catalogue) -> _Key:
-    """Return what two points have in common that are measured in one and the same way."""
+    """Return the key that points measured in the same way share."""
     return _key(canonical(point, catalogue))
 
 

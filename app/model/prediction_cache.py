@@ -1,4 +1,4 @@
-"""What the model says of operating points of one catalogue, taught by one calibration, kept as long as it holds."""
+"""Cache of predictions for one catalogue and one calibration."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Predicted:
         return made
 
     def sensitivities(self, point: OperatingPoint) -> Mapping[str, Sensitivity]:
-        """What one step of each numeric slider does to a point, by path."""
+        """Effect of one step of each numeric slider on a point, by path."""
         made: Mapping[str, Sensitivity] = self._once(
             ("sensitivities", point), lambda: prediction_curves.sensitivities(point, self._catalogue, self._posterior)
         )

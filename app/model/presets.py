@@ -121,7 +121,7 @@ def preset_document(store: Store) -> dict[str, Any]:
 
 
 def calibration_summary(store: Store) -> dict[str, Any] | None:
-    """Return what the calibration that made the numbers rests on, or None where it made none of them."""
+    """Return the basis of the calibration behind the numbers, or None without one."""
     calibration = store.calibration
     if calibration is None or store.not_measured_here:
         return None

@@ -40,19 +40,19 @@ class Mark:
 
 
 def recordings_dir() -> Path:
-    """Return where recordings go that nobody named."""
+    """Return the default folder of recordings."""
     return data_dir() / "recordings"
 
 
 class Tape(QObject):
-    """The recording that is being made and the one that is being played, of the session at hand.
+    """The recording in progress and the one being played, of the current session.
 
     Attributes
     ----------
     clock
-        How the board's clock stands, after the last ping; None before.
+        Reading of the board's clock after the last ping; None before.
     position
-        Where the player stands; None while a real board is attached.
+        Position of the player; None while a real board is attached.
     recorder
         What is being recorded; None while nothing is.
     marks
@@ -114,7 +114,7 @@ class Tape(QObject):
             self._said.append(("warning" if lost else "info", f"Recorded {made.n_byte} byte to {made.path}{lost}"))
 
     def save_buffer(self, path: Path, seconds: float) -> None:
-        """Write the last seconds that are in memory to a new recording; `refused` tells why not."""
+        """Write the last seconds in memory to a new recording; `refused` has the reason of a failure."""
         session, since = self._session(), datetime.now(UTC) - timedelta(seconds=seconds)
         recent = [m for m in self._store.measurements if datetime.fromisoformat(m.time_utc) >= since]
         notes = [*map(measured_message, recent), self._markers_message()]

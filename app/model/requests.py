@@ -1,4 +1,4 @@
-"""What the conductor has asked of the board and awaits."""
+"""Requests of the conductor that await an answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Request:
         return () if self.run is None else self.run.what
 
     def activity(self, done_frac: float, text: str, plan: Campaign | None) -> Activity:
-        """Return how far it is; a run of the plan is one of the round at hand."""
+        """Return the progress; a run of the plan counts within the current round."""
         if self.kind == "calibrate":
             noun = "Point" if self.what == SPEED else "Accuracy of point"
             n_ended, n_all = (0, 1) if plan is None else (plan.n_ended, max(plan.n_asked, 1))

@@ -1,4 +1,4 @@
-"""What is remembered between two starts: window, docks, last point and preset, theme. Never more than convenience.
+"""Persistent settings: window, docks, last point and preset, theme. Losing them loses no data.
 
 Two generations are kept. A file that cannot be read is put aside under another name, never overwritten, and the
 generation before it, or the defaults, are used instead; one line for the log says so.
@@ -61,7 +61,7 @@ class Settings(msgspec.Struct):
 
 
 def settings_file() -> Path:
-    """Return where the settings are."""
+    """Return the file of settings."""
     return config_dir() / "settings.json"
 
 

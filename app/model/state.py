@@ -41,7 +41,7 @@ PLAIN: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How the board is attached, in one sentence and in parts."""
+    """State of the link to the board, in one sentence and in parts."""
 
     state: Literal["detached", "connecting", "attached", "lost"] = "detached"
     text: str = "No board is attached."
@@ -54,7 +54,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What runs on the board now. `kind` "idle" means nothing; then `text` says how the last thing ended."""
+    """Current activity of the board. `kind` "idle" means none; then `text` is the outcome of the last one."""
 
     kind: Literal["idle", "bandwidth", "measure", "calibrate"] = "idle"
     text: str = ""

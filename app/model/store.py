@@ -101,12 +101,12 @@ class Store(QObject):
 
     @property
     def link(self) -> Link:
-        """How the board is attached."""
+        """State of the link to the board."""
         return self._link
 
     @property
     def activity(self) -> Activity:
-        """What runs on the board now."""
+        """Current activity of the board."""
         return self._activity
 
     @property
@@ -121,7 +121,7 @@ class Store(QObject):
 
     @property
     def elsewhere(self) -> Sequence[Measurement]:
-        """What was measured of boards attached before, and imported: the board's key is in their points."""
+        """Measurements of boards attached before, and imported ones: the board's key is in their points."""
         return self._elsewhere.all
 
     @property
@@ -165,7 +165,7 @@ class Store(QObject):
         return axes.axis_of(path, self._point, self._catalogue)
 
     def position(self, path: str) -> float:
-        """Return where the current point lies on the axis of `path` (SI value, or index of the option)."""
+        """Return the position of the current point on the axis of `path` (SI value, or index of the option)."""
         return axes.position(path, self._point, self._catalogue)
 
     # ---- writing
@@ -252,7 +252,7 @@ class Store(QObject):
         beta: Mapping[str, float] | None = None,
         elsewhere: Sequence[Measurement] = (),
     ) -> None:
-        """Say which machine is attached and what was measured on it before; `not_here` is why nothing can be.
+        """Set the attached machine and its earlier measurements; `not_here` is the reason that it cannot measure.
 
         `beta` are the factors of its instruction sets, as far as they were measured; `elsewhere` is what was measured
         of other boards, and by others of this one.
@@ -337,7 +337,7 @@ class Store(QObject):
 
     @property
     def sensitivities(self) -> Mapping[str, Sensitivity]:
-        """What one step of each numeric slider does to the current point, by path."""
+        """Effect of one step of each numeric slider on the current point, by path."""
         return self._predicted.sensitivities(self._point)
 
     @property
@@ -357,12 +357,12 @@ class Store(QObject):
 
     @property
     def rails(self) -> Mapping[str, Any]:
-        """What the parts of the board drew at exactly the current point, by channel, as the last run told it."""
+        """Power of the parts of the board at exactly the current point, by channel, from the last run."""
         found = (measurement.body.get("rails") for measurement in reversed(self._here()))
         return next((rails for rails in found if isinstance(rails, Mapping)), {})
 
     def has_measured(self, name: str) -> bool:
-        """Whether the board has answered for one output at exactly the current point, be it that there is none."""
+        """True if the board has answered for one output at exactly the current point, even with an absence."""
         return any(name in measurement.body for measurement in self._here())
 
     def measured(self, name: str) -> Output:
@@ -387,10 +387,10 @@ class Store(QObject):
         return known.along(axis or self.axis, self._point, name, self._catalogue)
 
     def dots_elsewhere(self, name: str, axis: str = "") -> dict[Provenance, Dots]:
-        """Return what `elsewhere` has of one output along `axis`, by where it comes from."""
+        """Return the points of `elsewhere` for one output along `axis`, by provenance."""
         return self._elsewhere.by_origin(axis or self.axis, self._point, name, self._catalogue)
 
     @property
     def posterior(self) -> Posterior | None:
-        """What the calibration teaches; `predict` itself leaves it aside where it is of another board or runtime."""
+        """Posterior of the calibration; `predict` ignores it for another board or runtime."""
         return None if self._calibration is None else self._calibration.posterior

@@ -1,4 +1,4 @@
-"""What could be had instead of the operating point: every mix of the formats and prune rates its runtime takes."""
+"""Alternatives to the operating point: every mix of formats and prune rates that its runtime takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_POINTS = 6000
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """All points that were tried, and which of them no other beats in latency and the other objective."""
+    """All points tried, and the Pareto front in latency and the other objective."""
 
     points: tuple[OperatingPoint, ...]
     found: Sweep
@@ -57,7 +57,7 @@ def trade(
 
 
 def _axes(point: OperatingPoint, catalogue: Catalogue) -> dict[str, Sequence[Any]]:
-    """Return what is varied: formats the runtime takes that have a speed, and rates where it prunes."""
+    """Return the varied axes: formats that the runtime takes and that have a speed, and prune rates if it prunes."""
     runtime = catalogue.runtimes[point.runtime]
     knobs = runtime.knobs
     without_speed = {key for key, each in catalogue.weight_formats.items() if each.accuracy_only}
@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 
 
 def _feasible(found: Sweep, limits: Limits) -> NDArray[np.bool_]:
-    """Which points keep the limits by their medians; an unknown value breaks no limit."""
+    """Mask of points within the limits by their medians; an unknown value breaks no limit."""
     holds = np.ones(found.n, dtype=bool)
     for name, limit, sign in (
         ("decode_s", limits.latency_s, 1.0),

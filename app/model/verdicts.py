@@ -1,4 +1,4 @@
-"""What applications say of the operating point: margins to the limits of scenarios, or to the user's own limits."""
+"""Verdicts of applications: margins to the limits of scenarios, or to the user's own limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINE = ""
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """How much of one limit is left: 1 at the ideal, 0 at the limit, below 0 beyond it; `worse` at the 90 % interval's
+    """Margin to one limit: 1 at the ideal, 0 at the limit, below 0 beyond it; `worse` at the 90 % interval's
     end that is less good.
     """
 
@@ -46,7 +46,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is judged: the values of the point, measured where they were, else predicted."""
+    """Values to judge: measured ones of the point, else predicted."""
 
     top1_agreement: Output
     decode_s: Output

@@ -1,4 +1,4 @@
-"""What a chart shows: curves, rules, single points and words, as plain data. Free of Qt; `chart_plot` draws it."""
+"""Charts as plain data: curves, rules, single points and words; `app.views.widgets.chart_plot` draws them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Single values (n,): dots of one colour; hollow ones mean less. `keys` are what a click on one tells."""
+    """Single values (n,): dots of one colour; hollow ones mean less. `keys` are passed on by a click."""
 
     x: Floats
     y: Floats

@@ -1,7 +1,4 @@
-"""What the energy view and its commands say: the answer in a sentence, power by term, knees, and the charts.
-
-Free of Qt, so the command line says the same.
-"""
+"""Content of the energy view and its commands: the answer in a sentence, power by term, knees, and the charts."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def sentence(made: Run, results: Mapping[str, Output], device: Device) -> str:
 
 
 def limit_sentence(found: Endurance) -> str:
-    """Return what limits the run, and how sure that is: heat, the battery, or nothing in its length."""
+    """Return the limit of the run with its probability: heat, the battery, or none within its length."""
     made, throttled = found.run, found.results["throttled_after_s"]
     if made.end in ("thermal shutdown", "thermal runaway") or not isinstance(made.throttled_after_s, Absent):
         words = "Heat limits it: better cooling or a cooler place would hold the speed longer."
@@ -84,7 +81,7 @@ def duration_text(seconds: float) -> str:
 
 
 def term_text(term: str, device: Device) -> str:
-    """Return what a term of the power is called; leakage counts from the temperature that the other terms hold for."""
+    """Return the name of a power term; leakage counts from the reference temperature of the other terms."""
     return f"leakage vs {device.leakage_temp_c:.0f} °C" if term == LEAKAGE else TERM_WORDS[term]
 
 
@@ -252,7 +249,7 @@ def _around(low: float, high: float) -> tuple[float, float]:
 
 
 def rail_rows(rails: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
-    """Return what was measured of each part of the board: its name, power, energy of a token and of a prompt."""
+    """Return a row for each measured part of the board: name, power, energy of a token and of a prompt."""
 
     def text(rail: Mapping[str, Any], name: str, unit: str) -> str:
         record = rail.get(name, {})

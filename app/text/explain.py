@@ -54,7 +54,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
 
 
 def ranked(parts_s: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return what the time of a token goes to: (term, seconds, share), the largest first, what is 0 left out."""
+    """Return the terms of the decode time: (term, seconds, share), the largest first, without zeros."""
     total = sum(parts_s.values())
     found = [(name, seconds, seconds / total) for name, seconds in parts_s.items() if seconds > 0]
     return sorted(found, key=lambda part: -part[1])
@@ -64,7 +64,7 @@ def ranked(parts_s: Mapping[str, float]) -> list[tuple[str, float, float]]:
 
 
 def _headline(verdict: Verdict) -> str:
-    """Return what does not fit or run, the limits missed, the bottleneck, and what would change it."""
+    """Return in this order: what does not fit or run, limits missed, bottleneck, proposed change."""
     said = [_strong(f"{text}.") for text in verdict.outside]
     said += [*_missed(verdict.missed), *_remedy(verdict)]
     if isinstance(verdict.decode_s, Absent):
@@ -94,7 +94,7 @@ def _by(missed: Missed) -> str:
 
 
 def _remedy(verdict: Verdict) -> list[str]:
-    """Return what keeps a missed accuracy limit."""
+    """Return the remedy for a missed accuracy limit."""
     if verdict.needs_bits:
         return ["No prune rate keeps the accuracy: weights or cache need more bits."]
     if verdict.holding_alpha is None:
@@ -130,7 +130,7 @@ def _percent(share: float) -> str:
 
 
 def _proposal(verdict: Verdict, now_s: float) -> str:
-    """Return what to change, with what it saves and costs: the best change, then the second."""
+    """Return the two best changes with their saving and cost."""
     if not verdict.proposed:
         tried = "smaller format and no pruning within r_max" if verdict.prunes else "smaller format of the runtime"
         return f"No {tried} would save {100 * WORTH_FRAC:g} %."

@@ -29,7 +29,7 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """How one SI unit is shown, spelled and prefixed."""
+    """Display, spellings and prefixes of one SI unit."""
 
     shown: str
     out: dict[str, float]  # prefixes used for display
@@ -172,7 +172,7 @@ def estimate_text(
 ) -> EstimateText:
     """Return a value and its 90 % interval as text; the interval decides the digits, `like` the prefix if given.
 
-    Where the interval does not stand beside it, a value with more than `n_most` digits would promise too much.
+    Without its interval on the screen, a value gets at most `n_most` digits.
     """
     shown = display_unit(unit, median if like is None else like)
     value, low, high = median / shown.factor, q05 / shown.factor, q95 / shown.factor

@@ -46,7 +46,7 @@ def nominal_bits(form: WeightFormat) -> float:
 
 
 def accuracy_note(point: OperatingPoint, catalogue: Catalogue) -> str:
-    """Return what accuracy is relative to, where the model comes from a file; else ""."""
+    """Return the reference of accuracy, where the model comes from a file; else ""."""
     form = catalogue.weight_formats.get(catalogue.models[point.model].reference_format)
     if form is None:
         return ""
@@ -89,7 +89,7 @@ def channel_name(key: str) -> str:
 
 
 def channel_text(channel: Any) -> str:
-    """Return what is known of a channel of the link, a line each: key, source, cover, period and error, or why not."""
+    """Return the facts of a channel, one a line: key, source, coverage, period and error, or its absence."""
     period = channel.native_period_s
     return "\n".join(
         part

@@ -21,7 +21,7 @@ WORDS = {
 
 
 def measured_as(hello: Mapping[str, Any]) -> Provenance:
-    """Return where what an attached board says comes from, by what its agent said of itself: measured, or simulated."""
+    """Return the provenance of an attached board's values, measured or simulated, from its hello."""
     return Provenance.SIMULATED if hello.get("simulated") else Provenance.MEASURED
 
 

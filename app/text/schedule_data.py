@@ -1,4 +1,4 @@
-"""What the schedule view shows: timelines with their facts in sentences. Free of Qt."""
+"""Content of the schedule view: timelines with their facts in sentences."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Told:
 
 
 def told(found: Graph | Chain | Tasks | Request) -> Told:
-    """Return what is shown of a timing."""
+    """Return the content for a timing."""
     if isinstance(found, Graph):
         return _graph(found)
     if isinstance(found, Chain):
@@ -173,7 +173,7 @@ def _tasks(found: Tasks) -> Told:
 
 
 def _response_bars(row: int, task: Task, worst: Response) -> list[Bar]:
-    """Return what the worst response is made of: jitter and blocking, interference, and the task's own time."""
+    """Return the parts of the worst response: jitter and blocking, interference, and the task's own time."""
     if worst.worst_ns is None:
         return [Bar(row, 0.0, task.due_ns / 1e9, "no bound", "bad", hollow=True)]
     waits = (task.jitter_ns + worst.blocking_ns) / 1e9
@@ -218,7 +218,7 @@ def _whole_request(found: Request, first: float, step: float) -> Timeline:
 
 
 def _inside(found: Request, step: float) -> Timeline:
-    """Return what a token's time is made of, one after the other, with the limit."""
+    """Return the parts of a token's time in sequence, with the limit."""
     rows, bars, at = list[str](), list[Bar](), 0.0
     scale = step / (sum(found.parts_s.values()) or step)  # parts of a bound that overlaps are shares of the time
     for name, seconds in found.parts_s.items():
@@ -231,7 +231,7 @@ def _inside(found: Request, step: float) -> Timeline:
 
 
 def _waits(found: Request, first: float, step: float) -> list[str]:
-    """Return how long an urgent request waits behind what cannot be interrupted."""
+    """Return the wait of an urgent request behind non-preemptible work."""
     n = found.n_layers
     facts = [
         "Prompt and first token are one pass and are not added twice. Loading the prompt and handing tokens over are "

@@ -42,7 +42,7 @@ def state_rows(state: Mapping[str, Any]) -> list[StateRow]:
 
 
 def unknown_text(state: Mapping[str, Any]) -> tuple[str, str]:
-    """Return which entries have no value, and the reasons, a line each; both "" when all have one."""
+    """Return the entries without a value, and the reasons, a line each; both "" when all have one."""
     missing = {_name(key): str(state[key]["absent"]) for key in _ordered(state) if "absent" in state[key]}
     if not missing:
         return "", ""

@@ -1,4 +1,4 @@
-"""Where the panels are: at the first start, and how wide as the window becomes narrower or wider."""
+"""Layout of the panels: at the first start, and their widths as the window is resized."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from core.catalogue.refusal import refusal
 from core.catalogue.runtimes import check_formats, read_runtime
 from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
 from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
-from core.catalogue.toml_table import Table
 from core.catalogue.typical_rates import with_rate_uncertainty
 from core.spec import (
     Board,
@@ -48,7 +47,7 @@ def load_catalogue() -> Catalogue:
     boards = {key: _board(key, where, table) for key, where, table in resource_folder("boards")}
     boards = {"this": boards.pop("this"), **{key: replace(_guessed(one), listed=True) for key, one in boards.items()}}
     models = {key: read_model(key, where, table) for key, where, table in resource_folder("models")}
-    runtimes = {key: read_runtime(key, Table(where, table)) for key, where, table in resource_folder("runtimes")}
+    runtimes = {key: read_runtime(key, where, table) for key, where, table in resource_folder("runtimes")}
     for one in runtimes.values():
         check_formats(one, weights, kv)
     for model in models.values():

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
+
+from core.spec import POLICIES
 
 
 def within(low: float, high: float) -> Meta:
@@ -145,6 +147,71 @@ class ModelTable(Sourced):
     aliases: tuple[str, ...] = ()
     degradation_scale: Annotated[float, within(0.01, 100.0)] | None = None
     degradation_scale_log_sd: Annotated[float, within(0.0, 3.0)] = 0.5  # a factor of 2.3 either way at 90 %
+
+
+# --- runtimes/*.toml --------------------------------------------------------------------------------------------------
+
+
+class PriorTable(Table, kw_only=True):
+    """A prior, without the range of its `median`; one source covers the table."""
+
+    log_sd: Annotated[float, within(0.0, 3.0)]
+    source: str
+
+
+def prior_table(low: float, high: float) -> type[Struct]:
+    """Return the schema of a prior whose median has a range."""
+    return defstruct("PriorOf", [("median", Annotated[float, within(low, high)])], bases=(PriorTable,), kw_only=True)
+
+
+def by_policy(high: float) -> type[Struct]:
+    """Return the schema of a number for each policy of pruning."""
+    return defstruct("ByPolicy", [(name, Annotated[float, within(0.0, high)]) for name in POLICIES], bases=(Table,))
+
+
+class ReselectionTable(Table):
+    """What choosing cached tokens again costs, without what depends on the policy; one source covers the table."""
+
+    copy: dict[str, Annotated[float, within(0.0, 1e4)]]
+    read: dict[str, Annotated[float, within(0.0, 1e4)]]
+    log_sd: Annotated[float, within(0.0, 3.0)]
+    source: str
+
+
+Factors = dict[str, tuple[Annotated[float, within(1e-6, 20.0)], Annotated[float, within(1e-6, 20.0)]]]
+
+
+class RuntimeTable(Sourced, kw_only=True):
+    """A runtime, without the tables of its cost parameters; a factor of a model is a median and a log-sd."""
+
+    needs_source: ClassVar[tuple[str, ...]] = (
+        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv"),
+        *("model_factor", "prompt_factor"),
+    )
+
+    name: str
+    unit: str
+    short_name: str = ""
+    called: tuple[str, ...] = ()
+    others_build_on_it: bool = False
+    classes: tuple[str, ...] = ()
+    format_log_sd: Annotated[float, within(0.0, 3.0)] = 0.15
+    model_log_sd: Annotated[float, within(0.0, 3.0)] = 0.12
+    model_factor: Factors = {}
+    prompt_log_sd: Annotated[float, within(0.0, 3.0)] = 0.0
+    prompt_factor: Factors = {}
+    size_log_sd: Annotated[float, within(0.0, 3.0)] = 0.0
+    repeat_log_sd: Annotated[float, within(0.001, 3.0)] = 0.03
+    prompt_chunk_tokens: Annotated[float, within(0.0, 1e6)] = 0.0
+    static_graph: bool = False
+    graph_tokens: Annotated[float, within(0.0, 1e7)] = 0.0
+    prompt_half_width: Annotated[float, within(0.0, 1e5)] = 0.0
+    knobs: tuple[str, ...]
+    runs_on: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    smaller_weights: tuple[str, ...] = ()
+    smaller_kv: tuple[str, ...] = ()
+    usual_kv: str = "bf16"
 
 
 # --- cells/*.toml, thermal/*.toml, dvfs/*.toml, scenarios/*.toml ------------------------------------------------------

@@ -175,7 +175,10 @@ def _expected(kind: Any, value: Any, key: str) -> str:
     if get_origin(bare) is tuple:
         of = get_args(bare)[0]
         if _bare(of) in (float, int, str):
-            return f"a list of {_expected(of, value, key)[2:].replace('number', 'numbers').replace('text', 'texts')}"
+            many = "" if get_args(bare)[-1] is Ellipsis else f"{len(get_args(bare))} "
+            return (
+                f"a list of {many}{_expected(of, value, key)[2:].replace('number', 'numbers').replace('text', 'texts')}"
+            )
         return f"at least one [[{key}]]"
     return "at least one" if value == {} else "a table"
 

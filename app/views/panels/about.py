@@ -1,4 +1,4 @@
-"""What the program is, on what it runs, and where it keeps what it has learned."""
+"""About: version, system, and the folders of data and settings."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FORMS = "[user@]host over ssh · tls://host of a paired board · unix:PATH · si
 
 
 class BoardCommands(QObject):
-    """What the Board menu does with boards.
+    """Commands of the Board menu.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ class BoardCommands(QObject):
 
 
 class AttachDialog(QDialog):
-    """Asks for a board; stays until it is attached, and says in a sentence what is in the way.
+    """Asks for a board; stays until it is attached, and shows the obstacle in a sentence.
 
     Parameters
     ----------
     boards : Boards
     store : Store
-        Its link tells how the attempt goes.
+        Its link has the progress of the attempt.
     """
 
     def __init__(self, boards: Boards, store: Store, parent: QWidget | None = None) -> None:

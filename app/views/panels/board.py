@@ -221,7 +221,7 @@ class BoardPanel(QWidget):
         set_text(self._facts["Clock"], self._clock_text())
 
     def _show_state(self) -> None:
-        """Say how the board is attached, and where the link stands but nothing comes, for how long."""
+        """Show the state of the link, and the silence of a board that sends nothing."""
         link = self._store.link
         state = as_sentence(link.text)
         if link.retry_at_s is not None:
@@ -243,7 +243,7 @@ class BoardPanel(QWidget):
         return f"{len(t_s) / _RATE_SPAN_S:.0f} Hz · {len(self._values)} channels · {lost}"
 
     def _clock_text(self) -> str:
-        """Return how well the board's clock is known: bound of its offset, and its drift."""
+        """Return the accuracy of the board's clock: bound of its offset, and its drift."""
         read = self._conductor.tape.clock
         if self._store.link.state != "attached" or read is None or not math.isfinite(read.bound_s):
             return "not compared yet"

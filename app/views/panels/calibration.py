@@ -20,7 +20,7 @@ _PACE_MS = 150
 
 
 class CalibrationPanel(QWidget):
-    """What measurements taught the model, in numbers and words."""
+    """The calibration: parameters, leave-one-out error, next measurement."""
 
     proposed = Signal(object)  # an OperatingPoint to go to and measure
 
@@ -201,7 +201,7 @@ def _percent(share: float) -> str:
 
 
 def _unmeasured(store: Store) -> str:
-    """Say what predictions for the attached board rest on before anything was measured on it."""
+    """Show the basis of predictions for the attached board before any measurement."""
     sheet = store.catalogue.boards[store.point.board].data_sheet
     board = f"the data sheet of {store.catalogue.boards[sheet].name} and " if sheet else ""
     return f"Nothing is measured yet: predictions rest on {board}the runtime's priors{'' if sheet else ' alone'}."

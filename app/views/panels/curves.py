@@ -24,7 +24,7 @@ _SLOW_MS = 150  # texts for assistive tools follow a drag at this pace
 
 
 class Curves(QWidget):
-    """The three cards over one slider. `plotted` tells that the plots are there, to be painted next."""
+    """The three cards over one slider. `plotted` is emitted when the plots exist, before they are painted."""
 
     plotted = Signal(list)
 

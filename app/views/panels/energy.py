@@ -47,7 +47,7 @@ _QUANTITIES = {
 
 
 class Energy(Page):
-    """How long the board holds the point, and what it costs."""
+    """Sustained operation of the point: power, heat, battery."""
 
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack, self._theme = store, stack, theme
@@ -160,7 +160,7 @@ class Energy(Page):
         self._profile.show_options([*known.items(), *own, (_FILE, "File…")], profile)
 
     def _show_first(self) -> None:
-        """Say what is known before the first simulation has ended, and how to know it better."""
+        """Show the facts known before the first simulation ends, and how to improve them."""
         power = self._store.prediction.power_w
         known = f"{output_text(power, 'W')} while it decodes" if isinstance(power, Estimate) else "not predicted"
         set_text(self.sentence, f"Power: {known}. Heat, throttling and battery are being simulated.")
@@ -178,7 +178,7 @@ class Energy(Page):
         self._work.run(partial(_answer, store.point, store.catalogue, store.posterior, around), self.show_found)
 
     def show_found(self, answer: tuple[Endurance, dict[str, Chart]] | ValueError) -> None:
-        """Show what was found out, or why nothing was; a chart a turn, so that no frame waits for all of them."""
+        """Show the result, or the reason of a failure; one chart a turn, so that no frame waits for all."""
         if isinstance(answer, ValueError):
             set_text(self.sentence, f"There is no answer: {answer}.")
             set_text(self._limit, "")

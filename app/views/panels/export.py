@@ -22,7 +22,7 @@ _FILTER = "Trilemma presets (*.json)"
 
 
 class Files(QObject):
-    """What the File menu does."""
+    """Commands of the File menu."""
 
     recent_changed = Signal()
 

@@ -172,7 +172,7 @@ class Live(QWidget):
             self._tick()
 
     def _remember(self) -> None:
-        """Keep what is predicted; beside a recording stands what is predicted now."""
+        """Keep the prediction; with a recording, the current one."""
         recording = self._hello.get("recording")
         since_s = self._conductor.history.now_s()
         if recording is not None:
@@ -189,7 +189,7 @@ class Live(QWidget):
             self._points.append((since_s, point))
 
     def _meet(self) -> None:
-        """Begin anew with another board, whose clock may be another."""
+        """Start over with another board, whose clock may differ."""
         before, self._hello = self._hello, self._store.link.hello
         if bool(before.get("recording")) or bool(self._hello.get("recording")):
             self._n_measurements = -1
@@ -229,7 +229,7 @@ class Live(QWidget):
         self._show_reading()
 
     def _place_measurements(self, now_s: float) -> None:
-        """Put each measurement on the samples' clock; done anew only when one is added."""
+        """Put each measurement on the samples' clock; repeated only when one is added."""
         measurements = self._store.measurements
         if len(measurements) == self._n_measurements:
             return
@@ -297,7 +297,7 @@ class Live(QWidget):
         return power_between(t + self._origin_s, y, low_s, high_s)
 
     def _happened_at(self, x: float) -> str:
-        """Return what happened to the link near a plotted time, where the pointer is on its line."""
+        """Return the link event near a plotted time, where the pointer is on its line."""
         if self._at is None:
             return ""
         near_s = _NEAR_PX * float(self.cards[0].plot.box.viewPixelSize()[0])

@@ -36,7 +36,7 @@ class LogPanel(QPlainTextEdit):
 
 
 class _Colors(QSyntaxHighlighter):
-    """Dims the time, and gives the word that tells a warning or an error its colour."""
+    """Dims the time and colours the word of a warning or an error."""
 
     def __init__(self, panel: QPlainTextEdit, theme: Theme) -> None:
         super().__init__(panel.document())

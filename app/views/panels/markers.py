@@ -70,7 +70,7 @@ class Markers(QObject):
 
     @property
     def times(self) -> tuple[float, float]:
-        """Where A and B stand, in seconds of the samples' clock."""
+        """Times of A and B in the samples' clock [s]."""
         base_s = 0.0 if self.pinned else self._origin_s()
         return self._pair.a_s + base_s, self._pair.b_s + base_s
 
@@ -133,7 +133,7 @@ class Markers(QObject):
 
 
 class _Bar(QWidget):
-    """What can be done with the markers: pin, type the distance, zoom. There while they are shown."""
+    """Controls of the markers: pin, type the distance, zoom. Visible with them."""
 
     def __init__(self, markers: Markers) -> None:
         super().__init__()

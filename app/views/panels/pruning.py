@@ -89,7 +89,7 @@ class Pruning(Page):
         )
 
     def _retrieval_chart(self) -> Chart:
-        """Return what the policy, and the best one, leave of finding what a long text holds."""
+        """Return retrieval scores after pruning: of the policy, and of the best one."""
         alpha, here, series = np.linspace(0.0, RETRIEVAL_ALPHA, _N), self._store.point.policy, list[Series]()
         for key in (key for key in dict.fromkeys((here, "expected_attention")) if key in RETRIEVAL):
             found = retrieval_score(alpha, key)

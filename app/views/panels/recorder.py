@@ -33,12 +33,12 @@ def clock_text(seconds: float) -> str:
 
 
 class TapeCommands:
-    """What the Board menu does with recordings.
+    """Recording commands of the Board menu.
 
     Parameters
     ----------
     refuse
-        Takes the sentence why something was not done; "" is nothing.
+        Takes the reason of a refusal in a sentence; "" clears it.
     open_recording
         Attaches a recording in place of the board.
     """

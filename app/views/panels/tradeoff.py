@@ -63,7 +63,7 @@ class TradeOff(Page):
             self._stack.push(SetPoint(self._store, "Go to a point of the trade-off", self._trade.points[index]))
 
     def _say(self, index: int) -> None:
-        """Say which mix the dot under the pointer is, and what it has."""
+        """Show the mix of the dot under the pointer and its values."""
         if self._trade is None or index < 0:
             self.card.say("")
             return

@@ -115,7 +115,7 @@ class ChartPlot(Figure):
         self._place()
 
     def _place(self) -> None:
-        """Put all that is written where it has room; anew when the size changes."""
+        """Place all labels where they have room; repeated when the size changes."""
         self._place_texts()
         self._place_names()
 
@@ -199,7 +199,7 @@ class ChartPlot(Figure):
         return made
 
     def _write(self, text: str, x: float, y: float, gap_px: float) -> None:
-        """Write a text beside a dot."""
+        """Add a label next to a dot."""
         made, width = self._grounded(text, x, y)
         self._beside.append((made, x, y, ((-gap_px / width, 0.5),)))
 
@@ -217,7 +217,7 @@ class ChartPlot(Figure):
         return made, max(float(made.boundingRect().width()), 1.0)
 
     def _anchor(self, made: Any, anchor: tuple[float, float], x: float, y: float) -> bool:
-        """Put a text beside a plotted place; return whether it stands inside the plot and on no other one there."""
+        """Place a label next to a plotted point; return True if it lies inside the plot and overlaps no other."""
         (at_x, at_y), size = self._pixels(x, y), made.boundingRect()
         left, top = at_x - anchor[0] * size.width(), at_y - anchor[1] * size.height()
         box = np.array((left, top, left + size.width(), top + size.height()), dtype=float)
@@ -236,7 +236,7 @@ class ChartPlot(Figure):
             self._beside.append((made, *at, ((0.5, _ABOVE), (1.0 + beside, 0.5), (-beside, 0.5))))
 
     def _place_texts(self) -> None:
-        """Put texts where none of them stands already, and no dot that has a name; leave out words without room."""
+        """Place labels clear of each other and of named dots; leave out labels without room."""
         at = [(*map(float, self._pixels(x, y)), radius) for x, y, radius in self._named]
         self._written = [np.array((x - r, y - r, x + r, y + r)) for x, y, r in at]
         for made, x, y, anchors in self._beside:
@@ -318,7 +318,7 @@ class ChartPlot(Figure):
             self.picked.emit(key)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Point, and tell which dot is under the pointer."""
+        """Move the crosshair and report the dot under the pointer."""
         super().mouseMoveEvent(event)
         key = self._under(event)
         if key != self._hovered:

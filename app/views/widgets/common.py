@@ -146,7 +146,7 @@ class PlotSpace(QWidget):
 
 
 class ElidedLabel(QWidget):
-    """A line of text that gives way: what does not fit is cut with an ellipsis and stands in the tool tip.
+    """A line of text that is cut with an ellipsis where it does not fit; the tool tip has all of it.
 
     A new text repaints this widget and nothing else, where a QLabel would lay out the panel anew.
     """
@@ -246,7 +246,7 @@ class Choice(QComboBox):
         theme.changed.connect(self.update)
 
     def show_options(self, options: Sequence[tuple[str, str]], current: str) -> None:
-        """Show options (key, name) with the one of key `current` chosen, telling nobody."""
+        """Show options (key, name) with key `current` chosen, without a signal."""
         if (tuple(options), current) == self._shown:
             return
         blocked = self.blockSignals(True)
@@ -261,7 +261,7 @@ class Choice(QComboBox):
         self.update()
 
     def shown(self) -> str:
-        """Return what the closed field shows."""
+        """Return the text of the closed field."""
         key, name = self.currentData(), self.currentText()
         return self._shorten(key, name) if self._shorten is not None and key is not None else name
 

@@ -1,6 +1,6 @@
-"""What one card of the curve view shows: the curve of a quantity along a slider and all that is marked beside it.
+"""Content of one card of the curve view: the curve of a quantity along a slider, with its marks.
 
-Free of Qt: numbers and words come from here whether or not the plot is drawn yet.
+Numbers and words come from here even before the plot is drawn.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CurveData:
 
     @property
     def y_values(self) -> tuple[Floats | None, ...]:
-        """What the vertical range has to hold: an error bar far longer than all else may leave the picture."""
+        """Values that the vertical range must include; an error bar far longer than all else may leave the picture."""
         _, median, q05, q95 = map(np.concatenate, zip(self.dots, *self.elsewhere.values(), strict=True))
         held = np.concatenate([self.q95, median])
         most = _LONGEST_BAR * float(np.nanmax(held)) if np.isfinite(held).any() else np.inf
@@ -88,7 +88,7 @@ class CurveData:
         return "  ".join(parts)
 
     def description(self) -> str:
-        """Return what the plot shows in words, for those who cannot see it."""
+        """Return a description of the plot for screen readers."""
         fine = np.flatnonzero(np.isfinite(self.median))
         if not len(fine):
             return self.message
@@ -102,7 +102,7 @@ class CurveData:
 
 
 def curve_data(store: Store, quantity: Quantity) -> CurveData:
-    """Return what a card shows of a quantity along the slider last moved."""
+    """Return the content of a card: a quantity along the slider moved last."""
     axis = store.axis_range(store.axis)
 
     def plotted(x: Floats | float) -> Floats:
@@ -153,7 +153,7 @@ def _columns(output: Estimate | None, n: int) -> tuple[Floats, Floats, Floats]:
 
 
 def within_reach(values: Sequence[Floats], bounds: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return what a vertical range over time has to hold: all values, and of the bounds what lies near them.
+    """Return the values that a vertical range over time must include: all values, and bounds near them.
 
     The band of a first guess and an error bar of a disturbed measurement may leave the picture: they would flatten
     everything that came after them. Near is as far again as the values spread, and as far as the largest of them.

@@ -1,4 +1,4 @@
-"""Where the names of curves stand: beside their own, on no other one, on no other name, inside the plot. Free of Qt.
+"""Placement of curve labels: next to their curve, clear of others and of each other, inside the plot. No Qt.
 
 Everything is in pixels of the plot, y downwards. A box is left, top, right, bottom; many are an array (..., 4).
 """
@@ -74,7 +74,7 @@ def _across(left: Floats, right: Floats, curve: Curve) -> Floats:
 
 
 def _away(boxes: Floats, curve: Curve) -> Floats:
-    """Return how far boxes are from a curve at its nearest, in heights of the box."""
+    """Return the distance of boxes from a curve at its nearest, in heights of the box."""
     across = _across(boxes[..., 0], boxes[..., 2], curve)
     gap = np.maximum(np.maximum(boxes[..., 1, None] - across, across - boxes[..., 3, None]), 0.0)
     return np.asarray(gap.min(axis=-1) / (boxes[..., 3] - boxes[..., 1]))

@@ -32,7 +32,7 @@ _MERGE_S = 0.03  # predictions closer than this are one
 
 
 class Past:
-    """What was predicted when, for one quantity."""
+    """History of the prediction of one quantity."""
 
     def __init__(self) -> None:
         self._rows: deque[tuple[float, float, float, float, Provenance]] = deque(maxlen=KEPT)
@@ -53,7 +53,7 @@ class Past:
 
     @property
     def provenance(self) -> Provenance:
-        """Where the newest prediction comes from."""
+        """Provenance of the newest prediction."""
         return self._rows[-1][4] if self._rows else Provenance.PREDICTED
 
 
@@ -128,7 +128,7 @@ class TimePlot(Figure):
 
 
 def _lasted(t: Floats, span_s: float) -> NDArray[np.bool_]:
-    """Return which predictions held for a while of what is seen, (n,): the newest, and those that no drag passed by."""
+    """Return a mask (n,) of predictions that lasted: the newest, and those that no drag passed over."""
     return np.append(np.diff(t) >= _WHILE_FRAC * span_s, np.ones(min(len(t), 1), dtype=bool))
 
 
@@ -237,7 +237,7 @@ class LiveCard(Card):
         return seen
 
     def show_now(self) -> None:
-        """Say what is predicted and measured now."""
+        """Show the current prediction and measurement."""
         q, store, like = self.quantity, self._store, self.reference
         parts = []
         for output in (store.measured(q.output), getattr(store.prediction, q.output)):
@@ -253,7 +253,7 @@ class LiveCard(Card):
         show_rule(self.plot.cross, x)
 
     def reading(self, t_s: float) -> tuple[str, str]:
-        """Return what was predicted at a time, and the measurement in the view that is nearest to it."""
+        """Return the prediction at a time, and the nearest measurement in view."""
         p, m = self._predicted, self._measured[:, self._inside]
         i = int(np.searchsorted(p[0], t_s, side="right")) - 1
         predicted = self._words(p[1:, i]) if i >= 0 else "–"
@@ -264,7 +264,7 @@ class LiveCard(Card):
         return predicted, f"{self._words(m[1:, j])} ({ago} s)"
 
     def sensor_reading(self, x: float) -> str:
-        """Return what the sensor showed at a plotted time."""
+        """Return the sensor value at a plotted time."""
         t, y = self._trace
         i = int(np.searchsorted(t, x, side="right")) - 1
         return quantity_text(float(y[i]), self.quantity.unit) if i >= 0 and np.isfinite(y[i]) else DASH

@@ -1,4 +1,4 @@
-"""What plots are made of: pyqtgraph's, with the colours of the theme, one axis width, and provenance by shape and dash.
+"""Plot parts: pyqtgraph's, with the colours of the theme, one axis width, and provenance by shape and dash.
 
 Imported after the first paint (docs/adr/0003-plots.md). Pens are 1 px and there is no grid: either costs many frames.
 """
@@ -42,7 +42,7 @@ def color_wash(item: pg.LinearRegionItem, palette: Palette) -> None:
 
 
 def in_pen(color: str, dash: Qt.PenStyle = Qt.PenStyle.SolidLine, alpha: float = 1.0) -> Colored:
-    """Return what gives a curve or a rule its pen."""
+    """Return the setter of the pen of a curve or a rule."""
     return lambda item, palette: item.setPen(line_pen(palette, color, dash, alpha))
 
 
@@ -66,7 +66,7 @@ class TickAxis(pg.AxisItem):  # type: ignore[misc]
             self.setTickDensity(0.9)
 
     def describe(self, unit: str, reference: float, ticks: Sequence[tuple[float, str]] = ()) -> None:
-        """Say what the axis carries: an SI unit in the prefix of a number, or the ticks themselves where not linear."""
+        """Set the axis: an SI unit in the prefix of a number, or explicit ticks where it is not linear."""
         self.about = "position" if ticks else f"value [{unit}]"
         scale = (display_unit(unit, reference).factor, tuple(ticks))
         if scale != self._scale:
@@ -181,12 +181,12 @@ class Figure(pg.PlotWidget):  # type: ignore[misc]
         return float(self.box.mapSceneToView(point).x())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Tell where the pointer is."""
+        """Report the position of the pointer."""
         super().mouseMoveEvent(event)
         self.pointed.emit(self.x_at(event.position()))
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Tell that the pointer has left."""
+        """Report that the pointer has left."""
         super().leaveEvent(event)
         self.pointed.emit(None)
 

@@ -57,7 +57,7 @@ def stepped(axis: Axis, value: float, n_steps: int) -> float:
 
 
 def fraction(axis: Axis, value: float) -> float:
-    """Return where a value lies on the axis, 0 at its start and 1 at its end; a value beyond is put at the end."""
+    """Return the position of a value on the axis, 0 at its start and 1 at its end; clipped beyond."""
     inside = min(max(value, axis.low), axis.high)
     if axis.log:
         return math.log(inside / axis.low) / math.log(axis.high / axis.low)

@@ -5,7 +5,6 @@ import pytest
 from core.catalogue.load import load_catalogue
 from core.catalogue.runtimes import check_formats, read_runtime
 from core.catalogue.toml_files import parse
-from core.catalogue.toml_table import Table
 from core.spec import PARAMETERS
 
 QNN = files("resources").joinpath("runtimes", "qnn_npu.toml").read_text("utf-8")
@@ -13,7 +12,7 @@ CATALOGUE = load_catalogue()
 
 
 def runtime(text: str):
-    return read_runtime("a_npu", Table("runtimes/a_npu.toml", parse("runtimes/a_npu.toml", text)))
+    return read_runtime("a_npu", "runtimes/a_npu.toml", parse("runtimes/a_npu.toml", text))
 
 
 def test_what_is_true_of_a_runtime_is_read_from_its_file():
@@ -44,6 +43,13 @@ def test_a_runtime_that_was_not_learned_yet_has_the_priors_of_any():
         ('unit = "npu"', 'unit = "npu"\nclasses = ["dsp"]', "classes: got 'dsp', expected one of cpu, gpu, npu"),
         ('unit = "npu"', 'unit = "npu"\nclasses = ["npu"]', "classes: got no source"),
         ("[eta]\nmedian = 0.8199", "[eta]\nmedian = 8.0", r"eta: median: got 8.0, expected a number from 0.01 to 1.1"),
+        ("[model_factor]", "[model_factor]\nx = [1.0]", r"model_factor: x: got \[1.0\], expected a list of 2 numbers"),
+        (
+            "[model_factor]",
+            "[model_factor]\nx = [1.0, 30]",
+            "model_factor: x: got 30, expected a list of 2 numbers",
+        ),
+        ('knobs = ["weights"', 'knobs = ["speed"', "knobs: got 'speed', expected one of weights, kv"),
         ("[kappa]", "[kapa]", "kapa: got .*, expected no such key"),
         ("[format_eta.w4]", "[format_rho.w4]", "format_rho: got .*, expected no such key"),
     ],
