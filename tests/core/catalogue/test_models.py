@@ -52,7 +52,7 @@ def test_bytes_of_files_need_a_source():
         "n_layers", "hidden_size", "n_heads", "n_kv_heads", "head_dim", "intermediate_size", "vocab_size",
         "max_context_tokens",
     ))  # fmt: skip
-    with pytest.raises(ValueError, match=r"weight_byte_by_format: got 'q4_0', expected a source in \[sources\]"):
+    with pytest.raises(ValueError, match=r"weight_byte_by_format: got no source, expected one in \[sources\]"):
         model(without + named + exact)
     made = model(without + named + 'weight_byte_by_format = "file"\n' + exact)
     assert made.weight_byte_by_format == {"q4_0": 4e9}

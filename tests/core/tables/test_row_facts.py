@@ -98,10 +98,10 @@ def test_contexts_and_prompts_follow_from_each_other():
 
 def test_a_graph_is_as_long_as_its_runs_over_a_full_context():
     timed = row(ttft_ms=100.0, ttft_full_context_ms=3190.0, context_limit_tokens=999.0)
-    assert row_facts.stated_graph_tokens(timed) == 32 * row_facts.PROMPT_CHUNK_TOKENS
-    assert row_facts.stated_graph_tokens(row(context_limit_tokens=999.0)) == 999.0
-    assert row_facts.stated_graph_tokens(row()) == 0.0
-    assert row_facts.graph_tokens(row(prompt_tokens=100.0, gen_tokens=0.0)) == 100.0
+    assert row_facts.stated_graph_tokens(timed, 128.0) == 32 * 128.0
+    assert row_facts.stated_graph_tokens(row(context_limit_tokens=999.0), 128.0) == 999.0
+    assert row_facts.stated_graph_tokens(row(), 128.0) == 0.0
+    assert row_facts.graph_tokens(row(prompt_tokens=100.0, gen_tokens=0.0), 128.0) == 100.0
 
 
 def test_streamed_bytes_are_the_share_that_a_token_reads():
