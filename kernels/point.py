@@ -1,4 +1,7 @@
-"""What the measured run needs of an operating point."""
+"""What the measured run needs of an operating point.
+
+A board does not have `core.spec.fields`; a test compares the ranges here with those of that table.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,8 @@ class Point:
         ):
             if point.get(name) not in allowed:
                 raise ValueError(f"{name}: got {point.get(name)!r}, expected one of {', '.join(allowed)}")
+        if point.get("head"):
+            raise ValueError(f"head: got {point['head']!r}, expected none: the head has the precision of the weights")
         context, alpha = (_number(point.get(name), name) for name in ("context_tokens", "alpha"))
         if not (context.is_integer() and 2 <= context <= max_context_tokens):
             raise ValueError(f"context_tokens: got {context:g}, expected a whole number from 2 to {max_context_tokens}")
@@ -69,8 +74,8 @@ def _machine(point: Mapping[str, Any]) -> dict[str, Any]:
     bandwidth, mode = point.get("bandwidth_byte_s"), str(point.get("power_mode") or "")
     named = re.fullmatch(r"(\d+) threads?", mode)
     threads = int(named[1]) if named else point.get("threads")
-    if bandwidth is not None and _number(bandwidth, "bandwidth_byte_s") <= 0:
-        raise ValueError(f"bandwidth_byte_s: got {bandwidth:g}, expected above 0, or none")
+    if bandwidth is not None and not 1e3 <= _number(bandwidth, "bandwidth_byte_s") <= 1e18:
+        raise ValueError(f"bandwidth_byte_s: got {bandwidth:g}, expected 1 kB/s to 1 EB/s, or none")
     if threads is None:
         return {"bandwidth_byte_s": bandwidth}
     most = torch.get_num_threads()

@@ -98,7 +98,7 @@ def document(
         point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
     )
     return {
-        "point": point_record(point) | ({"head": point.head} if point.head else {}),
+        "point": point_record(point),
         **verdict,
         "roofline": _roofline(roofline_s(point, catalogue, known)),
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,

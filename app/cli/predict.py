@@ -74,7 +74,7 @@ def document(
 ) -> dict[str, Any]:
     """Return a prediction (scalars only) as JSON values."""
     return {
-        "point": point_record(point) | ({"head": point.head} if point.head else {}),
+        "point": point_record(point),
         **{name: output_record(getattr(prediction, name)) for name in UNITS},
         **{name: output_record(output) for name, output in further.items()},
         "parts_s": {name: float(part) for name, part in prediction.parts_s.items()},

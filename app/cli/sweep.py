@@ -24,6 +24,7 @@ from app.cli.shared.point import (
     add_point_arguments,
     board_key,
     keys_of,
+    parse_number,
     point_from,
     with_board_files,
     with_described,
@@ -31,24 +32,14 @@ from app.cli.shared.point import (
 )
 from app.cli.shared.target import add_target_options, target_from
 from app.library.records import point_record
-from app.text.format import parse_quantity
 from core.predict.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior
+from core.spec import FIELDS, Absent, Catalogue, Field, OperatingPoint, Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
 
-AXES = {
-    "alpha": ("alpha", "1"),
-    "beta": ("beta", "1"),
-    "bandwidth": ("bandwidth_byte_s", "byte/s"),
-    "context": ("context_tokens", "tokens"),
-    "reselect": ("reselect_tokens", "tokens"),
-    "graph": ("graph_tokens", "tokens"),
-    "mode": ("power_mode", ""),
-    **{name: (name, "") for name in NAMED if name not in ("graph_tokens", "power_mode")},
-}
-"""Name of an axis -> field and unit; "" is a text."""
+AXES = {field.option: field for field in FIELDS}
+"""Name of an axis -> field of the operating point."""
 
 _PLAIN = OperatingPoint()
 MOST_POINTS = 1_000_000
@@ -160,14 +151,15 @@ def axes_from(given: list[str]) -> dict[str, list[Any]]:
         name, equals, values = text.partition("=")
         if not equals or name not in AXES or not values:
             raise UserError(f"over: got {text!r}, expected AXIS=VALUES with an axis of {', '.join(AXES)}")
-        field, unit = AXES[name]
-        if field in axes:
+        field = AXES[name]
+        if field.name in axes:
             raise UserError(f"over: got {name} twice, expected each axis once")
         try:
-            axes[field] = _numbers(name, values, unit) if unit else [value.strip() for value in values.split(",")]
+            texts = [value.strip() for value in values.split(",")]
+            axes[field.name] = _numbers(field, values) if field.is_number else texts
         except ValueError as error:
             raise UserError(str(error)) from error
-        n *= len(axes[field])
+        n *= len(axes[field.name])
         if n > MOST_POINTS:
             raise UserError(f"over: got {n} points or more, expected at most {MOST_POINTS}")
     return axes
@@ -210,17 +202,16 @@ def _keys(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) ->
     return set(by_board.values())
 
 
-def _numbers(name: str, text: str, unit: str) -> list[float]:
+def _numbers(field: Field, text: str) -> list[float]:
     """Return the values of ``from:to:step``, both ends included, or of a list with commas."""
-    bare = None if unit == "byte/s" else ""
-    ends = [parse_quantity(value, unit, name=name, bare=bare) for value in text.split(":" if ":" in text else ",")]
+    ends = [parse_number(field, value) for value in text.split(":" if ":" in text else ",")]
     if ":" not in text:
         return ends
     if len(ends) != 3 or ends[2] <= 0.0 or ends[1] < ends[0]:
-        raise ValueError(f"{name}: got {text!r}, expected FROM:TO:STEP with a rising range, such as 0:0.9:0.1")
+        raise ValueError(f"{field.option}: got {text!r}, expected FROM:TO:STEP with a rising range, such as 0:0.9:0.1")
     low, high, step = ends
     if (high - low) / step > MOST_POINTS:
-        raise ValueError(f"{name}: got {text!r}, expected at most {MOST_POINTS} values")
+        raise ValueError(f"{field.option}: got {text!r}, expected at most {MOST_POINTS} values")
     values = low + step * np.arange(int(np.floor((high - low) / step + 1e-9)) + 1)
     return [float(f"{value:.12g}") for value in values]
 

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from core.spec import (
-    LAYOUTS,
-    POLICIES,
-    Board,
-    Catalogue,
-    KvFormat,
-    ModelShape,
-    OperatingPoint,
-    Runtime,
-    WeightFormat,
-)
+from core.spec import BY_PATH, FIELDS, Board, Catalogue, Field, OperatingPoint
 from core.spec.suggestions import instead
 
-FIELDS = {
-    "point.board": "board",
-    "point.power_mode": "power_mode",
-    "point.model": "model",
-    "point.runtime": "runtime",
-    "point.alpha": "alpha",
-    "point.bandwidth": "bandwidth_byte_s",
-    "point.beta": "beta",
-    "point.context": "context_tokens",
-    "point.weights": "weights",
-    "point.kv": "kv",
-    "point.policy": "policy",
-    "point.layout": "layout",
-    "point.reselect": "reselect_tokens",
-}
-"""Path -> field of `OperatingPoint`."""
-
-NUMERIC = ("point.alpha", "point.bandwidth", "point.beta", "point.context")
-"""The paths that hold a number; the others hold a key of the catalogue."""
+SLIDERS = tuple(field.path for field in FIELDS if field.is_number and not field.offered)
+"""The paths that hold a number; the others have options."""
 
 BUILTIN_FORMATS = {
     "weights": ("fp32", "bf16", "fp16", "int8", "int4", "int4_g64", "int4_g128", "int3", "int2"),
     "kv": ("fp32", "bf16", "fp16", "int8", "int4"),
 }
 """What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
-
-RESELECT_TOKENS = (0.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-"""How often choosing anew is offered; any other whole number may be typed into a command."""
 
 POLICY_NAMES = {
     "sinks_recent": "sinks + recent",
@@ -108,53 +78,50 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
     ValueError
         The path names no field of the operating point.
     """
-    if path not in FIELDS:
-        raise ValueError(f"path is {path!r}: expected one of {', '.join(FIELDS)}")
-    if path == "point.alpha":
-        return Axis(path, "KV prune rate α", "1", 0.0, 0.95, 0.1)
+    if path not in BY_PATH:
+        raise ValueError(f"path is {path!r}: expected one of {', '.join(BY_PATH)}")
+    field = BY_PATH[path]
     if path == "point.bandwidth":
         own = own_bandwidth_byte_s(point, catalogue)
         step = 10.0 ** np.floor(np.log10(own / 10))
-        return Axis(path, "Memory bandwidth", "byte/s", own / 4, own * 2, float(step), log=True)
-    if path == "point.beta":
-        return Axis(path, "Instruction set β", "1", 0.25, 4.0, 0.1, log=True)
+        return Axis(path, field.label, field.unit, own / 4, own * 2, float(step), log=True)
     if path == "point.context":
         longest = float(catalogue.models[point.model].max_context_tokens)
-        return Axis(path, "Context", "tokens", min(64.0, longest / 2), longest, 1024.0, log=True)
-    label, options = _options(path, point, catalogue)
-    return Axis(path, label, "", 0.0, max(len(options) - 1.0, 0.0), 1.0, options=options)
+        return Axis(path, field.label, field.unit, min(64.0, longest / 2), longest, 1024.0, log=True)
+    if field.slider is not None:
+        ends = field.slider
+        return Axis(path, field.label, field.unit, ends.low, ends.high, ends.step, log=ends.log)
+    options = _options(field, point, catalogue)
+    return Axis(path, field.label, "", 0.0, max(len(options) - 1.0, 0.0), 1.0, options=options)
 
 
-def _options(path: str, point: OperatingPoint, catalogue: Catalogue) -> tuple[str, tuple[tuple[Any, str], ...]]:
-    if path == "point.policy":
-        return "Pruning", tuple((key, POLICY_NAMES[key]) for key in POLICIES)
-    if path == "point.layout":
-        return "Layout of kept tokens", tuple((key, key) for key in LAYOUTS)
-    if path == "point.reselect":
-        offered_tokens = sorted({*RESELECT_TOKENS, float(point.reselect_tokens)})
-        return "Tokens chosen", tuple((n, f"every {n:g} tokens" if n else "once") for n in offered_tokens)
-    if path == "point.power_mode":
-        modes = catalogue.boards[point.board].power_modes
-        return "Power mode", tuple((key, key or "default") for key in modes)
-    named: dict[str, tuple[str, Mapping[str, Board | ModelShape | Runtime | WeightFormat | KvFormat]]] = {
-        "point.board": ("Board", catalogue.boards),
-        "point.model": ("Model", catalogue.models),
-        "point.runtime": ("Runtime", catalogue.runtimes),
-        "point.weights": ("Weights", catalogue.weight_formats),
-        "point.kv": ("KV cache", catalogue.kv_formats),
-    }
-    label, mapping = named[path]
-    offered = BUILTIN_FORMATS.get(FIELDS[path]) if point.runtime == "builtin" else None
-    keys = [key for key in mapping if offered is None or key in offered or key == getattr(point, FIELDS[path])]
-    return label, tuple((key, mapping[key].name) for key in keys)
+def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple[tuple[Any, str], ...]:
+    """Return the options of a choice as (value, name); a value of the point that is not offered is one too."""
+    here = getattr(point, field.name)
+    if field.offered:
+        offered = sorted({*field.offered, float(here)})
+        return tuple((value, field.offered_text.format(value) if value else field.unset) for value in offered)
+    names = _names(field, point, catalogue)
+    formats = BUILTIN_FORMATS.get(field.name) if point.runtime == "builtin" else None
+    return tuple((key, name) for key, name in names.items() if formats is None or key in formats or key == here)
+
+
+def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[str, str]:
+    """Return all keys that a named field may hold, on the current runtime or not, with their names."""
+    if field.name == "power_mode":
+        return {key: key or "default" for key in catalogue.boards[point.board].power_modes}
+    if field.options:
+        return {key: POLICY_NAMES.get(key, key) for key in field.options}
+    known: Mapping[str, Any] = getattr(catalogue, field.known)
+    return ({"": field.unset} if field.unset else {}) | {key: one.name for key, one in known.items()}
 
 
 def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
     """Return where `point` lies on the axis of `path`: its value, or the index of its option."""
-    value = getattr(point, FIELDS[path])
+    value = getattr(point, BY_PATH[path].name)
     if path == "point.bandwidth":
         return float(own_bandwidth_byte_s(point, catalogue) if value is None else value)
-    if path in NUMERIC:
+    if path in SLIDERS:
         return float(value)
     keys = [key for key, _ in axis_of(path, point, catalogue).options]
     return float(keys.index(value or keys[0]))
@@ -162,21 +129,7 @@ def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
 
 def moved(point: OperatingPoint, path: str, value: Any) -> OperatingPoint:
     """Return `point` with the field of `path` replaced, unchecked: a number, an array of numbers, or a key."""
-    return replace(point, **{FIELDS[path]: value})
-
-
-def _keys(path: str, point: OperatingPoint, catalogue: Catalogue) -> list[Any]:
-    """All keys that a path may hold, offered to the current runtime or not."""
-    wide = {"point.weights": catalogue.weight_formats, "point.kv": catalogue.kv_formats}
-    return list(wide.get(path) or dict(_options(path, point, catalogue)[1]))
-
-
-_BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "point.alpha": (lambda v: 0 <= v < 1, "0 <= alpha < 1"),
-    "point.bandwidth": (lambda v: 1e3 <= v <= 1e18, "a bandwidth of 1 kB/s to 1 EB/s"),
-    "point.beta": (lambda v: 1e-3 <= v <= 1e3, "0.001 to 1000"),
-    "point.context": (lambda v: v >= 1, "at least 1 token"),
-}
+    return replace(point, **{BY_PATH[path].name: value})
 
 
 def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) -> Any:
@@ -187,32 +140,22 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     ValueError
         One sentence naming the path, the value and what was expected.
     """
-    axis = axis_of(path, point, catalogue)
-    if path == "point.reselect":
-        every = _number(path, value)
-        if every < 0 or every != round(every):
-            raise ValueError(f"{path} is {every:g}: expected a whole number of tokens, or 0 for once")
-        return every
-    if path not in NUMERIC:
-        keys = _keys(path, point, catalogue)
-        if path == "point.power_mode" and value == "":
-            return value
-        if value not in keys:
+    axis, field = axis_of(path, point, catalogue), BY_PATH[path]
+    if value is None and field.default is None:
+        return None
+    if not field.is_number:
+        keys = list(_names(field, point, catalogue))
+        if value not in keys and not value == field.default == "":
             kind = path.removeprefix("point.")
             raise ValueError(f"{path} is {value!r}: {instead(kind, str(value), keys)}")
         return value
-    if path == "point.bandwidth" and value is None:
-        return None
     number = _number(path, value)
-    inside, words = _BOUNDS[path]
-    if not inside(number):
-        raise ValueError(f"{path} is {number:g}: expected {words}")
-    if path == "point.context":
-        if number > axis.high:
-            model = catalogue.models[point.model].name
-            raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} takes")
-        return float(round(number))
-    return number
+    if not field.holds(number) or (field.whole and axis.categorical and number != round(number)):
+        raise ValueError(f"{path} is {number:g}: expected {field.expected}")
+    if path == "point.context" and number > axis.high:
+        model = catalogue.models[point.model].name
+        raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} takes")
+    return float(round(number)) if field.whole else number
 
 
 def _number(path: str, value: Any) -> float:
@@ -232,8 +175,8 @@ def check_point(point: OperatingPoint, catalogue: Catalogue) -> None:
     ValueError
         As `checked`, for the first field that is wrong.
     """
-    for path, name in FIELDS.items():
-        checked(path, getattr(point, name), point, catalogue)
+    for field in FIELDS:
+        checked(field.path, getattr(point, field.name), point, catalogue)
     if point.context_tokens != round(float(point.context_tokens)):
         raise ValueError(f"point.context is {float(point.context_tokens):g}: expected a whole number of tokens")
 
@@ -250,14 +193,25 @@ def exists(point: OperatingPoint, catalogue: Catalogue) -> bool:
 def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     """Return the point as the board runs it, so that two spellings of one run compare equal.
 
-    The board's own bandwidth is None, its default power mode is "", and without pruning the policy, the layout
-    of the kept tokens and how often they are chosen mean nothing.
+    The board's own bandwidth is None, its default power mode is "", without pruning the policy, the layout of the kept
+    tokens and how often they are chosen mean nothing, and so does the compiled context where a runtime compiles none.
     """
-    plain = OperatingPoint()
+    runtime = catalogue.runtimes[point.runtime]
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):
         point = replace(point, bandwidth_byte_s=None)
     if point.power_mode == next(iter(catalogue.boards[point.board].power_modes)):
         point = replace(point, power_mode="")
-    if point.alpha == 0:
-        point = replace(point, policy=plain.policy, layout=plain.layout, reselect_tokens=0.0)
-    return point
+    if not runtime.static_graph or point.graph_tokens == runtime.graph_tokens:
+        point = replace(point, graph_tokens=0.0)
+    return without_pruning(point) if point.alpha == 0 else point
+
+
+def without_pruning(point: OperatingPoint) -> OperatingPoint:
+    """Return the point with the fields that have no effect without pruning at their defaults."""
+    return with_pruning_of(OperatingPoint(), point)
+
+
+def with_pruning_of(other: OperatingPoint, point: OperatingPoint) -> OperatingPoint:
+    """Return the point with the policy, layout and re-selection of another."""
+    changes: Any = {field.name: getattr(other, field.name) for field in FIELDS if field.of_pruning}
+    return replace(point, **changes)

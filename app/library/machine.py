@@ -11,7 +11,7 @@ from app.agent import board
 from app.agent.state import BoardState
 from app.client.events import Channel
 from app.library.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
-from core.spec import Catalogue, OperatingPoint
+from core.spec import FIELDS, Catalogue, OperatingPoint
 
 _OF_POWER = ("power_w", "energy_j_per_token", "idle_power_w", "prefill_energy_j")
 
@@ -107,6 +107,8 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     board = catalogue.boards[point.board]
     if point.board != "this":
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
+    if reason := _why_not_fixed(point):
+        return reason
     if point.runtime != "builtin":
         return _why_not_driven(point, catalogue, hello)
     if hello and (reason := cannot(hello, "measure")):
@@ -118,6 +120,15 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
         if getattr(point, field) not in given:
             return f"Trilemma's own decoder runs {field} in {', '.join(given)}, not in {getattr(point, field)}."
     return _why_not_set(point, catalogue)
+
+
+def _why_not_fixed(point: OperatingPoint) -> str:
+    """Return which field of a point no run can be asked for, since its model file and its runtime decide it."""
+    for field in FIELDS:
+        value = getattr(point, field.name)
+        if field.rare and not field.knob and value != field.default:
+            return f"{field.option}: got {value}, expected none: the model file and the runtime decide it in a run."
+    return ""
 
 
 def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:

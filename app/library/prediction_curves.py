@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.library.attention import RetainedMass
-from app.library.axes import NUMERIC, Axis, axis_of, moved, position
+from app.library.axes import SLIDERS, Axis, axis_of, moved, position
 from core.physics.pruning import r_max_zipf
 from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
@@ -136,12 +136,12 @@ def sensitivities(point: OperatingPoint, catalogue: Catalogue, posterior: Poster
     The step is taken downwards where upwards would leave the axis, shorter where the axis is, and always stated as
     the change per `axis.step` upwards.
     """
-    axes = [axis_of(path, point, catalogue) for path in NUMERIC]
-    here = np.array([position(path, point, catalogue) for path in NUMERIC])
+    axes = [axis_of(path, point, catalogue) for path in SLIDERS]
+    here = np.array([position(path, point, catalogue) for path in SLIDERS])
     steps = np.array([_step(a, x) for a, x in zip(axes, here, strict=True)])
     swept = point
-    for i, path in enumerate(NUMERIC):
-        column = np.full(len(NUMERIC) + 1, here[i])
+    for i, path in enumerate(SLIDERS):
+        column = np.full(len(SLIDERS) + 1, here[i])
         column[i + 1] += steps[i]
         swept = moved(swept, path, column)
     result = predict(swept, catalogue, posterior)
@@ -156,7 +156,7 @@ def _sensitivity(axis: Axis, i: int, per_step: float, result: Prediction) -> Sen
     def difference(output: Output) -> tuple[float | None, bool]:
         if isinstance(output, Absent):
             return None, False
-        median = np.broadcast_to(np.asarray(output.median, dtype=float), (len(NUMERIC) + 1,))
+        median = np.broadcast_to(np.asarray(output.median, dtype=float), (len(SLIDERS) + 1,))
         change = float(per_step * (median[i] - median[0]))
         return change, abs(change) > 1e-3 * abs(float(median[0]))
 

@@ -6,29 +6,22 @@ from typing import Any
 
 import msgspec
 
-from app.library.axes import FIELDS
 from app.library.limits import LIMITS, Limits
-from core.spec import Absent, OperatingPoint, Output
-
-_PLAIN = OperatingPoint()
+from core.spec import FIELDS, Absent, Field, OperatingPoint, Output
 
 
-class PointRecord(msgspec.Struct):
+def _member(field: Field) -> tuple[str, Any] | tuple[str, Any, Any]:
+    kind = float if field.is_number else str
+    if field.required:
+        return field.name, kind
+    return field.name, kind if field.default is not None else float | None, field.default
+
+
+_POINT = msgspec.defstruct("_POINT", [_member(field) for field in FIELDS], kw_only=True)
+
+
+class PointRecord(_POINT):  # type: ignore[misc, valid-type]  # its fields are those of the table
     """An operating point in a file, in SI units. What a hand-written file leaves out is the default."""
-
-    board: str
-    model: str
-    weights: str
-    context_tokens: float
-    runtime: str = _PLAIN.runtime
-    power_mode: str = _PLAIN.power_mode
-    kv: str = _PLAIN.kv
-    alpha: float = 0.0
-    policy: str = _PLAIN.policy
-    layout: str = _PLAIN.layout
-    reselect_tokens: float = 0.0
-    beta: float = 1.0
-    bandwidth_byte_s: float | None = None
 
     def point(self) -> OperatingPoint:
         """Return it as the program holds it, unchecked against the catalogue."""
@@ -48,8 +41,9 @@ class LimitsRecord(msgspec.Struct):
 
 
 def point_record(point: OperatingPoint) -> dict[str, Any]:
-    """Return a point (scalars only) as JSON values, by field."""
-    return {name: _plain(getattr(point, name)) for name in FIELDS.values()}
+    """Return a point (scalars only) as JSON values, by field; a rare field is left out where it is the default."""
+    values = ((field, getattr(point, field.name)) for field in FIELDS)
+    return {field.name: _plain(value) for field, value in values if not field.rare or value != field.default}
 
 
 def limits_record(limits: Limits) -> dict[str, float | None]:

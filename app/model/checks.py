@@ -8,7 +8,7 @@ from typing import Any
 from app.library import axes
 from app.library.limits import LIMITS, Limits
 from app.model.state import PLAIN
-from core.spec import Catalogue, OperatingPoint
+from core.spec import BY_PATH, Catalogue, OperatingPoint
 
 THEMES = ("system", "light", "dark")
 _RANGES = {
@@ -26,7 +26,7 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     ValueError
         One sentence naming the path, the value and what was expected.
     """
-    if path in axes.FIELDS:
+    if path in BY_PATH:
         return axes.checked(path, value, point, catalogue)
     if path in LIMITS:
         return _checked_limit(path, value)

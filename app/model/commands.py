@@ -6,9 +6,9 @@ from typing import Any
 
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from app.library.axes import FIELDS, with_mode_of
+from app.library.axes import with_mode_of
 from app.model.store import Store
-from core.spec import OperatingPoint
+from core.spec import BY_PATH, OperatingPoint
 
 UNDO_LIMIT = 200
 
@@ -42,7 +42,7 @@ class SetValue(QUndoCommand):
         self._store, self.path, self.drag = store, path, drag
         self._value = store.checked(path, value)
         # a board or a model can take other fields with it, so the whole point comes back on undo
-        self._whole = "point" if path in FIELDS else path
+        self._whole = "point" if path in BY_PATH else path
         self._before, self._axis = store.get(self._whole), store.axis
 
     def id(self) -> int:

@@ -37,7 +37,7 @@ from app.model.recorder_controls import Tape
 from app.model.requests import Request
 from app.model.state import Activity
 from app.model.store import Store
-from core.spec import Absent, OperatingPoint
+from core.spec import BY_PATH, Absent, OperatingPoint
 
 if TYPE_CHECKING:
     from app.client.session import Session
@@ -307,7 +307,7 @@ class Conductor(QObject):
     # ---- measuring
 
     def _on_changed(self, path: str) -> None:
-        if path in axes.FIELDS or path == "auto_measure":
+        if path in BY_PATH or path == "auto_measure":
             self._rest.start()
         if path in FITTED_FOR:
             self.fitting.start()

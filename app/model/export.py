@@ -98,6 +98,8 @@ def _llama_not_taken(point: OperatingPoint, catalogue: Catalogue, weights: str |
         )
     if point.beta != 1:
         sentences.append(f"Instruction set factor {float(point.beta):g}: the build of llama.cpp decides it.")
+    if point.head:
+        sentences.append(f"Output head in {catalogue.weight_formats[point.head].name}: the model file decides it.")
     own = own_bandwidth_byte_s(point, catalogue)
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s != own:
         sentences.append(

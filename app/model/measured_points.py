@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.library.axes import FIELDS, canonical, exists, position
+from app.library.axes import canonical, exists, position, with_pruning_of
 from app.library.measurements import Measurement
 from app.library.prediction_curves import Dots
-from core.spec import Catalogue, Estimate, OperatingPoint, Provenance
+from core.spec import BY_PATH, FIELDS, Catalogue, Estimate, OperatingPoint, Provenance
 
 REPEATS_SHOWN = 5
 """Repeats of one point that a curve shows, the newest."""
 
-_PATHS = tuple(FIELDS)
-_UNPRUNED = ("point.alpha", "point.policy", "point.layout", "point.reselect")  # without pruning the others mean nothing
+_PATHS = tuple(BY_PATH)
+_UNPRUNED = ("point.alpha", *(field.path for field in FIELDS if field.of_pruning))
+"""Without pruning these are of no effect."""
 
 _Key = tuple[object, ...]
 
 
 def _key(point: OperatingPoint) -> _Key:
-    return tuple(getattr(point, name) for name in FIELDS.values())
+    return tuple(getattr(point, field.name) for field in FIELDS)
 
 
 def point_key(point: OperatingPoint, catalogue: Catalogue) -> _Key:
@@ -71,7 +71,7 @@ class Measured:
         """
         here = canonical(point, catalogue)
         if path == "point.alpha":
-            here = replace(here, policy=point.policy, layout=point.layout, reselect_tokens=point.reselect_tokens)
+            here = with_pruning_of(point, here)
         rest, unpruned, mine = _without(path), _without(*_UNPRUNED), _key(here)
         alpha = _PATHS.index("point.alpha")
         found: dict[float, list[tuple[float, ...]]] = {}

@@ -24,7 +24,7 @@ from app.library.prediction_curves import OUTPUTS
 from app.library.records import LimitsRecord, PointRecord, limits_record, output_record, point_record
 from app.model.checks import check_limits
 from app.model.store import Store
-from core.spec import Catalogue, OperatingPoint
+from core.spec import BY_NAME, Catalogue, OperatingPoint
 
 FORMAT = "trilemma-preset"
 VERSION = 1
@@ -139,12 +139,16 @@ def calibration_summary(store: Store) -> dict[str, Any] | None:
 def measure_command(point: OperatingPoint, target: str = "") -> str:
     """Return the command that measures a point again, on the board that `target` attaches ("": on this machine)."""
     words = ["trilemma", "measure", *(["--attach", target] if target else [])]
-    words += ["--board", point.board, "--model", point.model, "--runtime", point.runtime]
-    words += ["--weights", point.weights, "--kv", point.kv, "--context", f"{float(point.context_tokens):.0f}"]
-    words += ["--alpha", repr(float(point.alpha)), "--policy", point.policy, "--layout", point.layout]
-    if point.reselect_tokens:
-        words += ["--reselect", f"{float(point.reselect_tokens):g}"]
+    for name, value in point_record(point).items():
+        if value not in ("", None):
+            words += [f"--{BY_NAME[name].option}", _typed(value, BY_NAME[name].unit)]
     return shlex.join(words)
+
+
+def _typed(value: str | float, unit: str) -> str:
+    """Return a value as the option of a command takes it; a bandwidth has its unit there."""
+    number = repr(value).removesuffix(".0") if isinstance(value, float) else value
+    return f"{number}B/s" if unit == "byte/s" else number
 
 
 def _origin(store: Store) -> dict[str, Any]:

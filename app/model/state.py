@@ -21,6 +21,9 @@ class MarkerPair:
     pinned: bool = False
 
 
+NO_AXIS = ("point.board", "point.power_mode", "point.model", "point.runtime", "point.layout")
+"""Paths of the point that setting them leaves the axis of the curves as it is."""
+
 PLAIN: dict[str, Any] = {
     "paused": False,
     "markers": MarkerPair(),

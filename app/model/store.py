@@ -26,8 +26,10 @@ from app.library.prediction_curves import Dots, Mark, Sensitivity
 from app.model.checks import checked
 from app.model.measured_points import Measured
 from app.model.prediction_cache import Predicted
-from app.model.state import PLAIN, Activity, Link, LogLine
+from app.model.state import NO_AXIS, PLAIN, Activity, Link, LogLine
 from core.spec import (
+    BY_PATH,
+    FIELDS,
     Absent,
     Board,
     Catalogue,
@@ -152,8 +154,8 @@ class Store(QObject):
             return self._point
         if path == "limits":
             return self._limits
-        if path in axes.FIELDS:
-            return getattr(self._point, axes.FIELDS[path])
+        if path in BY_PATH:
+            return getattr(self._point, BY_PATH[path].name)
         if path in LIMITS:
             return getattr(self._limits, LIMITS[path])
         if path in self._values:
@@ -192,9 +194,9 @@ class Store(QObject):
             As `checked`; nothing was changed.
         """
         value = self.checked(path, value)
-        if path in axes.FIELDS:
+        if path in BY_PATH:
             paths = self._replace_point(self._fitting(axes.moved(self._point, path, value)))
-            if path in axes.NUMERIC or path in ("point.weights", "point.kv", "point.policy", "point.reselect"):
+            if path not in NO_AXIS:
                 paths += self._replace_value("axis", path)
         elif path == "point":
             paths = self._replace_point(value)
@@ -215,7 +217,7 @@ class Store(QObject):
 
     def _replace_point(self, point: OperatingPoint) -> list[str]:
         before, self._point = self._point, point
-        paths = [p for p, name in axes.FIELDS.items() if getattr(point, name) != getattr(before, name)]
+        paths = [field.path for field in FIELDS if getattr(point, field.name) != getattr(before, field.name)]
         if not paths:
             return []
         self._predicted.forget(paths)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from core.physics.battery import at_temperature, pack_of_energy
 from core.predict.cosim import RUNAWAY_TEMP_C
 from core.predict.endurance import Speeds, device_of, predicted_speeds
 from core.predict.scenario import IDLE_FRAC, knowledge, predict
-from core.spec import Absent, Board, OperatingPoint, Posterior, Prediction
+from core.spec import BY_NAME, Absent, Board, OperatingPoint, Posterior, Prediction
 from core.spec.suggestions import instead
 
 DEFAULT_RUNTIME = "builtin"
@@ -30,9 +30,6 @@ MOST_IDLE_FRAC = 0.8  # [assumed] idle over decoding power where the stated idle
 POWER_NOISE_FRAC, POWER_STEP_W = 0.01, 0.005  # [assumed] of a monitor like INA3221: 5 V rail, 1 mA steps
 TEMP_NOISE_K, TEMP_STEP_K = 0.15, 0.1  # [assumed]
 N_CELLS = 3
-
-_TEXTS = ("runtime", "power_mode", "model", "weights", "kv", "policy", "layout")
-_NUMBERS = ("context_tokens", "alpha", "reselect_tokens", "beta", "bandwidth_byte_s")
 
 
 @dataclass(frozen=True)
@@ -150,17 +147,14 @@ class SimulatedBoard:
         return MOST_IDLE_FRAC * float(watts.median)  # stated for more than the rail, or drawn so low by the seed
 
     def _point(self, given: Mapping[str, Any]) -> OperatingPoint:
-        known = {field.name for field in fields(OperatingPoint)}
-        values = {name: value for name, value in given.items() if name in known and name != "board"}
+        values = {name: value for name, value in given.items() if name in BY_NAME and name != "board"}
         if given.get("board", "this") not in ("this", self.board.key):
             raise ValueError(f"board: got {given['board']!r}, expected this board, {self.board.key}")
-        for name in values:
-            number = isinstance(values[name], (int, float)) and not isinstance(values[name], bool)
-            fine = number or (name == "bandwidth_byte_s" and values[name] is None)
-            if not (fine if name in _NUMBERS else isinstance(values[name], str)):
-                raise ValueError(
-                    f"{name}: got {values[name]!r:.40}, expected a {'number' if name in _NUMBERS else 'text'}"
-                )
+        for name, value in values.items():
+            field = BY_NAME[name]
+            fits = isinstance(value, (int, float) if field.is_number else str) and not isinstance(value, bool)
+            if not fits and not (value is None and field.default is None):
+                raise ValueError(f"{name}: got {value!r:.40}, expected a {'number' if field.is_number else 'text'}")
         return replace(OperatingPoint(board=self.board.key, runtime=DEFAULT_RUNTIME), **values)
 
     def _truth(self, point: OperatingPoint) -> Posterior:

@@ -59,7 +59,7 @@ def accuracy_note(point: OperatingPoint, catalogue: Catalogue) -> str:
 
 def short_name(path: str, key: str, name: str, catalogue: Catalogue) -> str:
     """Return the name of an option for a narrow field: ``int4 · 5.0 bit``, ``llama.cpp, GPU``."""
-    if path == "point.weights":
+    if path in ("point.weights", "point.head") and key:
         return _format_name(key, name, catalogue.weight_formats[key].bits_per_weight)
     if path == "point.kv":
         return _format_name(key, name, catalogue.kv_formats[key].bits_per_value)

@@ -13,9 +13,9 @@ from msgspec.structs import asdict
 from core.catalogue.refusal import refusal
 from core.catalogue.schemas import ReselectionTable, RuntimeTable, by_policy, prior_table
 from core.catalogue.toml_files import converted, sources_of
-from core.spec import PARAMETERS, RUNTIME_CLASSES, UNITS, Prior, ReselectionCost, Runtime
+from core.spec import FIELDS, PARAMETERS, RUNTIME_CLASSES, UNITS, Prior, ReselectionCost, Runtime
 
-_KNOBS = ("weights", "kv", "policy", "layout", "context_tokens", "alpha", "reselect_tokens", "beta")
+_KNOBS = tuple(field.name for field in FIELDS if field.knob)
 UNKNOWN_SOURCE = "[prior] of a runtime that nothing is known of"
 _LOW_RATIO, _HIGH_RATIO = 0.05, 20.0  # of a parameter to a format
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.spec import Array
+from core.spec import BY_NAME, Array
 from core.units import check_range
 
 ZIPF_EXPONENT = 1.2
@@ -60,7 +60,7 @@ def keep_count(n_tokens: Array, alpha: Array) -> Array:
     [820, 773, 1, 1]
     """
     check_range("n_tokens", n_tokens, 1.0)
-    check_range("alpha", alpha, 0.0, 1.0, open_high=True)
+    BY_NAME["alpha"].check(alpha)
     return np.maximum(1.0, np.ceil(n_tokens - alpha * np.asarray(n_tokens) - _ROUNDING))
 
 

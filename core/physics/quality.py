@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from core.spec import Array
+from core.spec import BY_NAME, Array
 from core.units import Z90, check_range
 
 
@@ -523,7 +523,7 @@ def retrieval_score(alpha: Array, method: str) -> Band:
     >>> [round(float(retrieval_score(alpha, "sinks_recent").median), 3) for alpha in (0.25, 0.5, 0.75)]
     [0.826, 0.651, 0.379]
     """
-    check_range("alpha", alpha, 0.0, 1.0, open_high=True)
+    BY_NAME["alpha"].check(alpha)
     curve = _of_policy(RETRIEVAL, method)
     loss = curve.c * (np.asarray(alpha) / (1.0 - np.asarray(alpha))) ** curve.p
     factor = np.exp(Z90 * RETRIEVAL_LOG_SD)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.spec import Array, KvFormat, ModelShape, WeightFormat
+from core.spec import BY_NAME, Array, KvFormat, ModelShape, WeightFormat
 from core.units import BIT_PER_BYTE, OP_PER_MAC, check_range
 
 EIGHT_BIT = 8.5  # bits per weight of GGUF's 8-bit type with its scales
@@ -244,7 +244,7 @@ def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens
     >>> alpha_effective(0.5, "compacted", whole_pages=False), alpha_effective(0.5, "paged", whole_pages=False)
     (0.5, 1.52587890625e-05)
     """
-    check_range("alpha", alpha, 0.0, 1.0, open_high=True)
+    BY_NAME["alpha"].check(alpha)
     if layout == "compacted" or (layout == "paged" and whole_pages):
         return alpha
     if layout == "paged":

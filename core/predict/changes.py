@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from core.predict.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction, Runtime
+from core.spec import BY_NAME, Absent, Catalogue, Estimate, OperatingPoint, Prediction, Runtime
 
 WORTH_FRAC = 0.01  # a change that saves less of the decode time is not told
 CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
@@ -78,9 +77,9 @@ def steps(point: OperatingPoint, catalogue: Catalogue, bandwidth_byte_s: float, 
         text = f"half the context ({half:.0f} tokens)"
         found.append(Step(text, replace(point, context_tokens=half), Kind.TASK))
     faster, quicker = 1.1 * bandwidth_byte_s, 2.0 * float(point.beta)
-    if faster <= BANDWIDTH_RANGE_BYTE_S[1]:
+    if faster <= BY_NAME["bandwidth_byte_s"].high:
         found.append(Step("10 % more bandwidth", replace(point, bandwidth_byte_s=faster), Kind.BOARD))
-    if quicker <= BETA_RANGE[1]:
+    if quicker <= BY_NAME["beta"].high:
         found.append(Step("instructions twice as fast (beta)", replace(point, beta=quicker), Kind.BOARD))
     return found
 

@@ -11,9 +11,9 @@ from enum import StrEnum
 
 from core.physics.stages import MEMORY_PARTS, binding_parts_s
 from core.predict.changes import Change, changes, proposed, steps
-from core.predict.scenario import BANDWIDTH_RANGE_BYTE_S, predict
+from core.predict.scenario import predict
 from core.predict.validity import MemoryFit, memory_fit
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
+from core.spec import BY_NAME, Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
 from core.units import check_range
 
 DOMINANT_FRAC = 0.5
@@ -200,7 +200,7 @@ def roofline_s(
     at = catalogue.resolve(point)
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}")
-    endless = predict(replace(point, bandwidth_byte_s=BANDWIDTH_RANGE_BYTE_S[1]), catalogue, posterior)
+    endless = predict(replace(point, bandwidth_byte_s=BY_NAME["bandwidth_byte_s"].high), catalogue, posterior)
     return sum(float(here.parts_s[name]) for name in MEMORY_PARTS), binding_parts_s(endless)["compute"]
 
 

@@ -33,6 +33,7 @@ from core.predict.parameters import (
 from core.predict.power_mode_transfer import transferred
 from core.predict.prefill import prefill_costs
 from core.spec import (
+    NUMBERS,
     NUMERIC,
     PARAMETER_NAMES,
     Absent,
@@ -47,12 +48,11 @@ from core.spec import (
     ResolvedPoint,
 )
 from core.spec.interval_scale import IntervalScale
-from core.units import Z90, check_range
+from core.units import Z90
 
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
-BETA_RANGE, BANDWIDTH_RANGE_BYTE_S = (1e-3, 1e3), (1e3, 1e18)  # beyond, times are no numbers any more
 CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
 BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
 
@@ -170,13 +170,11 @@ def _numbers(point: OperatingPoint) -> dict[str, Any]:
 
 
 def _check(point: OperatingPoint, at: ResolvedPoint) -> None:
-    check_range("alpha", point.alpha, 0.0, 1.0, open_high=True)
-    check_range("context_tokens", point.context_tokens, 1.0, at.model.max_context_tokens)
-    check_range("beta", point.beta, *BETA_RANGE)
-    check_range("reselect_tokens", point.reselect_tokens, 0.0)
-    check_range("graph_tokens", point.graph_tokens, 0.0)
-    if point.bandwidth_byte_s is not None:
-        check_range("bandwidth_byte_s", point.bandwidth_byte_s, *BANDWIDTH_RANGE_BYTE_S)
+    highest = {"context_tokens": at.model.max_context_tokens}
+    for field in NUMBERS:
+        value = getattr(point, field.name)
+        if value is not None:
+            field.check(value, highest.get(field.name))
 
 
 @dataclass(frozen=True, slots=True)

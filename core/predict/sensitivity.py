@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.predict.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE, knowledge, predict
-from core.spec import NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
+from core.predict.scenario import knowledge, predict
+from core.spec import BY_NAME, NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
 from core.units import check_range
 
 Floats = NDArray[np.float64]
@@ -52,9 +52,9 @@ def elasticities(
     for i in range(len(here)):
         factors[i, 2 * i : 2 * i + 2] = np.exp([-STEP, STEP])
     moved = {name: value * factors[i] for i, (name, value) in enumerate(here.items())}
-    ranges = ("context_tokens", (1.0, at.model.max_context_tokens)), ("beta", BETA_RANGE)
-    for name, (lowest, highest) in (*ranges, ("bandwidth_byte_s", BANDWIDTH_RANGE_BYTE_S)):
-        moved[name] = np.clip(moved[name], lowest, highest)
+    longest = {"context_tokens": at.model.max_context_tokens}
+    for name in (name for name in moved if name != KEPT):
+        moved[name] = np.clip(moved[name], BY_NAME[name].low, longest.get(name, BY_NAME[name].high))
     alpha = np.maximum(1.0 - moved.pop(KEPT), 0.0)
     found = getattr(predict(replace(point, **moved, alpha=alpha), catalogue, posterior), output)
     if isinstance(found, Absent):

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from core.physics import dvfs, objectives, traffic
 from core.predict.scenario import predict
-from core.spec import NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
+from core.spec import BY_NAME, FIELDS, NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
 
 Floats = NDArray[np.float64]
 
-NAMED = tuple(f.name for f in fields(OperatingPoint) if f.name not in NUMERIC)
+NAMED = tuple(field.name for field in FIELDS if not field.array)
 OUTPUTS = (
     "decode_s",
     "ttft_s",
@@ -188,9 +188,6 @@ class Bend:
     edge: bool  # at the end of a numeric axis that could go on: the front may bend more beyond what was swept
 
 
-_LEAST = {"alpha": 0.0, "reselect_tokens": 0.0, "context_tokens": 1.0}  # beyond these an axis cannot go
-
-
 def bend(found: Sweep, names: Sequence[str]) -> Bend | Absent:
     """Return the knee of the front of two objectives: the point farthest from the line between its ends (Kneedle)."""
     if len(names) != 2:
@@ -210,7 +207,7 @@ def bend(found: Sweep, names: Sequence[str]) -> Bend | Absent:
 
 def _ends(name: str, values: Floats, index: int) -> bool:
     here, low, high = values[index], values.min(), values.max()
-    return bool(low < high and (here == high or (here == low and low != _LEAST.get(name))))
+    return bool(low < high and (here == high or (here == low and low > BY_NAME[name].low)))
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

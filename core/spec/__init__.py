@@ -2,23 +2,28 @@
 
 Everything here is a frozen value in SI units. The numeric fields of `OperatingPoint` may be arrays that broadcast
 against each other, so that one call of `core.predict.scenario.predict` evaluates a whole sweep; the named fields are
-scalars. Never here: formulas, files.
+scalars. `fields` is the table that describes them. Never here: formulas, files.
 """
 
 from core.spec.board import Board, PowerMode
 from core.spec.catalogue import Catalogue, ResolvedPoint
 from core.spec.estimate import Absent, Array, Estimate, Output, Provenance
+from core.spec.fields import BY_NAME, BY_PATH, FIELDS, NUMBERS, NUMERIC, Field
 from core.spec.formats import PRODUCTS, KvFormat, WeightFormat
 from core.spec.interval_scale import UNSCALED, HeldOut, IntervalScale
 from core.spec.model import ModelShape
 from core.spec.parameters import PARAMETER_NAMES, PARAMETERS, Parameter, PowerModeRule, Prior
-from core.spec.point import LAYOUTS, NUMERIC, POLICIES, OperatingPoint
+from core.spec.point import LAYOUTS, POLICIES, OperatingPoint
 from core.spec.posterior import Posterior
 from core.spec.prediction import Prediction
 from core.spec.runtime import OWN_RUNTIME, RUNTIME_CLASSES, UNITS, ReselectionCost, Runtime
 
 __all__ = [
+    "BY_NAME",
+    "BY_PATH",
+    "FIELDS",
     "LAYOUTS",
+    "NUMBERS",
     "NUMERIC",
     "OWN_RUNTIME",
     "PARAMETERS",
@@ -33,6 +38,7 @@ __all__ = [
     "Board",
     "Catalogue",
     "Estimate",
+    "Field",
     "HeldOut",
     "IntervalScale",
     "KvFormat",

@@ -31,11 +31,15 @@ class Catalogue:
     benched: Mapping[tuple[str, str], Runtime] = field(default_factory=dict)
     """A runtime as the bench of a board's kernels found it there, by board and runtime: it holds for no other board."""
 
+    @property
+    def head_formats(self) -> Mapping[str, WeightFormat]:
+        """The weight formats that an output head can have: those that have a speed."""
+        return {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
+
     def resolve(self, point: OperatingPoint) -> ResolvedPoint:
         """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
         board = _named("board", point.board, self.boards)
         mode = point.power_mode or next(iter(board.power_modes))
-        heads = {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
         described = _named(f"power mode of {board.key}", mode, board.power_modes)
         runtime = _named("runtime", point.runtime, self.runtimes)
         runtime = self.benched.get((board.key, runtime.key), runtime)
@@ -49,7 +53,7 @@ class Catalogue:
             _named("weight format", point.weights, self.weight_formats),
             _named("KV format", point.kv, self.kv_formats),
             self.weight_formats.get(self.models[point.model].reference_format),
-            _named("weight format of the head", point.head, heads) if point.head else None,
+            _named("weight format of the head", point.head, self.head_formats) if point.head else None,
         )
 
 

@@ -26,7 +26,7 @@ from app.library.files import FileError, data_dir
 from app.library.machine import machine_key
 from app.library.measurements import Measurement, filed
 from app.library.records import point_record
-from core.spec import Catalogue, OperatingPoint
+from core.spec import FIELDS, Catalogue, OperatingPoint
 
 LOADED_BY = ("model", "weights", "kv", "context_tokens")
 """What it takes long to change between two points: these vary slowest."""
@@ -182,5 +182,4 @@ def point_text(point: OperatingPoint) -> str:
 
 def differing(points: Collection[OperatingPoint]) -> list[str]:
     """Return the fields in which points differ, in the order of the record."""
-    records = [point_record(point) for point in points]
-    return [name for name in records[0] if len({record[name] for record in records}) > 1] if records else []
+    return [field.name for field in FIELDS if len({getattr(point, field.name) for point in points}) > 1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.library.measurements import Measurement
 from core.physics import traffic
-from core.spec import Catalogue, Estimate
+from core.spec import FIELDS, Catalogue, Estimate, OperatingPoint
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,11 +69,21 @@ def table_row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
         "time_utc": measurement.time_utc,
         "provenance": _provenance(measurement),
     }
+    row |= {column: cell for column, cell in _point_cells(point).items() if column not in row}
     for column, (name, unit) in OUTPUTS.items():
         output = measurement.output(name)
         for suffix, field in (("", "median"), ("_q05", "q05"), ("_q95", "q95")):
             row[column + suffix] = float(getattr(output, field)) / unit if isinstance(output, Estimate) else None
     return row
+
+
+def _point_cells(point: OperatingPoint) -> dict[str, str]:
+    """Return every field of a point by its column."""
+    values = {field.column or field.name: getattr(point, field.name) for field in FIELDS}
+    return {
+        column: "" if value is None else value if isinstance(value, str) else repr(float(value))
+        for column, value in values.items()
+    }
 
 
 def _provenance(measurement: Measurement) -> str:

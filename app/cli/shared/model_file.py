@@ -56,8 +56,6 @@ def check_measurable(
     The file is on it, whatever its model, so the model is not asked about then.
     """
     asked = point if model_file is None else replace(point, model=OperatingPoint().model)
-    if point.head:
-        raise UserError(f"head: got {point.head}, expected none: the decoder gives the head its weights' precision")
     hello = offered(hello, model_file)
     if reason := why_not_measurable(asked, catalogue, hello):
         raise UserError(reason.rstrip("."))

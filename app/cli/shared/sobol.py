@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.cli.shared.output import UserError, print_table
-from app.library.axes import FIELDS, NUMERIC, axis_of, checked
+from app.library.axes import SLIDERS, axis_of, checked
 from app.text.format import counted, exact_text, parse_quantity
-from core.predict.scenario import BANDWIDTH_RANGE_BYTE_S, BETA_RANGE
 from core.predict.sensitivity import KEPT, Sobol, elasticities, sobol_of
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior
+from core.spec import BY_NAME, BY_PATH, Absent, Catalogue, OperatingPoint, Posterior
 
-NAMES = {path.removeprefix("point."): path for path in NUMERIC}
+NAMES = {path.removeprefix("point."): path for path in SLIDERS}
 """Name of an input -> its path."""
 
 MOST_SAMPLES = 16384  # seconds on one core
@@ -84,7 +83,7 @@ def _given(texts: Sequence[str], point: OperatingPoint, catalogue: Catalogue) ->
         low, colon, high = values.partition(":")
         if not equals or not colon or name not in NAMES:
             raise UserError(f"sobol: got {text!r}, expected NAME=LOW:HIGH with a name of {', '.join(NAMES)}")
-        if FIELDS[NAMES[name]] in ranges:
+        if BY_PATH[NAMES[name]].name in ranges:
             raise UserError(f"sobol: got {name} twice, expected each input once")
         axis = axis_of(NAMES[name], point, catalogue)
         bare = None if axis.unit == "byte/s" else ""
@@ -93,7 +92,7 @@ def _given(texts: Sequence[str], point: OperatingPoint, catalogue: Catalogue) ->
             checked(axis.path, end, point, catalogue)  # ValueError
         if not ends[0] < ends[1]:
             raise UserError(f"sobol: got {text!r}, expected LOW below HIGH")
-        ranges[FIELDS[axis.path]] = (ends[0], ends[1])
+        ranges[BY_PATH[axis.path].name] = (ends[0], ends[1])
     return ranges
 
 
@@ -102,7 +101,8 @@ def _default(
 ) -> dict[str, tuple[float, float]]:
     """Return half to twice each value within its range, and prune rates up to r_max where the runtime prunes."""
     longest = axis_of("point.context", point, catalogue).high
-    most = {"bandwidth_byte_s": BANDWIDTH_RANGE_BYTE_S, "context_tokens": (1.0, longest), "beta": BETA_RANGE}
+    most = {name: BY_NAME[name].range for name in ("bandwidth_byte_s", "context_tokens", "beta")}
+    most["context_tokens"] = most["context_tokens"][0], longest
     ranges = dict[str, tuple[float, float]]()
     for name, (lowest, highest) in most.items():
         here = float(getattr(point, name) or known.bandwidth_byte_s)
@@ -119,7 +119,7 @@ def print_document(found: Mapping[str, Any], point: OperatingPoint, catalogue: C
         return
     n = counted(found["n_predictions"], "prediction")
     print(f"\nSobol indices of ln(decode time), 90 % errors by {found['n_replicates']} replicates, {n}:")
-    units = {FIELDS[path]: (name, axis_of(path, point, catalogue).unit) for name, path in NAMES.items()}
+    units = {BY_PATH[path].name: (name, axis_of(path, point, catalogue).unit) for name, path in NAMES.items()}
     rows: list[tuple[str, ...]] = [("INPUT", "RANGE", "ELASTICITY", "FIRST ORDER", "TOTAL")]
     for field, row in found["inputs"].items():
         name, unit = units[field]

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QUndoStack
 from PySide6.QtWidgets import QGridLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from app.library.axes import NUMERIC
+from app.library.axes import SLIDERS
 from app.library.machine import modes_here
 from app.library.prediction_curves import Mark
 from app.model.commands import SetValue
@@ -20,7 +20,7 @@ from app.views.widgets.field import QuantityField
 from app.views.widgets.page import Scroll
 from app.views.widgets.slider import SliderControl
 from app.views.widgets.theme import PADDING, Theme
-from core.spec import OperatingPoint
+from core.spec import BY_PATH, FIELDS
 
 LIMITS = (LATENCY, POWER, TOP1)
 _LIMIT_NAMES = {LATENCY: "Latency at most", POWER: "Power at most", TOP1: "Top-1 at least"}
@@ -28,8 +28,10 @@ _LIMIT_UNITS = {LATENCY: "ms", POWER: "W", TOP1: ""}
 NAMES = {"point.layout": "Kept tokens"}
 """Shorter names than the axis has, for the column."""
 
-ABOVE = ("point.board", "point.power_mode", "point.model", "point.runtime")
-BELOW = ("point.weights", "point.kv", "point.policy", "point.layout", "point.reselect")
+_BEFORE = list(BY_PATH).index(SLIDERS[0])
+ABOVE = tuple(list(BY_PATH)[:_BEFORE])
+BELOW = tuple(path for path in list(BY_PATH)[_BEFORE:] if path not in SLIDERS)
+"""The choices above and below the sliders, in the order of the table of fields."""
 BARE_UNITS = {"point.bandwidth": "GB/s"}
 _WORDS_MS, _DOTS_MS = 50, 120  # what is said and marked under the sliders follows a drag at this pace
 
@@ -54,7 +56,7 @@ class Controls(QWidget):
         self.setObjectName("controls")
         self._store, self._stack, self._theme = store, stack, theme
         self.choices = {path: self._choice(path) for path in (*ABOVE, *BELOW)}
-        self.sliders = {path: self._slider(path) for path in NUMERIC}
+        self.sliders = {path: self._slider(path) for path in SLIDERS}
         self._names = {path: label(NAMES.get(path, store.axis_range(path).label)) for path in self.choices}
         self.limits = {quantity: self._limit(quantity) for quantity in LIMITS}
         self._limit_words = label("", "bad", wrap=True)
@@ -182,14 +184,9 @@ class Controls(QWidget):
             field.show_value(self._store.get(quantity.limit))
 
     def _reset(self, path: str) -> None:
-        defaults = OperatingPoint()
-        value = {
-            "point.alpha": defaults.alpha,
-            "point.bandwidth": None,
-            "point.beta": defaults.beta,
-            "point.context": min(float(defaults.context_tokens), self._store.axis_range("point.context").high),
-        }[path]
-        self._move(path, value, -1)
+        default = BY_PATH[path].default
+        at_most = self._store.axis_range(path).high
+        self._move(path, min(default, at_most) if isinstance(default, float) else default, -1)
 
     # ---- what the store says
 
@@ -217,11 +214,16 @@ class Controls(QWidget):
             modes = path == "point.power_mode"
             options = modes_here(axis.options, store.point, store.link.hello) if modes else axis.options
             choice.show_options(options, store.get(path) or axis.options[0][0])
-        several = len(store.axis_range("point.power_mode").options) > 1
-        self.choices["point.power_mode"].setVisible(several)
-        self._names["point.power_mode"].setVisible(several)
+        self._show_choice("point.power_mode", len(store.axis_range("point.power_mode").options) > 1)
+        for field in FIELDS:
+            if field.rare and field.path in self.choices:
+                self._show_choice(field.path, store.get(field.path) != field.default)
         for path in self.sliders:
             self._refresh_slider(path)
+
+    def _show_choice(self, path: str, shown: bool) -> None:
+        self.choices[path].setVisible(shown)
+        self._names[path].setVisible(shown)
 
     def _refresh_slider(self, path: str) -> None:
         control, mark = self.sliders[path], self._store.r_max if path == "point.alpha" else Mark(None, "")

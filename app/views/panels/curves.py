@@ -12,7 +12,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QPaintEvent, QUndoStack
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.library.axes import NUMERIC
+from app.library.axes import SLIDERS
 from app.model.commands import SetValue
 from app.model.store import Store
 from app.text.quantities import LATENCY, PERPLEXITY, POWER, TOP1
@@ -91,7 +91,7 @@ class Curves(QWidget):
         if begins:
             self._drag = next(self._drags)
         value: object
-        if axis.path in NUMERIC:
+        if axis.path in SLIDERS:
             inside = min(max(10.0**x if axis.log else x, axis.low), axis.high)
             value = snapped(axis, inside)
         else:

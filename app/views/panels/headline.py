@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
-from app.library.axes import NUMERIC
+from app.library.axes import SLIDERS
 from app.model.explained import evidence, explained
 from app.model.store import Store
 from app.text.explain import ranked, rich
@@ -115,7 +115,7 @@ def why_html(store: Store) -> str:
 
 def _sensitivity_rows(store: Store, now: float) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for path in NUMERIC:
+    for path in SLIDERS:
         step = store.sensitivities[path]
         if not step.binding:
             rows.append((step.axis.label, "", "not binding here", "", ""))

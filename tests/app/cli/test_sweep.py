@@ -102,8 +102,8 @@ def test_every_axis_can_be_swept(capsys):
     for axis, values in VALUES.items():
         rows = json.loads(swept(capsys, "--over", f"{axis}={values}", "--json"))["rows"]
         assert [row["decode_s"]["median"] > 0 for row in rows] == [True] * (values.count(",") + 1)
-        field, unit = AXES[axis]
-        assert all(isinstance(row[field], float if unit else str) for row in rows)
+        field = AXES[axis]
+        assert all(isinstance(row[field.name], float if field.is_number else str) for row in rows)
 
 
 def test_axes_take_the_names_that_people_use(capsys):

@@ -62,6 +62,7 @@ def test_the_weight_format_is_said_to_be_the_file_s(weights):
     [
         ({"alpha": 0.5}, "KV prune rate 0.5"),
         ({"beta": 2.0}, "Instruction set factor 2"),
+        ({"head": "bf16"}, "Output head in "),
         ({"bandwidth_byte_s": 20e9}, "Memory bandwidth 2e+10 byte/s"),
         ({"board": "rk3588"}, "does not run on its NPU"),
     ],

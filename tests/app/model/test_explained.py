@@ -46,7 +46,9 @@ def test_terminal_and_dashboard_say_the_same_of_the_same_point(qapp, board):
     n, firsts, library = 0, set(), open_library()
     for runtime, model, alpha, limits in product(FORMATS, MODELS, ALPHAS, LIMITS):
         for weights in FORMATS[runtime]:
-            point = OperatingPoint(board, runtime, model=model, weights=weights, alpha=alpha, context_tokens=2048.0)
+            point = OperatingPoint(
+                board=board, runtime=runtime, model=model, weights=weights, alpha=alpha, context_tokens=2048.0
+            )
             known = library.posterior(point, CATALOGUE) or knowledge(CATALOGUE.resolve(point), CATALOGUE)
             said = command.document(point, CATALOGUE, known, limits, library)["limits"]
             assert on_the_dashboard(point, limits) == said
@@ -63,7 +65,7 @@ def test_terminal_and_dashboard_say_the_same_of_the_same_point(qapp, board):
 
 
 def test_evidence_names_provenance_and_interval(qapp):
-    store = Store(CATALOGUE, OperatingPoint("rk3588", "rkllm_npu", model="qwen2.5-1.5b", weights="w8a8"))
+    store = Store(CATALOGUE, OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8"))
     assert evidence(store).startswith("calibrated from ")
     assert "90 % interval" in evidence(store)
     assert evidence(Store(CATALOGUE)).startswith("predicted, 90 % interval ")

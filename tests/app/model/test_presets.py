@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from app.library.measurements import Measurement
 from app.model.presets import measure_command, open_preset, save_preset
 from app.model.store import Store
 from core.catalogue.load import load_catalogue
-from core.spec import OperatingPoint
+from core.spec import BY_PATH, OperatingPoint
 
 CATALOGUE = load_catalogue()
 
@@ -55,6 +56,20 @@ def test_what_is_saved_is_what_is_opened(store, tmp_path):
     assert preset.notes == ()
 
 
+@pytest.mark.parametrize(("path", "value"), [("point.head", "fp16"), ("point.graph", 4096.0)])
+def test_a_rare_field_is_kept_and_left_out_where_it_is_the_default(store, tmp_path, path, value):
+    name = BY_PATH[path].name
+    plain = save_preset(tmp_path / "plain.json", store)
+    assert name not in plain["point"]
+    store.set(path, value)
+    assert save_preset(tmp_path / "edge.json", store)["point"][name] == value
+    assert getattr(open_preset(tmp_path / "edge.json", CATALOGUE).point, name) == value
+    assert open_preset(tmp_path / "plain.json", CATALOGUE).point == replace(
+        store.point, **{name: BY_PATH[path].default}
+    )
+    assert "decide it in a run" in save_preset(tmp_path / "edge.json", store)["origin"]["measure_again"]["absent"]
+
+
 def test_it_holds_the_numbers_with_their_provenance(store, tmp_path):
     store.set_link(state="attached", hello={"can": {"measure": True}, "models": [{}]})
     store.set_machine("cpu, 2 threads", [])
@@ -78,8 +93,18 @@ def test_it_holds_the_numbers_with_their_provenance(store, tmp_path):
     assert origin["measure_again"].startswith("trilemma measure --board this")
 
 
-def test_the_command_in_it_names_the_same_point():
-    point = OperatingPoint(alpha=1 / 3, kv="int8", layout="paged", policy="key_norm")
+@pytest.mark.parametrize(
+    "point",
+    [
+        OperatingPoint(alpha=1 / 3, kv="int8", layout="paged", policy="key_norm"),
+        OperatingPoint(
+            board="jetson_orin_nano_8gb_super", power_mode="15W", model="llama-3.2-1b", runtime="qnn_npu", alpha=0.1,
+            bandwidth_byte_s=1e10 / 3, beta=1.5, context_tokens=2000.0, reselect_tokens=64.0, head="fp16",
+            graph_tokens=4096.0, weights="w4a16",
+        ),
+    ],
+)  # fmt: skip
+def test_the_command_in_it_names_the_same_point(point):
     parser = argparse.ArgumentParser()
     add_point_arguments(parser)
     program, command, *words = shlex.split(measure_command(point))

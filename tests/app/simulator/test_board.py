@@ -14,6 +14,17 @@ from core.predict.scenario import predict
 from tests.app.simulator.simulated import KEY, POINT, finish, measured
 
 
+def test_head_and_compiled_context_are_simulated():
+    board = SimulatedBoard(KEY)
+    point = {**POINT, "runtime": "llamacpp_cpu", "weights": "q4_k_m"}
+    wide = board.work({**point, "head": "fp16"})
+    assert wide.point.head == "fp16"
+    assert wide.decode_s(0) > board.work(point).decode_s(0)
+    assert board.work({**point, "graph_tokens": 4096.0}).point.graph_tokens == 4096.0
+    with pytest.raises(ValueError, match="graph_tokens: got '4k', expected a number"):
+        board.work({**point, "graph_tokens": "4k"})
+
+
 @pytest.mark.parametrize(("key", "told"), [(KEY, False), ("jetson_orin_nano_8gb", True)])
 def test_a_board_with_a_single_power_mode_tells_none(key, told):
     board = SimulatedBoard(key, seed=1)

@@ -49,7 +49,7 @@ def test_a_runtime_that_was_not_learned_yet_has_the_priors_of_any():
             "[model_factor]\nx = [1.0, 30]",
             "model_factor: x: got 30, expected a list of 2 numbers",
         ),
-        ('knobs = ["weights"', 'knobs = ["speed"', "knobs: got 'speed', expected one of weights, kv"),
+        ('knobs = ["weights"', 'knobs = ["speed"', "knobs: got 'speed', expected one of alpha, beta"),
         ("[kappa]", "[kapa]", "kapa: got .*, expected no such key"),
         ("[format_eta.w4]", "[format_rho.w4]", "format_rho: got .*, expected no such key"),
     ],

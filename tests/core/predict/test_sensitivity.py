@@ -10,7 +10,9 @@ from core.predict.sensitivity import elasticities, sobol, sobol_of
 from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
-POINT = OperatingPoint("jetson_agx_orin_64gb", "mlc_gpu", model="llama-3-8b", weights="q4f16", context_tokens=2048.0)
+POINT = OperatingPoint(
+    board="jetson_agx_orin_64gb", runtime="mlc_gpu", model="llama-3-8b", weights="q4f16", context_tokens=2048.0
+)
 
 
 def test_elasticities_are_the_shares_of_the_time():
@@ -70,7 +72,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="output = 'top1_agreement' follows whole tokens"):
         elasticities(POINT, CATALOGUE, output="top1_agreement")
     for ranges, n, message in (
-        ({"weights": (0.0, 1.0)}, 64, "range of 'weights': expected one of context_tokens"),
+        ({"weights": (0.0, 1.0)}, 64, "range of 'weights': expected one of alpha, bandwidth_byte_s"),
         ({"alpha": (0.5, 0.1)}, 64, r"width of the range of alpha = -0\.4"),
         ({"alpha": (0.1, 0.5), "beta": (1.0, 2.0)}, 100, "n = 100 is no power of 2"),
         ({"alpha": (0.1, 0.5)}, 64, "ranges of 1 inputs, expected two or more"),
@@ -103,6 +105,6 @@ def test_errors_are_those_of_the_indices():
 
 
 def test_what_does_not_vary_has_no_indices():
-    point = OperatingPoint("rk3588", "rkllm_npu", model="qwen2.5-1.5b", weights="w8a8")
+    point = OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8")
     found = sobol_of(point, {"beta": (0.5, 2.0), "reselect_tokens": (1.0, 100.0)}, CATALOGUE)
     assert found == Absent("decode_s does not vary over these ranges")

@@ -10,7 +10,7 @@ from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
 POINT = OperatingPoint()
-RK3588 = OperatingPoint("rk3588", "rkllm_npu", model="qwen2.5-1.5b", weights="w8a8", context_tokens=160.0)
+RK3588 = OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8", context_tokens=160.0)
 
 
 def test_every_point_is_its_own_prediction_in_the_order_of_the_axes():

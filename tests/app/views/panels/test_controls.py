@@ -1,5 +1,7 @@
 """The controls push commands: sliders, fields, limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -7,6 +9,7 @@ from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 
 from app.text.quantities import LATENCY, TOP1
+from core.spec import BY_PATH
 from tests.app.views.parts import CATALOGUE, measured
 
 
@@ -109,6 +112,19 @@ def test_a_wrong_entry_is_one_sentence_and_changes_nothing(controls, store, path
     assert path not in control.wrong.text()
     QTest.keyClick(control.field, Qt.Key.Key_Escape)
     assert not control.wrong.isVisible()
+
+
+@pytest.mark.parametrize(("path", "value"), [("point.head", "fp16"), ("point.graph", 4096.0)])
+def test_a_rare_field_is_a_choice_where_a_preset_has_set_it(controls, store, path, value):
+    choice = controls.choices[path]
+    assert choice.isHidden()
+    store.set("point", replace(store.point, **{BY_PATH[path].name: value}))
+    assert not choice.isHidden()
+    assert choice.currentData() == value
+    choice.setCurrentIndex(0)
+    choice.activated.emit(0)
+    assert store.get(path) == BY_PATH[path].default
+    assert choice.isHidden()
 
 
 def test_dots_and_the_red_part_of_the_slider(controls, store, qtbot):
