@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,8 +21,16 @@ settings.load_profile(os.environ.get("TRILEMMA_EXAMPLES", "same"))
 # a thread that found Qt's objects in the garbage would destroy them, and could hang: app/views/widgets/qt_garbage.py
 gc.disable()
 MUCH_GARBAGE = 100_000
+TESTS = Path(__file__).parent
 
-LONGEST = ("test_tooling.py", "test_cli_quality.py", "test_cli_measure.py", "test_transformer.py", "test_calibrate.py")
+LONGEST = (
+    "test_tooling.py",
+    "app/cli/test_quality.py",
+    "app/cli/test_measure.py",
+    "app/cli/test_calibrate.py",
+    "kernels/decoder/test_transformer.py",
+    "kernels/native/test_generic.py",
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -37,7 +46,8 @@ def own_folders(tmp_path_factory):
 
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest: none of them is left to one process at the end."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    longest = {TESTS / name for name in LONGEST}
+    items.sort(key=lambda item: item.path not in longest)
 
 
 def pytest_runtest_logfinish():

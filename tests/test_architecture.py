@@ -92,6 +92,42 @@ def test_no_folder_holds_more_than_a_reader_can_hold():
         assert len([*folder.glob("*.py")]) <= 28, folder
 
 
+CROSSING = {
+    "core/test_docstrings.py",  # every formula
+    "core/test_formula_tables.py",
+    "core/articles/test_items.py",  # of both articles
+    "core/physics/test_discharge_pybamm.py",  # an oracle that is not installed everywhere
+    "core/physics/test_request_energy.py",  # power and latency together
+    "core/tables/test_elsewhere.py",  # a table
+}
+"""Tests of core that are of no single module."""
+
+
+def test_tests_are_in_the_rooms_of_what_they_test():
+    tests = ROOT / "tests"
+    for folder in {path.parent.relative_to(tests) for room in ROOMS for path in tests.glob(f"{room}/**/test_*.py")}:
+        assert (ROOT / folder / "__init__.py").is_file(), folder
+
+
+def test_tests_of_core_have_the_names_of_its_modules():
+    tests = ROOT / "tests"
+    found = {path.relative_to(tests) for path in tests.glob("core/**/test_*.py")}
+    strays = {str(p) for p in found if not (ROOT / p.with_name(p.name.removeprefix("test_"))).is_file()}
+    assert strays == CROSSING
+
+
+def test_tests_that_texts_name_are_there():
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "pyproject.toml", *ROOT.glob("docs/**/*.md")]
+    named = {name for text in texts for name in re.findall(r"\btests/[\w/]+\.py\b", text.read_text("utf-8"))}
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_files_of_tests_are_as_short_as_those_of_the_program():
+    for path in ROOT.glob("tests/**/*.py"):
+        assert len(path.read_text("utf-8").splitlines()) <= 400, path
+
+
 def test_folders_that_must_not_be_packages():
     assert not (ROOT / "packaging" / "__init__.py").exists()
     assert not (ROOT / "tests" / "__init__.py").exists()

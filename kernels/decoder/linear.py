@@ -130,11 +130,11 @@ class Int4Linear:
     def dequantised(self) -> Tensor | None:
         """Return the weights as fp32 [n_out, n_in]; None where torch packs them in an order unknown to us."""
         n_out, n_in = self._shape
-        block = 0 if self._packed.is_cuda else _int4_row_block()
-        if not block or n_out % block:
+        layout = None if self._packed.is_cuda else _int4_layout()
+        if layout is None:
             return None
         scale, offset = self._scale_and_offset.float().transpose(0, 1).unbind(-1)
-        grouped = _unpack_int4(self._packed, block).view(n_out, -1, self._group).float().sub_(8)
+        grouped = _unpack_int4(self._packed, *layout).view(n_out, -1, self._group).float().sub_(8)
         return grouped.mul_(scale[..., None]).add_(offset[..., None]).view(n_out, n_in)
 
     @property
@@ -155,19 +155,34 @@ def _inner_tiles(n_in: int) -> int:
     return next(n for n in (8, 4, 2) if n_in % (16 * n) == 0)  # groups make n_in a multiple of 32
 
 
-def _unpack_int4(packed: Tensor, block: int) -> Tensor:
-    """Undo torch's packing: per block of rows and per input, the low nibbles hold the first half of the rows."""
-    n_out, n_in = packed.shape[0], packed.shape[1] * 2
-    nibbles = packed.view(n_out // block, n_in, block // 2)
-    return torch.cat([nibbles & 15, nibbles >> 4], -1).transpose(1, 2).reshape(n_out, n_in)
+def _unpack_int4(packed: Tensor, block: int, in_pairs: bool) -> Tensor:
+    """Undo torch's packing for a CPU: blocks of `block` rows, then one of the remaining rows, in pairs always."""
+    n_whole = len(packed) // block * block
+    parts = [_unpack_blocks(packed[:n_whole], block, in_pairs)]
+    if n_whole < len(packed):
+        parts.append(_unpack_blocks(packed[n_whole:], len(packed) - n_whole, in_pairs=True))
+    return torch.cat(parts)
+
+
+def _unpack_blocks(packed: Tensor, block: int, in_pairs: bool) -> Tensor:
+    """Unpack blocks of rows: per input, a byte holds two neighbouring rows, or row i and row i + block / 2."""
+    n_in = packed.shape[1] * 2
+    nibbles = packed.view(-1, n_in, block // 2)
+    rows = torch.stack([nibbles & 15, nibbles >> 4], -1 if in_pairs else -2).flatten(-2)
+    return rows.transpose(1, 2).reshape(-1, n_in)
 
 
 @functools.cache
-def _int4_row_block() -> int:
-    """Find the rows that torch packs together, which depends on the instruction set; 0 when none of ours undoes it."""
-    q = torch.arange(128 * 32, dtype=torch.int32).view(128, 32).mul(7).remainder(16)
+def _int4_layout() -> tuple[int, bool] | None:
+    """Find how torch packs rows, which depends on the instruction set: rows of a block, and whether they are in pairs.
+
+    AVX-512: 64, AVX2: 32, neither in pairs; without vectors of the processor: 16 or 32 in pairs.
+    """
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randint(16, (96, 32), dtype=torch.int32, generator=generator)  # with blocks of 64 rows, 32 remain
     packed = torch._convert_weight_to_int4pack_for_cpu(q, 1)
-    return next((block for block in (16, 32, 64) if torch.equal(_unpack_int4(packed, block).int(), q)), 0)
+    layouts = [(block, in_pairs) for block in (16, 32, 64) for in_pairs in (False, True)]
+    return next((layout for layout in layouts if torch.equal(_unpack_int4(packed, *layout).int(), q)), None)
 
 
 def on_grid(weight: Tensor, bits: int) -> Tensor:

@@ -9,13 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S, wait_until
+
 PATIENCE_MS = int(1000 * PATIENCE_S)
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -201,13 +201,6 @@ def answers(port):
     except OSError:
         return False
     return True
-
-
-def wait_until(condition):
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "did not happen in time"
-        time.sleep(0.01)
 
 
 class PatientBot(QtBot):

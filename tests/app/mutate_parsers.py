@@ -2,7 +2,7 @@
 
 ``python tests/app/mutate_parsers.py --n 1000000`` runs the whole figure, by default over all parsers; the tests run a
 part of it. What is checked of each result: values are NaN or finite and come from a number that stands in the text,
-units are known ones, and 64 KiB are parsed within the limit.
+units are known ones. How long the slowest took, and 64 KiB of the same few characters, is printed.
 """
 
 import argparse
@@ -24,6 +24,22 @@ UNITS = {"byte", "frac", "Hz", "degC", "W", "V", "A", "1"}
 SCALES = (1, 1e-3, 1e-6, 1e3, 1e6, 0.01, 0.001, 1024, 1024**2, 1024**3)
 TOKENS = ("off", "-256C", "[N/A]", "%", "@", "/", ",", "-", "NA", "1e9", "0x", "nan", "inf", "9" * 40, "\0", "41,5")
 DERIVED = re.compile(r"board\.power_w|.*\.power_w|throttle\..*")  # of the Pi: products, a sum, bits
+FLOOD_CHAR = 65536
+JUNK = [
+    "a b ",
+    "x",
+    "[1,",
+    "0%@1,",
+    "a@1C/",
+    "RAM 1/",
+    " ",
+    "VDD_IN 1/2 ",
+    "1 | ",
+    "\n",
+    "| 0 ",
+    "A Power: 1 mW\n",
+    ": ",
+]
 
 
 def nvidia_parse(text):
@@ -106,6 +122,24 @@ def why_wrong(name, text, parsed):
     return ""
 
 
+def floods(sound):
+    """Return texts of `FLOOD_CHAR` characters that repeat a few: what expressions that backtrack are slow at."""
+    return [(junk * (1 + FLOOD_CHAR // len(junk)))[:FLOOD_CHAR] for junk in [*JUNK, sound, sound.replace("\n", " ")]]
+
+
+def flood_s(name):
+    """Return the CPU time of the flood that takes longest, the best of 7 times."""
+    parse, slowest_s = PARSERS[name][0], 0.0
+    for text in floods((SAMPLES / f"{name}.txt").read_text()):
+        took_s = []
+        for _ in range(7):
+            began_s = time.thread_time()
+            parse(text)
+            took_s.append(time.thread_time() - began_s)
+        slowest_s = max(slowest_s, min(took_s))
+    return slowest_s
+
+
 def run(name, n, seed):
     rng = random.Random(f"{name} {seed}")
     parse = PARSERS[name][0]
@@ -123,7 +157,7 @@ def run(name, n, seed):
         if wrong:
             raise SystemExit(f"{name}, seed {seed}, {i}: {wrong} for {text!r}")
         n_fields += len(parsed.values)
-    return {"n": n, "n_fields": n_fields, "slowest_ms": 1e3 * slowest_s}
+    return {"n": n, "n_fields": n_fields, "slowest_ms": 1e3 * slowest_s, "flood_ms": 1e3 * flood_s(name)}
 
 
 def main():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType
 
 from kernels.decoder.tokenizer import BytePairTokenizer
 from kernels.decoder.weights import ModelFile, default_model_file
@@ -47,10 +48,11 @@ def smollm2_tokenizer(smollm2: ModelFile) -> BytePairTokenizer:
 class LlamaCpp:
     """llama.cpp on the same file: an independent implementation. Where it is missing, tests fail; they do not skip."""
 
-    def __init__(self, path: Path, n_ctx: int) -> None:
+    def __init__(self, path: Path, n_ctx: int, kv_type: GGMLQuantizationType = GGMLQuantizationType.F16) -> None:
         from llama_cpp import Llama
 
-        self._llama = Llama(str(path), n_ctx=n_ctx, n_batch=n_ctx, n_threads=1, logits_all=True)
+        kv = {"type_k": int(kv_type), "type_v": int(kv_type)}
+        self._llama = Llama(str(path), n_ctx=n_ctx, n_batch=n_ctx, n_threads=1, logits_all=True, **kv)
 
     def tokenize(self, text: str) -> list[int]:
         return self._llama.tokenize(text.encode(), add_bos=False, special=False)

@@ -18,9 +18,9 @@ from app.agent.energy import EnergyMeter, Rail, RunEnergy, request_windows
 from app.agent.power import rails
 from app.agent.sensors import rapl
 from app.protocol import CONTROL, Decoder, decode_control, encode_control
+from tests.waiting import PATIENCE_S
 
 SECOND = 1_000_000_000
-PATIENCE_S = 60.0
 
 
 def meter_of(powers, step_ns=SECOND // 10):

@@ -1,65 +1,17 @@
-import functools
+"""Fits of simulated boards: coverage, outliers, identifiability, plans, energy."""
+
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from core.calibrate.fit import calibrate, calibration_plan, next_measurement
-from core.calibrate.leave_one_out import _of, merged
-from core.calibrate.observations import MeasuredPoint, measured_point, pooled
+from core.calibrate.fit import calibrate, calibration_plan
+from core.calibrate.observations import MeasuredPoint, measured_point
 from core.catalogue.load import load_catalogue
-from core.predict.parameters import extended, prior, ratio_names
 from core.predict.scenario import predict
 from core.spec import OperatingPoint, Provenance
 from core.units import Z90
-
-CATALOGUE = load_catalogue()
-BASE = OperatingPoint()
-FORMATS = ("fp32", "bf16", "int8", "int4")
-GRID = [
-    replace(BASE, weights=w, context_tokens=n, alpha=alpha)
-    for w in FORMATS
-    for n in (256.0, 1024.0, 2048.0, 4096.0)
-    for alpha in (0.0, 0.3, 0.6, 0.9)
-]
-
-
-@functools.cache
-def prior_of(points):
-    """What is known of a board before any measurement, for all these points."""
-    found = prior(CATALOGUE.resolve(points[0]))
-    for point in points:
-        found = extended(found, ratio_names(CATALOGUE.resolve(point)))
-    return found
-
-
-class Board:
-    """A simulated board: cost parameters drawn from the prior, measurements scattered about what they give."""
-
-    def __init__(self, seed, scatter=0.02, points=GRID):
-        self.rng = np.random.default_rng(seed)
-        self.scatter = scatter
-        truth = prior_of(tuple(points))
-        self.truth = replace(truth, log_mean=self.rng.multivariate_normal(truth.log_mean, truth.log_cov))
-
-    def true(self, point):
-        return predict(point, CATALOGUE, self.truth)
-
-    def measure(self, point):
-        there = self.true(point)
-        noise = self.rng.normal(0.0, self.scatter, 2)
-        return MeasuredPoint(
-            point,
-            there.decode_s.median * np.exp(noise[0]),
-            0.003,
-            ttft_s=there.ttft_s.median * np.exp(noise[1]),
-            ttft_log_sd=0.003,
-        )
-
-
-def grid(seed=0, **options):
-    board = Board(seed, **options)
-    return board, [board.measure(point) for point in GRID]
+from tests.core.calibrate.simulated_board import BASE, CATALOGUE, FORMATS, GRID, Board, grid
 
 
 def test_recovers_a_board():
@@ -133,29 +85,6 @@ def test_outlier_is_flagged_and_pulls_nothing():
         assert there == pytest.approx(predict(point, CATALOGUE, clean.posterior).decode_s.median, rel=0.01)
 
 
-def test_leave_one_out_finds_the_scatter_and_the_formula_fails():
-    _, points = grid(scatter=0.02)
-    calibration = calibrate(points, CATALOGUE)
-    check = calibration.check
-    assert check.n == len(points)
-    assert 0.008 < check.median_error_frac < 0.02
-    assert check.p90_error_frac < 0.05
-    assert 0.80 <= check.coverage_frac <= 0.97
-    assert check.r2 > 0.99
-    assert calibration.ttft_check.n == len(points)
-    assert calibration.published_check.n == len(points)
-    assert calibration.published_check.median_error_frac > 0.3
-
-
-def test_leave_one_out_leaves_out_all_repeats_of_a_point():
-    # One point ten times, at odds with the others: its repeats must not vouch for each other.
-    _, points = grid(scatter=0.005)
-    few = points[::5]
-    odd = replace(points[2], decode_s=points[2].decode_s * 1.5)
-    calibration = calibrate([*few, *[odd] * 10], CATALOGUE)
-    assert np.all(np.abs(calibration.check.error_frac[-10:]) > 0.1)
-
-
 def test_repeats_narrow_a_point_but_not_below_their_own_scatter():
     board, _ = grid()
     point = GRID[5]
@@ -211,48 +140,6 @@ def test_points_of_two_boards_are_refused():
     points = [MeasuredPoint(BASE, 0.01), MeasuredPoint(replace(BASE, runtime="llamacpp_cpu"), 0.01)]
     with pytest.raises(ValueError, match="this/builtin/default and this/llamacpp_cpu/default; expected one board"):
         calibrate(points, CATALOGUE)
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
-def test_impossible_times_are_refused(value):
-    with pytest.raises(ValueError, match="decode_s"):
-        MeasuredPoint(BASE, value)
-
-
-def test_reads_the_record_of_a_run():
-    body = {
-        "decode_s": {"median": 0.01, "q05": 0.0098, "q95": 0.0103, "n": 40, "provenance": "measured"},
-        "ttft_s": {"absent": "not asked for"},
-    }
-    point = measured_point(BASE, body)
-    assert (point.decode_s, point.ttft_s) == (0.01, None)
-    assert point.log_sd == pytest.approx(np.sqrt(np.pi / 2) * np.log(0.0103 / 0.0098) / (2 * Z90) / np.sqrt(40))
-
-
-def test_a_run_on_a_busy_machine_counts_less():
-    body = {"decode_s": {"median": 0.01, "q05": 0.0098, "q95": 0.0103, "n": 40, "provenance": "measured"}}
-    quiet, half, busy = (measured_point(BASE, {**body, "conditions": {"quiet_share": q}}) for q in (1.0, 0.9, 0.0))
-    assert quiet.log_sd == measured_point(BASE, body).log_sd
-    assert half.log_sd < 1.5 * quiet.log_sd
-    assert busy.log_sd == pytest.approx(0.2, rel=0.01)
-
-
-def test_repeats_of_a_point_stand_for_one():
-    other = replace(BASE, alpha=0.5)
-    first = MeasuredPoint(BASE, 0.012, 0.03)
-    points = [
-        first,
-        MeasuredPoint(other, 0.009, 0.01),
-        MeasuredPoint(BASE, 0.010, 0.02, ttft_s=1.0, mean_kl=0.3, kl_log_sd=0.1),
-        MeasuredPoint(BASE, 0.015, 0.01, ttft_s=2.0, mean_kl=0.2, kl_log_sd=0.2, top1_agreement=0.9, n_scored=10),
-    ]
-    together, alone = pooled(points)
-    assert (together.decode_s, together.ttft_s, together.mean_kl, together.top1_agreement) == (0.010, 1.0, 0.2, 0.9)
-    assert together.log_sd == pytest.approx(0.02 / 3)
-    assert (together.kl_log_sd, together.n_scored) == (0.2, 10)
-    assert alone == points[1]
-    assert pooled([first]) == [first]
-    assert pooled([MeasuredPoint(BASE, None)]) == [MeasuredPoint(BASE, None)]
 
 
 def test_plan_spans_formats_and_extremes_within_a_minute():
@@ -320,24 +207,6 @@ def test_energy_of_a_board_that_states_none():
     assert said.energy_j_per_token.provenance is Provenance.CALIBRATED
 
 
-def test_checks_of_separate_fits_are_put_together_point_by_point():
-    fast, slow = (
-        _of(np.array(seconds), np.array(error), np.abs(error), np.array(inside))
-        for seconds, error, inside in (
-            ([0.010, 0.012, 0.014], [0.01, -0.02, 0.03], [True, True, False]),
-            ([0.10, 0.12], [0.0, 0.05], [True, True]),
-        )
-    )
-    both = merged([fast, slow])
-    assert both is not None
-    assert both.n == 5
-    assert both.median_error_frac == pytest.approx(0.02)
-    assert both.coverage_frac == pytest.approx(0.8)
-    assert both.r2 > max(fast.r2, slow.r2)  # a wider range of times
-    assert merged([fast]) is fast
-    assert merged([]) is None
-
-
 def test_what_published_rows_taught_together_stays_a_covariance():
     catalogue = load_catalogue()
     known = catalogue.published["rk3588", "rkllm_npu", "default"]
@@ -349,41 +218,3 @@ def test_what_published_rows_taught_together_stays_a_covariance():
     n = len(known.names)
     assert np.linalg.eigvalsh(posterior.log_cov)[0] > 0
     assert np.all(np.diag(posterior.log_cov)[:n] <= np.diag(known.log_cov) * (1 + 1e-9))
-
-
-ALONE = replace(BASE, weights="int8")
-
-
-def exactly_predicted(*points):
-    return [MeasuredPoint(p, predict(p, CATALOGUE).decode_s.median, 0.003) for p in points]
-
-
-def test_next_measurement_is_where_least_is_known():
-    # Only short contexts were measured, so the cost of the KV cache is what is missing.
-    calibration = calibrate(
-        exactly_predicted(*[replace(ALONE, context_tokens=n) for n in (16.0, 32.0, 64.0)]), CATALOGUE
-    )
-    candidates = [replace(ALONE, context_tokens=n, alpha=a) for n in (64.0, 512.0, 4096.0) for a in (0.0, 0.9)]
-    point, sentence = next_measurement(calibration, candidates, CATALOGUE)
-    assert (point.context_tokens, point.alpha) == (4096.0, 0.0)
-    assert "context 4096 narrows the cost of a KV byte in bf16 by" in sentence
-
-
-def test_measuring_it_narrows_the_predictions_as_announced():
-    candidates = [replace(ALONE, context_tokens=n) for n in (64.0, 512.0, 4096.0)]
-    before = calibrate(exactly_predicted(replace(ALONE, context_tokens=16.0)), CATALOGUE)
-    point, _ = next_measurement(before, candidates, CATALOGUE)
-    after = calibrate(exactly_predicted(replace(ALONE, context_tokens=16.0), point), CATALOGUE)
-    spread = [predict(point, CATALOGUE, c.posterior).decode_s for c in (before, after)]
-    assert spread[1].q95 / spread[1].q05 < 0.8 * spread[0].q95 / spread[0].q05
-
-
-@pytest.mark.parametrize("candidates", [[], [ALONE]])
-def test_nothing_is_proposed_where_nothing_is_new(candidates):
-    assert next_measurement(calibrate(exactly_predicted(ALONE), CATALOGUE), candidates, CATALOGUE) is None
-
-
-def test_what_measuring_again_would_not_tell_is_not_proposed():
-    many = [replace(ALONE, context_tokens=float(n), alpha=a) for n in range(64, 4096, 200) for a in (0.0, 0.5)]
-    calibration = calibrate(exactly_predicted(*many), CATALOGUE)
-    assert next_measurement(calibration, [replace(ALONE, context_tokens=1000.0)], CATALOGUE) is None

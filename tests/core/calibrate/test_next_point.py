@@ -3,10 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.calibrate.fit import calibrate, next_measurement
 from core.calibrate.next_point import choose
 from core.catalogue.load import load_catalogue
 from core.predict.parameters import prior
+from core.predict.scenario import predict
 from core.spec import OperatingPoint
+from tests.core.calibrate.simulated_board import exactly_predicted
 
 CATALOGUE = load_catalogue()
 BASE = OperatingPoint(weights="int8")
@@ -51,3 +54,34 @@ def test_what_matters_decides():
 
 def test_no_candidates_no_choice():
     assert choose(prior(CATALOGUE.resolve(BASE)), [], CATALOGUE, n=3) == []
+
+
+def test_next_measurement_is_where_least_is_known():
+    # Only short contexts were measured, so the cost of the KV cache is what is missing.
+    calibration = calibrate(
+        exactly_predicted(*[replace(BASE, context_tokens=n) for n in (16.0, 32.0, 64.0)]), CATALOGUE
+    )
+    candidates = [replace(BASE, context_tokens=n, alpha=a) for n in (64.0, 512.0, 4096.0) for a in (0.0, 0.9)]
+    point, sentence = next_measurement(calibration, candidates, CATALOGUE)
+    assert (point.context_tokens, point.alpha) == (4096.0, 0.0)
+    assert "context 4096 narrows the cost of a KV byte in bf16 by" in sentence
+
+
+def test_measuring_it_narrows_the_predictions_as_announced():
+    candidates = [replace(BASE, context_tokens=n) for n in (64.0, 512.0, 4096.0)]
+    before = calibrate(exactly_predicted(replace(BASE, context_tokens=16.0)), CATALOGUE)
+    point, _ = next_measurement(before, candidates, CATALOGUE)
+    after = calibrate(exactly_predicted(replace(BASE, context_tokens=16.0), point), CATALOGUE)
+    spread = [predict(point, CATALOGUE, c.posterior).decode_s for c in (before, after)]
+    assert spread[1].q95 / spread[1].q05 < 0.8 * spread[0].q95 / spread[0].q05
+
+
+@pytest.mark.parametrize("candidates", [[], [BASE]])
+def test_nothing_is_proposed_where_nothing_is_new(candidates):
+    assert next_measurement(calibrate(exactly_predicted(BASE), CATALOGUE), candidates, CATALOGUE) is None
+
+
+def test_what_measuring_again_would_not_tell_is_not_proposed():
+    many = [replace(BASE, context_tokens=float(n), alpha=a) for n in range(64, 4096, 200) for a in (0.0, 0.5)]
+    calibration = calibrate(exactly_predicted(*many), CATALOGUE)
+    assert next_measurement(calibration, [replace(BASE, context_tokens=1000.0)], CATALOGUE) is None

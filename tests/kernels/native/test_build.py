@@ -110,10 +110,10 @@ def test_another_instruction_set_is_another_library(env):
 
 
 @pytest.mark.parametrize("damage", [lambda whole: whole[:7], lambda whole: b"", lambda whole: whole + b"\0"])
-def test_a_damaged_library_is_built_again(env, stub, degradation):
+def test_a_damaged_library_is_built_again(env, stub, damage):
     (path, *_) = said({**env, "CC": str(stub)})
     whole = Path(path).read_bytes()
-    Path(path).write_bytes(degradation(whole))
+    Path(path).write_bytes(damage(whole))
     assert said({**env, "CC": str(stub)})[0] == path
     assert Path(path).read_bytes() == whole
     assert list(Path(path).parent.iterdir()) == [Path(path)]

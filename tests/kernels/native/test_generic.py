@@ -12,11 +12,11 @@ from tests.places import ROOT
 
 OLD = ["-march=x86-64-v2"] if platform.machine() in ("x86_64", "AMD64") else []
 CHECKS = (
-    "test_paged.py::test_equals_float64_attention_over_what_it_holds",
-    "test_native_linear.py::test_product_equals_float64_with_the_weights_held",
-    "test_native_linear.py::test_int4_reproduces_weights_on_its_grid_and_the_largest_products_do_not_overflow",
-    "test_native_linear.py::test_int8_extremes_do_not_overflow",
-    "test_native_linear.py::test_blocks_of_a_file_are_taken_without_loss",
+    "cache/test_paged.py::test_equals_float64_attention_over_what_it_holds",
+    "native/test_linear.py::test_product_equals_float64_with_the_weights_held",
+    "native/test_linear.py::test_int4_reproduces_weights_on_its_grid_and_the_largest_products_do_not_overflow",
+    "native/test_linear.py::test_int8_extremes_do_not_overflow",
+    "native/test_linear.py::test_blocks_of_a_file_are_taken_without_loss",
 )
 
 

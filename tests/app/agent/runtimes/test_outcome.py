@@ -1,0 +1,33 @@
+"""The record of a run."""
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from app.agent.runtimes.outcome import applied, record
+from tests.app.agent.runtimes.stand import entry, run_of, timeline
+
+
+@pytest.mark.parametrize("prefill_s", [0.5, 5.0, math.nan])
+def test_spans_follow_each_other_and_sum_to_the_whole_request(prefill_s):
+    line = timeline()
+    spans = line.spans(prefill_s)
+    assert spans[0]["start_s"] == line.start_s
+    assert spans[-1]["end_s"] == line.end_s
+    assert all(a["end_s"] == b["start_s"] for a, b in pairwise(spans))
+    assert sum(span["end_s"] - span["start_s"] for span in spans) == pytest.approx(line.end_s - line.start_s)
+    assert all(span["end_s"] > span["start_s"] for span in spans)
+
+
+def test_a_record_is_the_quantiles_of_its_samples():
+    assert record([3.0, 1.0, 2.0]) == {"median": 2.0, "q05": 1.1, "q95": 2.9, "n": 3, "provenance": "measured"}
+    assert record([5.0])["q95"] == 5.0
+
+
+def test_knobs_that_are_not_applied_are_said_and_the_point_that_ran_is_told():
+    run = run_of(alpha=0.5, beta=2.0, bandwidth_byte_s=5e9, kv="int8")
+    fields, notes = applied(entry(kv="fp16"), run, {"weights": "q4_1"})
+    assert fields == {"alpha": 0.0, "beta": 1.0, "bandwidth_byte_s": None, "kv": "fp16"}
+    assert len(notes) == 4
+    assert applied(entry(kv="fp16"), run_of(), {"weights": "q4_1"}) == ({}, [])
