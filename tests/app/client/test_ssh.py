@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -181,11 +182,15 @@ def test_a_link_that_is_cut_comes_back_with_a_gap_in_the_same_rings(at, ssh_serv
 
 def test_a_board_that_was_away_is_attached_as_soon_as_it_is_back(at, ssh_server, monkeypatch):
     monkeypatch.setattr(session, "BACKOFF_S", (0.2, 600.0))
-    with attached(at("board")) as board:
+    target, looks = at("board"), []
+    watched = replace(target, reachable=lambda: looks.append(target.reachable()) or looks[-1])
+    with attached(watched) as board:
         board.ready()
         ssh_server.stop()
         while board.wait(Disconnected).retry_in_s < 300:
             pass
+        looks.clear()
+        wait_until(lambda: looks and not looks[-1])
         ssh_server.start()
         board.wait(Connected)  # long before the next try was due
 

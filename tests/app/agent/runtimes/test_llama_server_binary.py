@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.runtimes import llama_server
+from app.agent.runtimes import llama_server, streams
 from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import call
@@ -89,7 +89,9 @@ def served(server):
 def test_llama_server_is_started_and_a_point_measured(served):
     assert served["ttft_s"]["median"] > served["decode_s"]["median"] > 0
     assert served["applied"] == {}
-    assert served["conditions"]["server_decode_s"] == pytest.approx(served["decode_s"]["median"], rel=0.5)
+    window = served["conditions"]["decode_window_s"]  # of the last run, as the server's own figure
+    told_s = served["conditions"]["server_decode_s"]
+    assert (window[1] - window[0]) / 47 == pytest.approx(told_s, rel=streams.MAX_DISAGREEMENT)
     assert served["decode_s"]["n"] == 47 * served["conditions"]["runs"]
     assert served["decode_s"]["provenance"] == "measured"
 
