@@ -86,9 +86,8 @@ def conductor(qapp, path):
 
 def drain(conductor):
     conductor._drain()
-    while fits := [thread for thread in threading.enumerate() if thread.name == "calibrate"]:
-        for thread in fits:
-            thread.join()
+    while conductor.fitting.running:
+        conductor.fitting.join()
         conductor._drain()
 
 
