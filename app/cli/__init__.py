@@ -55,6 +55,7 @@ GROUPS = {
             "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
             "scenario": "judge an operating point, figures or a table by an application's limits",
+            "formula": "list the formulas of the engine, or evaluate one with your own numbers",
             "published": "list the formulas and tables of the two articles: as printed, as written, and the physics",
         },
     ),
@@ -70,7 +71,7 @@ GROUPS = {
 }
 """Group -> its line in `--help`, and its commands."""
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
-_NEVER_MOVED = ("thermal",)  # had their group from the first day
+_NEVER_MOVED = ("thermal", "formula")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Commands that had no group once -> the group; their old names still work."""
 TALK = ("agent", "simulate-board")
