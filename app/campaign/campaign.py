@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.campaign.plan import Round, Run, What
 from app.campaign.recipe import tells
-from app.library.axes import canonical
+from app.library.axes import canonical, exists
 from app.library.measurements import Measurement
 from core.spec import Catalogue, OperatingPoint
 
@@ -125,7 +125,8 @@ class Campaign:
 
     def count(self, measurement: Measurement) -> None:
         """Take a measurement that this campaign did not ask for."""
-        self._count(canonical(measurement.point, self._catalogue), measurement)
+        if exists(measurement.point, self._catalogue):
+            self._count(canonical(measurement.point, self._catalogue), measurement)
 
     def cancel(self) -> None:
         """Ask for nothing more; a run that was asked for may still end well."""

@@ -7,24 +7,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.campaign.plan import Run
-from app.library.measurements import OUTPUTS_OF, Measurement, answers, check_body, ran
+from app.library.measurements import OUTPUTS_OF, Measurement, answers, check_body, ran, ran_elsewhere
 from core.spec import Catalogue
 
 
 def measured(run: Run, body: Mapping[str, Any], catalogue: Catalogue, machine: str) -> Measurement:
     """Return the result of a run as a measurement, now, of the point that really ran.
 
-    Outputs that were not asked for are left out; the options of the run join its conditions.
+    Outputs that were not asked for are left out; the options of the run join its conditions, and what the board ran
+    instead of it joins the notes.
 
     Raises
     ------
     FileError
-        An output is no value, or the board names a field or a format that this program does not know.
+        An output is no value, or a field of the point is of another type.
     """
     found = answers(body, run.what)
     check_body(found, "the result")
     if run.options:
         found["conditions"] = {**found.get("conditions", {}), "options": dict(run.options)}
+    if elsewhere := ran_elsewhere(run.point, found, catalogue):
+        found["notes"] = [*found.get("notes", ()), *elsewhere]
     time_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
     return Measurement(ran(run.point, found, catalogue), found, time_utc, machine)
 

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from app.library import schema
-from app.library.axes import exists
+from app.library.axes import check_point
 from app.library.files import BINARY, FileError, data_dir, reason
 from app.library.records import PointRecord, point_record
+from core.catalogue.names.formats import format_key
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
@@ -60,25 +61,49 @@ def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
 def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) -> OperatingPoint:
     """Return the point that a run was really at: the fields in its ``applied`` instead of what was asked.
 
-    The power mode of a board that has several is named.
+    The power mode of a board that has several is named. Formats there are in the words of the runtime. What the
+    catalogue does not have keeps its words, so that the measurement is kept and says nothing of what the catalogue has.
 
     Raises
     ------
     FileError
-        The board names a field or a format that this program does not know.
+        A field is of another type.
     """
     told = body.get("applied", {})
     if not isinstance(told, Mapping) or any(not isinstance(name, str) for name in told):
         raise FileError("the result: $.applied: expected an object")
     record = {**point_record(point), **told}
     actual = schema.convert(record, PointRecord, "the result: $.applied").point()
-    if not exists(actual, catalogue):
-        formats = ", ".join(f"{name} {value}" for name, value in told.items())
-        raise FileError(f"the result: $.applied: {formats}: this program does not know all of it")
-    board = catalogue.boards[actual.board]
-    if board.data_sheet and not actual.power_mode and "default" not in board.power_modes:
+    if "weights" in told:
+        actual = replace(actual, weights=format_key(actual.weights, catalogue.weight_formats))
+    if "kv" in told:
+        actual = replace(actual, kv=format_key(actual.kv, catalogue.kv_formats, of_weights=False))
+    board = catalogue.boards.get(actual.board)
+    if board is not None and board.data_sheet and not actual.power_mode and "default" not in board.power_modes:
         return replace(actual, power_mode=next(iter(board.power_modes)))  # tomorrow it may be in another one
     return actual
+
+
+def ran_elsewhere(asked: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
+    """Return in sentences which formats a run had instead of those asked for, and what the catalogue does not have."""
+    actual, told = ran(asked, body, catalogue), body.get("applied", {})
+    runtime = str(body.get("conditions", {}).get("runtime") or "the board")
+    known: Mapping[str, Collection[str]] = {"weights": catalogue.weight_formats, "kv": catalogue.kv_formats}
+    sentences = []
+    for name, keys in known.items():
+        key, wanted, words = getattr(actual, name), getattr(asked, name), told.get(name)
+        if key in keys and key != wanted:
+            sentences.append(f"{name} {wanted} was not applied: {runtime} says {words}, {key}.")
+        elif key != wanted:
+            sentences.append(
+                f"{runtime} says {words} of its {name} format, not {wanted}; the catalogue has no such format: "
+                "the measurement is kept under that name, and no calibration takes it."
+            )
+    try:
+        check_point(replace(actual, weights=asked.weights, kv=asked.kv), catalogue)
+    except ValueError as error:
+        sentences.append(f"The measurement is kept, and no calibration takes it: {str(error).removeprefix('point.')}.")
+    return sentences
 
 
 def filed(measurement: Measurement, catalogue: Catalogue) -> Measurement:

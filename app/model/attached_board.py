@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from app.library.axes import exists
 from app.library.bandwidth import better, disturbed, learned, read_record
 from app.library.board_library import RUNTIME, BoardLibrary
 from app.library.data_sheet import DataSheet, sheet_sentence
@@ -93,7 +94,8 @@ class AttachedBoard:
 
     def take_measurement(self, measurement: Measurement) -> bool:
         """Take a measurement of the board; return True if it was kept."""
-        self._store.add_measurement(measurement)
+        if exists(measurement.point, self._store.catalogue):
+            self._store.add_measurement(measurement)
         return self._kept(lambda: self.library.add(measurement))
 
     def choose_sheet(self, machine: str, key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.library.measurements import Measurement
@@ -41,7 +42,8 @@ def measured_frame(measured: Sequence[Measurement], catalogue: Catalogue) -> pd.
 
 def table_row(measurement: Measurement, catalogue: Catalogue) -> dict[str, Any]:
     """Return a measurement as a row, a cell for each column; `provenance` is that of its outputs."""
-    point, at = measurement.point, catalogue.resolve(measurement.point)
+    point, plain = measurement.point, OperatingPoint()
+    at = catalogue.resolve(replace(point, weights=plain.weights, kv=plain.kv))  # formats may be words of a runtime
     conditions: Mapping[str, Any] = measurement.body.get("conditions", {})
     row: dict[str, Any] = {
         "board_key": point.board,

@@ -50,7 +50,8 @@ _WORD = re.compile(
     r"|(?P<int>(?<![a-z])(?:u?int|[ius])(?P<int_bit>\d)(?![0-9]))"
     r"|(?P<bits>(?<![a-z0-9.])(?:(?P<bits_bit>\d+(?:\.\d+)?)(?:(?=/\d+[ _-]?bit)|[ _-]?bits?(?![a-z]))"
     r"|w(?P<w_bit>\d+(?:\.\d+)?)(?![a-z0-9.])"
-    r"|(?<![a-z0-9])b(?P<bitnet_bit>1\.58)(?![0-9])|bnb[ _-]?(?P<bnb_bit>[48])(?![0-9])|(?<![a-z0-9])q(?P<own_bit>\d)[a-z]+(?![a-z0-9])))"
+    r"|(?<![a-z0-9])b(?P<bitnet_bit>1\.58)(?![0-9])|bnb[ _-]?(?P<bnb_bit>[48])(?![0-9])"
+    r"|(?<![a-z0-9])q(?P<own_bit>\d)[a-z]+(?![a-z0-9])))"
     r"|(?P<whole>(?<![0-9.])(?P<whole_bit>\d+(?:\.\d+)?)[ _-]?bpw)"
 )
 _SURE = ("mlc", "ik", "gguf", "way", "float", "both", "int", "bits", "whole")

@@ -55,8 +55,8 @@ def test_a_point_that_fails_is_told_at_the_end_and_the_others_go_on(journal):
 
 
 def test_an_answer_that_cannot_be_read_fails_its_point(journal):
-    campaign = resumed(journal, FakeBoard({0: {"applied": {"weights": "int7"}}}), SPEEDS[:1])
-    assert "int7: this program does not know" in campaign.failures[A, SPEED]
+    campaign = resumed(journal, FakeBoard({0: {"applied": {"alpha": "x"}}}), SPEEDS[:1])
+    assert "alpha: expected number, got string" in campaign.failures[A, SPEED]
     assert [m.point for m in load_measurements(journal.path, MACHINE)[0]] == [B, C]
 
 

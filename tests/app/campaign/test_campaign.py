@@ -177,6 +177,18 @@ def test_another_point_than_asked_is_filed_where_it_ran_and_is_not_asked_for_aga
     assert asked_now(campaign) == []
 
 
+def test_a_format_that_nobody_knows_is_kept_by_its_words_with_a_note():
+    campaign = Campaign([Round((A,), SPEED)], CATALOGUE)
+    (run,) = asked_now(campaign)
+    found = taken(run, applied={"weights": "ZZ9 special"}, notes=["busy"])
+    assert found.point == replace(A, weights="zz9_special")
+    assert found.body["notes"][0] == "busy"
+    assert "says ZZ9 special of its weights format, not int8" in found.body["notes"][1]
+    campaign.count(found)
+    assert campaign.took(run, found)
+    assert asked_now(campaign) == []
+
+
 def test_a_disturbed_run_counts_once_and_keeps_its_conditions():
     campaign = Campaign([Round((A,), SPEED)] * 2, CATALOGUE)
     (run,) = asked_now(campaign)
@@ -209,7 +221,6 @@ def test_two_measurements_of_one_instant_are_two():
     ("more", "says"),
     [
         ({"decode_s": {"median": "fast"}}, r"the result: \$.decode_s"),
-        ({"applied": {"weights": "int7"}}, "weights int7: this program does not know"),
         ({"applied": 5}, r"\$.applied: expected an object"),
     ],
 )

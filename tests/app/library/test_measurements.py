@@ -2,12 +2,13 @@
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
 from app.library import measurements as module
 from app.library.files import FileError
-from app.library.measurements import Measurement, append_measurement, load_measurements, ran
+from app.library.measurements import Measurement, append_measurement, load_measurements, ran, ran_elsewhere
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
@@ -129,13 +130,42 @@ def test_a_run_is_filed_at_the_point_that_really_ran():
 
 
 @pytest.mark.parametrize(
+    ("applied", "expected", "says"),
+    [
+        ({"weights": "Q4_0", "kv": "f16"}, {}, []),
+        ({"weights": "F16"}, {"weights": "fp16"}, ["weights q4_0 was not applied: ollama says F16, fp16."]),
+        ({"kv": "q8_0"}, {"kv": "q8_0"}, ["kv fp16 was not applied: ollama says q8_0, q8_0."]),
+        (
+            {"weights": "IQ4_KSS - 4.0 bpw"},
+            {"weights": "iq4_kss"},
+            [
+                "ollama says IQ4_KSS - 4.0 bpw of its weights format, not q4_0; the catalogue has no such format: "
+                "the measurement is kept under that name, and no calibration takes it."
+            ],
+        ),
+        ({"kv": "turbo3"}, {"kv": "turbo3"}, ["ollama says turbo3 of its kv format, not fp16"]),
+        ({"model": "m9"}, {"model": "m9"}, ["The measurement is kept, and no calibration takes it: model is 'm9'"]),
+        ({"context_tokens": 1e7}, {"context_tokens": 1e7}, ["context is 1e+07: expected at most 131072 tokens"]),
+        ({"a_new_field": "x"}, {}, []),
+    ],
+)
+def test_words_of_a_runtime_cost_a_note_and_never_the_measurement(applied, expected, says):
+    catalogue = load_catalogue()
+    asked = OperatingPoint(runtime="llamacpp_cpu", model="llama-3.2-1b", weights="q4_0", kv="fp16")
+    body = {"applied": applied, "conditions": {"runtime": "ollama"}}
+    assert ran(asked, body, catalogue) == replace(asked, **expected)
+    notes = ran_elsewhere(asked, body, catalogue)
+    assert len(notes) == len(says)
+    assert all(part in note for part, note in zip(says, notes, strict=True))
+
+
+@pytest.mark.parametrize(
     ("applied", "words"),
     [
         ([1], r"\$.applied: expected an object"),
         ({"alpha": "x"}, "applied: .*alpha: expected number, got string"),
-        ({"weights": "q9_z"}, "weights q9_z: this program does not know all of it"),
     ],
 )
-def test_a_board_that_ran_what_this_program_does_not_know_is_refused(applied, words):
+def test_an_answer_of_another_type_is_refused(applied, words):
     with pytest.raises(FileError, match=words):
         ran(OperatingPoint(), {"applied": applied}, load_catalogue())
