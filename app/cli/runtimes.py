@@ -11,6 +11,7 @@ from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.target import add_target_options, target_from
 from app.client.blocking_session import AttachedBoard, LinkError
 from core.catalogue.load import load_catalogue
+from core.catalogue.names.formats import format_key
 from core.spec import Catalogue
 
 EXAMPLES = """examples:
@@ -42,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
 
 def unknown(entry: Mapping[str, Any], catalogue: Catalogue) -> str:
     """Return which key of an entry the catalogue does not have, in a sentence; "" when it has all."""
-    known: dict[str, Mapping[str, Any]] = {
-        "runtime": catalogue.runtimes,
-        "model": catalogue.models,
-        "weights": catalogue.weight_formats,
-        "kv": catalogue.kv_formats,
+    key_of = {
+        "runtime": (str(entry.get("runtime") or ""), catalogue.runtimes),
+        "model": (str(entry.get("model") or ""), catalogue.models),
+        "weights": (format_key(str(entry.get("weights") or ""), catalogue.weight_formats), catalogue.weight_formats),
+        "kv": (format_key(str(entry.get("kv") or ""), catalogue.kv_formats, of_weights=False), catalogue.kv_formats),
     }
-    for name, keys in known.items():
-        if entry.get(name) and entry[name] not in keys:
+    for name, (key, keys) in key_of.items():
+        if entry.get(name) and key not in keys:
             return f"{name} {entry[name]} is not in the catalogue, so nothing can be predicted beside it"
     return ""
 

@@ -127,7 +127,7 @@ class Drivers:
                 del self._servers[entry.url]
         if entry.argv and server is None and not _answers(entry, run):
             run.progress(0.0, f"starting {entry.argv[0]}")
-            values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, "f16")}
+            values = {"kv": llama_bench.CACHE_TYPES.get(entry.kv, entry.kv or "f16")}
             server = self._keep(entry.url, Command(entry.command(values), guarded=True))
         end_s = now_s() + entry.timeout_s
         while server is not None and server.status is None and not _answers(entry, run):

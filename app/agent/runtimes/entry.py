@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 SERVERS = ("llama-server", "ollama", "openai")
 COMMANDS = ("llama-bench", "rkllm")
 KINDS = SERVERS + COMMANDS  # each is the name of the module that drives it, with "-" for "_"
 MAX_ENTRIES = 32
-_TEXTS = ("runtime", "kind", "model", "url", "name", "weights", "kv", "key_file")
+_TEXTS = (
+    *("runtime", "kind", "model", "url", "name", "weights", "kv"),
+    *("key_file", "key_env", "key", "key_header", "ca_file"),
+)
+_MORE_PATH = {  # behind what the driver adds its own paths to
+    "llama-server": r"/v1$",
+    "ollama": r"/(?:v1|api)$",
+    "openai": r"/(?:chat/)?completions$|/models$",
+}
 
 
 @dataclass(frozen=True)
@@ -36,9 +46,13 @@ class RuntimeEntry:
     name
         What the server calls the model, or the model's file on the board.
     weights, kv
-        Formats it runs in, where it does not tell: keys of the catalogue.
-    key_file
-        File that holds the API key.
+        Formats it runs in, where it does not tell.
+    key_file, key_env, key
+        File or environment variable that holds the API key, or the key. It is sent to the server and nowhere else.
+    key_header
+        Header that takes the key as it is, such as ``X-API-Key``, in place of ``Authorization: Bearer``.
+    ca_file
+        Certificate of a private CA, or of the server itself (PEM).
     timeout_s
         Longest silence of a run.
     """
@@ -52,6 +66,10 @@ class RuntimeEntry:
     weights: str = ""
     kv: str = ""
     key_file: str = ""
+    key_env: str = ""
+    key: str = field(default="", repr=False)
+    key_header: str = ""
+    ca_file: str = ""
     timeout_s: float = 120.0
 
     def message(self) -> Dict[str, str]:
@@ -62,7 +80,19 @@ class RuntimeEntry:
     @property
     def where(self) -> str:
         """Name in sentences."""
-        return f"{self.kind} at {self.url}" if self.url else f"{self.kind} ({self.argv[0]})"
+        return f"{self.kind} at {self.address}" if self.url else f"{self.kind} ({self.argv[0]})"
+
+    @property
+    def address(self) -> str:
+        """The url without a user's name and password."""
+        return re.sub(r"^(\w+://)[^/@]*@", r"\1", self.url)
+
+    @property
+    def key_source(self) -> str:
+        """Where the API key comes from, in words; "" where there is none."""
+        if self.key:
+            return "key"
+        return f"key_env {self.key_env}" if self.key_env else f"key_file {self.key_file}" if self.key_file else ""
 
     def command(self, values: Mapping[str, object]) -> List[str]:
         """Return `argv` with its placeholders filled in."""
@@ -74,11 +104,36 @@ class RuntimeEntry:
             argv.append(word)
         return argv
 
+    def secrets(self) -> List[str]:
+        """Return what never leaves the board: the API key, and the password of the url.
+
+        Raises
+        ------
+        ValueError
+            The key cannot be read, or is none; the sentence does not contain it.
+        """
+        try:
+            key = self.key or (os.environ[self.key_env] if self.key_env else "")
+            if not key and self.key_file:
+                key = Path(self.key_file).expanduser().read_text(encoding="utf-8")
+        except KeyError:
+            raise ValueError(f"{self.key_env} is not set in the environment of the agent") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{self.key_file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+        key, password = key.strip(), unquote(urlsplit(self.url).password or "")
+        if any(not "!" <= char <= "~" for char in key):
+            raise ValueError(f"{self.key_source} is not one word of ASCII letters, digits and signs")
+        return [secret for secret in (key, password) if secret]
+
     def headers(self) -> Dict[str, str]:
-        """Return the HTTP headers; `OSError` when the key's file cannot be read."""
-        if not self.key_file:
+        """Return the HTTP headers that let us in; `ValueError` as `secrets`."""
+        secrets, parts = self.secrets(), urlsplit(self.url)
+        if self.key_source:
+            return {self.key_header: secrets[0]} if self.key_header else {"Authorization": f"Bearer {secrets[0]}"}
+        if parts.username is None:
             return {}
-        return {"Authorization": "Bearer " + Path(self.key_file).expanduser().read_text(encoding="utf-8").strip()}
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+        return {"Authorization": "Basic " + base64.b64encode(pair).decode("ascii")}
 
 
 def entries_file() -> Path:
@@ -137,12 +192,7 @@ def _entry(record: Any, where: str) -> RuntimeEntry:
         raise ValueError(
             f"{where}: unknown member {unknown[0]!r}; there are {', '.join((*_TEXTS, 'argv', 'timeout_s'))}"
         )
-    texts = {name: record.get(name, "") for name in _TEXTS}
-    for name, value in texts.items():
-        if not isinstance(value, str) or (not value and name in ("runtime", "kind", "model")):
-            raise ValueError(f"{where}: {name}: got {value!r:.40}, expected a text")
-    if texts["kind"] not in KINDS:
-        raise ValueError(f"{where}: kind: got {texts['kind']!r:.40}, expected one of {', '.join(KINDS)}")
+    texts = _texts(record, where)
     argv, timeout_s = record.get("argv", []), record.get("timeout_s", 120.0)
     if not isinstance(argv, list) or any(not isinstance(word, str) or "\0" in word for word in argv):
         raise ValueError(f"{where}: argv: got {argv!r:.40}, expected a list of texts")
@@ -153,7 +203,21 @@ def _entry(record: Any, where: str) -> RuntimeEntry:
     if texts["kind"] in SERVERS:
         _check_url(texts["url"], where)
         _check_start(argv, where)
+        texts["url"] = re.sub(_MORE_PATH[texts["kind"]], "", texts["url"].rstrip("/"))
     return RuntimeEntry(argv=tuple(argv), timeout_s=float(timeout_s), **texts)
+
+
+def _texts(record: Mapping[str, Any], where: str) -> Dict[str, str]:
+    texts = {name: record.get(name, "") for name in _TEXTS}
+    for name, value in texts.items():
+        if not isinstance(value, str) or (not value and name in ("runtime", "kind", "model")):
+            got = "another kind of value" if name == "key" else repr(value)
+            raise ValueError(f"{where}: {name}: got {got:.40}, expected a text")
+    if texts["kind"] not in KINDS:
+        raise ValueError(f"{where}: kind: got {texts['kind']!r:.40}, expected one of {', '.join(KINDS)}")
+    if not re.fullmatch(r"[A-Za-z0-9-]*", texts["key_header"]):
+        raise ValueError(f"{where}: key_header: got {texts['key_header']!r:.40}, expected a name such as X-API-Key")
+    return texts
 
 
 def _check_start(argv: Sequence[str], where: str) -> None:
@@ -169,4 +233,5 @@ def _check_url(url: str, where: str) -> None:
     except ValueError:
         good = False
     if not good or any(char.isspace() for char in url):
-        raise ValueError(f"{where}: url: got {url!r:.60}, expected one like http://127.0.0.1:8080")
+        shown = re.sub(r"//[^/@]*@", "//", url)
+        raise ValueError(f"{where}: url: got {shown!r:.60}, expected one like http://127.0.0.1:8080")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
-from typing import Any, Dict, List, Mapping
+import re
+from typing import Any, Dict, Iterator, List, Mapping
 
 from app.agent.runtimes import outcome
 from app.agent.runtimes.command import Command, run_to_end
@@ -15,6 +15,7 @@ from app.agent.runtimes.values import count, number
 REPEATS, N_GEN = 5, 32
 CACHE_TYPES = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0"}
 NO_WINDOW = "llama-bench loads the model inside its own run, so a window of its power would not be that of the tokens"
+_BEGIN = re.compile(r"^[ \t]*[\[{]", re.M)
 KEPT = (
     "build_commit",
     "build_number",
@@ -31,17 +32,15 @@ KEPT = (
 def parse(text: str) -> List[Dict[str, Any]]:
     """Return the tests in the output of ``-o json`` or ``-o jsonl``, unknown members kept, paths cut to file names.
 
+    Other lines before, between and behind them are passed over, and so is what a broken end has cut.
+
     Raises
     ------
     ValueError
         It holds no test.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = [_object(line) for line in text.splitlines() if line.strip().startswith("{")]
-    tests = [dict(test) for test in (data if isinstance(data, list) else [data]) if isinstance(test, dict)]
-    tests = [test for test in tests if samples_s(test)]
+    found = [item for value in _values(text) for item in (value if isinstance(value, list) else [value])]
+    tests = [dict(test) for test in found if isinstance(test, dict) and samples_s(test)]
     if not tests:
         raise ValueError("holds no test of llama-bench: expected objects with n_prompt, n_gen and samples_ns")
     for test in tests:
@@ -59,9 +58,13 @@ def samples_s(test: Mapping[str, Any]) -> List[float]:
 
 
 def weights_of(test: Mapping[str, Any]) -> str:
-    """Return the weight format of a test as the catalogue names it: the last word of "llama 256M Q4_1"; "" if none."""
-    words = str(test.get("model_type", "")).replace(" - Medium", "_M").replace(" - Small", "_S").split()
-    return words[-1].lower() if len(words) > 1 else ""
+    """Return the weight format of a test in llama.cpp's words, behind architecture and size; "" if none.
+
+    >>> weights_of({"model_type": "llama4 17B.16E (Scout) IQ4_XS - 4.25 bpw"})
+    'IQ4_XS - 4.25 bpw'
+    """
+    words = re.sub(r" \((?:Scout|Maverick)\)", "", str(test.get("model_type") or "")).split(None, 2)
+    return words[-1] if len(words) > 1 else ""
 
 
 def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
@@ -142,8 +145,13 @@ def _one(command: Command) -> Dict[str, Any]:
         raise Failed(f"the output of {command.name} {error}") from None
 
 
-def _object(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return math.nan
+def _values(text: str) -> Iterator[Any]:
+    """Yield the JSON values in a text that begin a line."""
+    decoder, at = json.JSONDecoder(), 0
+    while (begin := _BEGIN.search(text, at)) is not None:
+        at = begin.end()
+        try:
+            value, at = decoder.raw_decode(text, at - 1)
+        except (ValueError, RecursionError):
+            continue
+        yield value

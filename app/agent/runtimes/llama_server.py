@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Tuple
+from urllib.parse import quote
 
 from app.agent.runtimes import prompt as prompts
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.http import Exchange, call, parse_json, sse_data
-from app.agent.runtimes.outcome import Failed, Run, Timeline, now_s
-from app.agent.runtimes.streams import Answer, n_predict, repeat, result
+from app.agent.runtimes.http import Exchange, answered, call, error_of, parse_json, sse_data, told
+from app.agent.runtimes.outcome import Failed, Refused, Run, Timeline, now_s
+from app.agent.runtimes.streams import Answer, adapted, n_predict, repeat, result
 from app.agent.runtimes.values import count, number, refuse_cached, refuse_other_prompt
 
 LOADING_POLL_S = 0.25
+OPTIONS: Mapping[str, Any] = {
+    "timings_per_token": True,
+    "ignore_eos": True,
+    "temperature": 0.0,
+    "cache_prompt": False,
+}
+"""What another server with this interface may refuse; whether a prompt came from a cache is seen in its answer."""
 
 
 def wait_until_ready(entry: RuntimeEntry, run: Run) -> None:
@@ -39,7 +47,7 @@ def wait_until_ready(entry: RuntimeEntry, run: Run) -> None:
 
 def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     """Measure an operating point with a server that is ready."""
-    properties = call(entry, run, "/props")
+    properties, route = _properties(entry, run)
     n_prompt, n_new = run.context_tokens, n_predict(run)
     settings = properties.get("default_generation_settings")
     n_room = count(settings if isinstance(settings, dict) else {}, "n_ctx")
@@ -49,16 +57,48 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
             "start it with a larger -c"
         )
     _refuse_other_model(entry, properties)
-    tokens = _tokens(entry, run, n_prompt)
-    _ask(entry, run, tokens[: min(16, n_prompt)], 2)  # buffers and threads warm up
-    answers = repeat(entry, run, lambda _: _ask(entry, run, tokens, n_new))
-    known = {
-        "weights": str(properties.get("model_ftype", "")).lower().replace(" - medium", "_m").replace(" - small", "_s")
-    }
+    tokens = _tokens(entry, run, n_prompt, route)
+
+    def warm_up(options: Mapping[str, Any]) -> Answer:  # of buffers and threads
+        return _ask(entry, run, tokens[: min(16, n_prompt)], 2, {**route, **options})
+
+    _, options, notes = adapted(entry, OPTIONS, warm_up)
+    answers = repeat(entry, run, lambda _: _ask(entry, run, tokens, n_new, {**route, **options}))
+    known = {"weights": str(properties.get("model_ftype", ""))}
     conditions: Dict[str, Any] = {"slots": count(properties, "total_slots")}
     if properties.get("build_info"):
         conditions["build"] = str(properties["build_info"])[:60]
-    return result(entry, run, answers, known, conditions)
+    return result(entry, run, answers, known, conditions, notes)
+
+
+def _properties(entry: RuntimeEntry, run: Run) -> Tuple[Dict[str, Any], Dict[str, str]]:
+    """Return what the server tells of itself, and the member by which a router finds the model; {} without a router."""
+    try:
+        properties: Dict[str, Any] = call(entry, run, "/props")
+    except Refused as refusal:
+        if refusal.status != 404:
+            raise
+        raise Failed(
+            f"{entry.where} has no /props, so it is not llama-server itself: a router such as llama-swap has it at "
+            "/upstream/NAME, another server may be of kind openai"
+        ) from None
+    if properties.get("role") != "router":
+        return properties, {}
+    name = _routed(entry, call(entry, run, "/models").get("data"))
+    return call(entry, run, f"/props?model={quote(name, safe='')}"), {"model": name}
+
+
+def _routed(entry: RuntimeEntry, models: Any) -> str:
+    """Return what a router calls the model of an entry: its name, its file's, or the only one there is."""
+    listed = models if isinstance(models, list) else []
+    names = [str(model["id"]) for model in listed if isinstance(model, dict) and "id" in model]
+    file = entry.name.replace("\\", "/").rsplit("/", 1)[-1]
+    for name in (entry.name, file, file[:-5] if file.endswith(".gguf") else file):
+        if name in names:
+            return name
+    if len(names) == 1 and not entry.name:
+        return names[0]
+    raise Failed(f"{entry.where} routes to {', '.join(names[:8]) or 'no model'}: give its entry the name of one")
 
 
 def _refuse_other_model(entry: RuntimeEntry, properties: Mapping[str, Any]) -> None:
@@ -70,10 +110,10 @@ def _refuse_other_model(entry: RuntimeEntry, properties: Mapping[str, Any]) -> N
         raise Failed(f"{entry.where} runs {names[0]:.100}, not {names[1]:.100} as configured")
 
 
-def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int) -> List[int]:
+def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int, route: Mapping[str, str]) -> List[int]:
     n_char = int(n_tokens * prompts.TOKENS_A_WORD * 6) + 64
     for _ in range(4):
-        answer = call(entry, run, "/tokenize", {"content": prompts.text(n_char)[:n_char]})
+        answer = call(entry, run, "/tokenize", {"content": prompts.text(n_char)[:n_char], **route})
         tokens = answer.get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(t, int) for t in tokens):
             raise Failed(f"{entry.where} does not tokenise: expected a list of tokens from /tokenize")
@@ -83,17 +123,9 @@ def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int) -> List[int]:
     raise Failed(f"{entry.where} makes no {n_tokens} tokens of {n_char} characters")
 
 
-def _ask(entry: RuntimeEntry, run: Run, tokens: List[int], n_new: int) -> Answer:
-    message = {
-        "prompt": tokens,
-        "n_predict": n_new,
-        "stream": True,
-        "cache_prompt": False,
-        "timings_per_token": True,
-        "ignore_eos": True,
-        "temperature": 0.0,
-    }
-    with Exchange(entry, run, "/completion", message) as exchange:
+def _ask(entry: RuntimeEntry, run: Run, tokens: List[int], n_new: int, options: Mapping[str, Any]) -> Answer:
+    message = {"prompt": tokens, "n_predict": n_new, "stream": True, **options}
+    with answered(entry, run, "/completion", message) as exchange:
         exchange.check()
         timeline = Timeline(exchange.start_s, exchange.sent_s)
         last: Dict[str, Any] = {}
@@ -102,9 +134,11 @@ def _ask(entry: RuntimeEntry, run: Run, tokens: List[int], n_new: int) -> Answer
             payload = sse_data(line)
             if payload is None:
                 if line.startswith(b"error:"):
-                    raise Failed(f"{entry.where} failed: {line[6:206].decode('utf-8', 'replace').strip()}")
+                    raise Failed(f"{entry.where} failed: {told(line[6:].decode('utf-8', 'replace'), entry)}")
                 continue
             last = parse_json(payload, entry)
+            if (error := error_of(last)) is not None:
+                raise Failed(f"{entry.where} failed: {told(error, entry)}")
             if not last.get("stop"):
                 _note(timeline, last, arrived_s)
             timeline.buffer_write_s += now_s() - arrived_s

@@ -7,11 +7,13 @@ from typing import Any, Dict, Mapping
 
 from app.agent.runtimes import prompt as prompts
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.http import Exchange, call, parse_json
+from app.agent.runtimes.http import answered, call, error_of, parse_json, told
 from app.agent.runtimes.outcome import Failed, Run, Timeline, now_s
-from app.agent.runtimes.streams import Answer, n_predict, repeat, result
+from app.agent.runtimes.streams import Answer, adapted, n_predict, repeat, result
 from app.agent.runtimes.values import count, number
 
+OPTIONS: Mapping[str, Any] = {"raw": True, "seed": 1, "temperature": 0.0}
+"""What a model or an engine of Ollama's may refuse."""
 MAX_LOAD_SHARE = 0.1
 _PROBE_CHAR = 2000
 
@@ -26,38 +28,44 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     n_room = n_prompt + n_prompt // 4 + n_new + 64
     run.progress(0.05, f"Ollama is loading {entry.name}")
     seed = time.time_ns()
-    probe = ask(entry, run, prompts.fresh(min(_PROBE_CHAR, 8 * n_prompt), seed), 1, n_room)
+    text = prompts.fresh(min(_PROBE_CHAR, 8 * n_prompt), seed)
+    probe, options, notes = adapted(entry, OPTIONS, lambda options: ask(entry, run, text, 1, n_room, options))
     n_char = round(n_prompt * min(_PROBE_CHAR, 8 * n_prompt) / max(probe.n_prompt, 1))
-    answers = repeat(entry, run, lambda i: ask(entry, run, prompts.fresh(n_char, seed + i + 1), n_new, n_room))
+    answers = repeat(entry, run, lambda i: ask(entry, run, prompts.fresh(n_char, seed + i + 1), n_new, n_room, options))
     for answer in answers:
         refuse_load(entry, answer)
     level = details.get("quantization_level", "") if isinstance(details, dict) else ""
     conditions = {"version": str(version.get("version", ""))[:40], "model_name": entry.name}
-    return result(entry, run, answers, {"weights": str(level).lower()}, conditions)
+    return result(entry, run, answers, {"weights": str(level)}, conditions, notes)
 
 
-def ask(entry: RuntimeEntry, run: Run, text: str, n_new: int, n_room: int) -> Answer:
+def ask(
+    entry: RuntimeEntry, run: Run, text: str, n_new: int, n_room: int, options: Mapping[str, Any] = OPTIONS
+) -> Answer:
     """Generate behind a text and return the answer."""
+    top = {name: value for name, value in options.items() if name == "raw"}
+    rest = {name: value for name, value in options.items() if name not in top}
     message = {
         "model": entry.name,
         "prompt": text,
-        "raw": True,
+        **top,
         "stream": True,
-        "options": {"num_predict": n_new, "num_ctx": n_room, "temperature": 0.0, "seed": 1},
+        "options": {"num_predict": n_new, "num_ctx": n_room, **rest},
     }
-    with Exchange(entry, run, "/api/generate", message) as exchange:
+    with answered(entry, run, "/api/generate", message) as exchange:
         exchange.check()
         timeline = Timeline(exchange.start_s, exchange.sent_s)
         last: Dict[str, Any] = {}
         for line in exchange.lines():
             arrived_s = now_s()
             last = parse_json(line, entry)
-            if isinstance(last.get("error"), str):
-                raise Failed(f"{entry.where} failed: {last['error']:.200}")
+            if (error := error_of(last)) is not None:
+                raise Failed(f"{entry.where} failed: {told(error, entry)}")
             if last.get("done"):
                 break
-            timeline.token_s.append(arrived_s)
-            timeline.token_count.append(len(timeline.token_s))
+            if last.get("response") or last.get("thinking"):
+                timeline.token_s.append(arrived_s)
+                timeline.token_count.append(len(timeline.token_s))
             timeline.buffer_write_s += now_s() - arrived_s
         timeline.end_s, timeline.stall_s = now_s(), exchange.stall_s
     return answer_of(entry, timeline, last)

@@ -9,11 +9,25 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Sequence, Tup
 
 from app.agent.runtimes.entry import RuntimeEntry
 
+UNTOLD = ("", "unknown", "none", "unknown, may not work")
+"""What runtimes say of a format that they do not know."""
 QUALITY = ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement")
 
 
 class Failed(Exception):
     """The run cannot give a number; the message is one sentence."""
+
+
+class Refused(Failed):
+    """A server refused a request, with an HTTP status and in words of its own."""
+
+    def __init__(self, sentence: str, status: int, words: str) -> None:
+        super().__init__(sentence)
+        self.status, self.words = status, words
+
+
+class Unreadable(Failed):
+    """A server answered with something else than its interface has."""
 
 
 class Silent(Failed):
@@ -84,6 +98,12 @@ class Timeline:
         return [{"stage": name, "start_s": a, "end_s": b} for name, a, b in cuts if b > a]
 
 
+def one_line(value: object, most: int = 100) -> str:
+    """Return what a runtime says as one line of printable text."""
+    text = " ".join(str(value).split())[:most]
+    return "".join(char for char in text if char.isprintable())
+
+
 def now_s() -> float:
     """Return the time of the board's monotonic clock, the one that samples carry."""
     return time.monotonic_ns() * 1e-9
@@ -128,14 +148,15 @@ def blank(entry: RuntimeEntry, what: Collection[str]) -> Dict[str, Any]:
 
 
 def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Dict[str, Any], List[str]]:
-    """Return the fields of the point that differ from the request, with a sentence each.
+    """Return the fields of the point that differ from the request, and sentences.
 
     Parameters
     ----------
     known
-        Formats that the runtime reported ("weights", "kv"); "" where it did not.
+        Formats that the runtime reported ("weights", "kv"), in its own words; "" where it did not.
 
-    A measurement belongs to the point that really ran, so the client files it there.
+    A measurement belongs to the point that really ran, so the client files it there. It knows the names of formats,
+    this program does not: their words go as they are.
     """
     point, notes = run.point, []
     fields: Dict[str, Any] = {}
@@ -149,12 +170,12 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
         fields["bandwidth_byte_s"] = None
         notes.append(f"The memory bandwidth was not limited: {entry.kind} ran with all of it.")
     for name in ("weights", "kv"):
-        actual, wanted = known.get(name) or getattr(entry, name), point.get(name)
+        told, wanted = one_line(known.get(name) or ""), point.get(name)
+        actual = (getattr(entry, name) or told) if told.lower() in UNTOLD else told
         if not actual:
             notes.append(
                 f"{entry.kind} does not tell its {name} format: {wanted} is what was asked for, not what was seen."
             )
         elif actual != wanted:
             fields[name] = actual
-            notes.append(f"{name} {wanted} was not applied: {entry.where} runs in {actual}.")
     return fields, notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Pattern
 
 from app.agent.runtimes import outcome
 from app.agent.runtimes import prompt as prompts
@@ -18,6 +18,7 @@ _ROW = re.compile(
     rf"\b(Prefill|Generate)[ \t|/]+{_NUMBER}[ \t|/]+([0-9]+)\b(?:[ \t|/]+{_NUMBER})?(?:[ \t|/]+{_NUMBER})?"
 )
 _VERSION = re.compile(r"rkllm-runtime version: *([^\s,]{1,40})")
+_WEIGHTS = re.compile(r"model_dtype: *([^\s,]{1,40})")
 _MEMORY = re.compile(rf"Memory Usage \((GB|MB)\)\s+(?:I rkllm:\s*[-\s]*)?{_NUMBER}")
 
 
@@ -51,12 +52,16 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     n_generated = int(table["n_generated"])
     if "decode" in run.what and n_generated < MIN_TOKENS:
         raise Failed(f"{command.name} ended after {n_generated} tokens, expected at least {MIN_TOKENS}")
-    return _body(entry, run, table, _VERSION.findall(printed))
+    return _body(entry, run, table, _last(_VERSION, printed), _last(_WEIGHTS, printed))
 
 
-def _body(entry: RuntimeEntry, run: Run, table: Dict[str, float], versions: Any) -> Dict[str, Any]:
+def _last(pattern: Pattern[str], printed: str) -> str:
+    return str((pattern.findall(printed) or [""])[-1])
+
+
+def _body(entry: RuntimeEntry, run: Run, table: Dict[str, float], version: str, weights: str) -> Dict[str, Any]:
     body = outcome.blank(entry, run.what)
-    fields, notes = outcome.applied(entry, run, {})
+    fields, notes = outcome.applied(entry, run, {"weights": weights})
     fields["context_tokens"] = table["n_prompt"]
     if "ttft" in run.what:
         body["ttft_s"] = outcome.record([table["prefill_s"]])
@@ -68,5 +73,5 @@ def _body(entry: RuntimeEntry, run: Run, table: Dict[str, float], versions: Any)
     if "memory_byte" in table:
         body["memory_byte"] = outcome.record([table["memory_byte"]])
     body["applied"], body["notes"] = fields, notes
-    body["conditions"] = {"runtime": "rkllm", "version": versions[-1] if versions else "", "no_window": NO_WINDOW}
+    body["conditions"] = {"runtime": "rkllm", "version": version, "no_window": NO_WINDOW}
     return body

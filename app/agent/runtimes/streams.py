@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from app.agent.energy import request_windows
 from app.agent.runtimes import outcome
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.outcome import Failed, Run, Timeline
+from app.agent.runtimes.outcome import Failed, Refused, Run, Timeline
 
 N_PREDICT = 48
 MIN_TOKENS = 8
 ENOUGH_S, MAX_REPEATS = 2.0, 5
+BAD_REQUEST = (400, 422)
+FEW_PIECES = 0.9  # of a piece a token
 MAX_STALL_S, MAX_DISAGREEMENT = 0.25, 0.25
 
 
@@ -25,6 +27,40 @@ class Answer:
     n_generated: int
     told: Dict[str, Any] = field(default_factory=dict)  # the server's own figures, SI
     prefill_s: float = float("nan")  # as the server says
+    notes: List[str] = field(default_factory=list)  # sentences of this request
+
+
+def adapted(
+    entry: RuntimeEntry, options: Mapping[str, Any], ask: Callable[[Mapping[str, Any]], Answer]
+) -> Tuple[Answer, Dict[str, Any], List[str]]:
+    """Ask with options that a server may refuse.
+
+    Returns
+    -------
+    answer
+        Of the request that the server took.
+    options
+        Those it took. One that its refusal names is left out first, else the first.
+    notes
+        Its words for each that it refused.
+
+    Raises
+    ------
+    Refused
+        It refuses the request without them too, or for another reason.
+    """
+    left = dict(options)
+    notes: List[str] = []
+    while True:
+        try:
+            return ask(left), left, notes
+        except Refused as refusal:
+            named = [name for name in left if name in refusal.words]
+            if not left or not (named or refusal.status in BAD_REQUEST):
+                raise
+            name = (named or list(left))[0]
+            del left[name]
+            notes.append(f"{entry.where} refused {name} ({refusal.words or refusal.status}): it was left out.")
 
 
 def n_predict(run: Run) -> int:
@@ -45,6 +81,8 @@ def repeat(entry: RuntimeEntry, run: Run, ask: Callable[[int], Answer]) -> List[
             raise Failed(f"{entry.where} generated nothing")
         if "decode" in run.what and answer.n_generated < MIN_TOKENS:
             raise Failed(f"{entry.where} ended after {answer.n_generated} tokens, expected at least {MIN_TOKENS}")
+        if "decode" in run.what and len(answer.timeline.token_s) < 2:
+            raise Failed(f"{entry.where} sent its {answer.n_generated} tokens in one piece: they have no times")
         spent_s += answer.timeline.end_s - answer.timeline.start_s
         wrong = disturbed(answer)
         if not wrong:
@@ -82,12 +120,18 @@ def token_times_s(answer: Answer) -> List[float]:
 
 
 def result(
-    entry: RuntimeEntry, run: Run, answers: Sequence[Answer], known: Mapping[str, str], conditions: Mapping[str, Any]
+    entry: RuntimeEntry,
+    run: Run,
+    answers: Sequence[Answer],
+    known: Mapping[str, str],
+    conditions: Mapping[str, Any],
+    notes: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Return the result of a measured point."""
+    """Return the result of a measured point; `notes` are those of how it was asked for."""
     last = answers[-1]
     body = outcome.blank(entry, run.what)
-    fields, notes = outcome.applied(entry, run, known)
+    fields, sentences = outcome.applied(entry, run, known)
+    notes = [*notes, *last.notes, *sentences]
     if last.n_prompt != run.context_tokens:
         fields["context_tokens"] = float(last.n_prompt)
         notes.append(f"The prompt had {last.n_prompt} tokens: {entry.kind} takes text, whose tokens it counts itself.")
@@ -100,6 +144,9 @@ def result(
     if "decode" in run.what:
         body["decode_s"] = outcome.record([gap for answer in answers for gap in token_times_s(answer)])
         body["tokens_per_s"] = outcome.speed_of(body["decode_s"])
+        n_pieces = len(timeline.token_s)
+        if n_pieces < FEW_PIECES * last.n_generated:
+            notes.append(f"{last.n_generated} tokens came in {n_pieces} pieces: the time of a token is a mean.")
         more = request_windows(timeline.start_s, timeline.token_s[0], timeline.token_s[-1], last.n_generated)
     body["spans"] = timeline.spans(last.prefill_s)
     body["applied"], body["notes"] = fields, notes
