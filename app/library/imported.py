@@ -15,6 +15,8 @@ import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
 from app.library.files import FileError, read_whole, reason, write_whole
+from core.catalogue.load import load_catalogue
+from core.catalogue.names.formats import format_name
 from core.tables.rows import COLUMNS, problems_of, read_table
 
 if TYPE_CHECKING:
@@ -114,7 +116,8 @@ def _bench_row(test: Mapping[str, Any], board: str) -> dict[str, str]:
     on_gpu = on_gpu and test.get("n_gpu_layers", -1) != 0
     chip = str(test.get("gpu_info" if on_gpu else "cpu_info") or "").strip()
     name = str(test.get("model_filename") or "").removesuffix(".gguf") or str(test.get("model_type") or "model")
-    quant = weights_of(test)
+    words = weights_of(test)
+    quant = format_name(words, load_catalogue().weight_formats).key or words
     if quant and name.lower().endswith(quant):
         name = name[: -len(quant)].rstrip(".-_ ")
     row = {

@@ -64,7 +64,7 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
 
     _, options, notes = adapted(entry, OPTIONS, warm_up)
     answers = repeat(entry, run, lambda _: _ask(entry, run, tokens, n_new, {**route, **options}))
-    known = {"weights": str(properties.get("model_ftype", ""))}
+    known = {"weights": str(properties.get("model_ftype") or "")}
     conditions: Dict[str, Any] = {"slots": count(properties, "total_slots")}
     if properties.get("build_info"):
         conditions["build"] = str(properties["build_info"])[:60]

@@ -34,9 +34,9 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     answers = repeat(entry, run, lambda i: ask(entry, run, prompts.fresh(n_char, seed + i + 1), n_new, n_room, options))
     for answer in answers:
         refuse_load(entry, answer)
-    level = details.get("quantization_level", "") if isinstance(details, dict) else ""
+    level = details.get("quantization_level") if isinstance(details, dict) else None
     conditions = {"version": str(version.get("version", ""))[:40], "model_name": entry.name}
-    return result(entry, run, answers, {"weights": str(level)}, conditions, notes)
+    return result(entry, run, answers, {"weights": str(level or "")}, conditions, notes)
 
 
 def ask(

@@ -9,8 +9,6 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Sequence, Tup
 
 from app.agent.runtimes.entry import RuntimeEntry
 
-UNTOLD = ("", "unknown", "none", "unknown, may not work")
-"""What runtimes say of a format that they do not know."""
 QUALITY = ("perplexity", "perplexity_ratio", "mean_kl", "top1_agreement")
 
 
@@ -170,8 +168,8 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
         fields["bandwidth_byte_s"] = None
         notes.append(f"The memory bandwidth was not limited: {entry.kind} ran with all of it.")
     for name in ("weights", "kv"):
-        told, wanted = one_line(known.get(name) or ""), point.get(name)
-        actual = (getattr(entry, name) or told) if told.lower() in UNTOLD else told
+        told, stated, wanted = one_line(known.get(name) or ""), getattr(entry, name), point.get(name)
+        actual = (stated or told) if told.lower().startswith("unknown") else (told or stated)
         if not actual:
             notes.append(
                 f"{entry.kind} does not tell its {name} format: {wanted} is what was asked for, not what was seen."
