@@ -84,8 +84,8 @@ class Exchange:
         self._connection.close()
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the answer as they arrive."""
-        response = self._response
+        """Yield the lines of the answer as they arrive; comments, which keep a connection alive, end no silence."""
+        response, heard_s = self._response, now_s()
         assert response is not None
         while True:
             try:
@@ -98,6 +98,10 @@ class Exchange:
                 return
             if len(line) > MAX_LINE_BYTE:
                 raise Failed(f"{self._entry.where} sent a line of more than {MAX_LINE_BYTE} bytes")
+            if line.strip() and not line.startswith(b":"):
+                heard_s = now_s()
+            elif now_s() - heard_s > self._entry.timeout_s:
+                raise Silent(f"{self._entry.where} sent nothing but comments for {self._entry.timeout_s:g} s")
             yield line
 
     def json(self) -> Any:

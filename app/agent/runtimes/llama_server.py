@@ -21,6 +21,7 @@ OPTIONS: Mapping[str, Any] = {
     "cache_prompt": False,
 }
 """What another server with this interface may refuse; whether a prompt came from a cache is seen in its answer."""
+NO_ROUTE: Mapping[str, str] = {}
 
 
 def wait_until_ready(entry: RuntimeEntry, run: Run) -> None:
@@ -110,7 +111,7 @@ def _refuse_other_model(entry: RuntimeEntry, properties: Mapping[str, Any]) -> N
         raise Failed(f"{entry.where} runs {names[0]:.100}, not {names[1]:.100} as configured")
 
 
-def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int, route: Mapping[str, str]) -> List[int]:
+def _tokens(entry: RuntimeEntry, run: Run, n_tokens: int, route: Mapping[str, str] = NO_ROUTE) -> List[int]:
     n_char = int(n_tokens * prompts.TOKENS_A_WORD * 6) + 64
     for _ in range(4):
         answer = call(entry, run, "/tokenize", {"content": prompts.text(n_char)[:n_char], **route})

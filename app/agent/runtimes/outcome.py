@@ -174,6 +174,6 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
             notes.append(
                 f"{entry.kind} does not tell its {name} format: {wanted} is what was asked for, not what was seen."
             )
-        elif actual != wanted:
+        elif actual.lower() != wanted:
             fields[name] = actual
     return fields, notes

@@ -5,12 +5,13 @@ import re
 import ssl
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 
 from app.agent.runtimes import http, llama_server, ollama, openai, streams
 from app.agent.runtimes.entry import parse_entries
-from app.agent.runtimes.outcome import Failed, Refused, Run
+from app.agent.runtimes.outcome import Failed, Refused, Run, Silent
 
 POINT = {"runtime": "vllm_gpu", "model": "m", "weights": "fp16", "kv": "fp16", "context_tokens": 64}
 
@@ -233,6 +234,18 @@ def test_what_is_no_stream_of_tokens_says_why(stand, pieces, words):
     server = stand(lambda path, message: (200, [{"data": [{"id": "m"}]}] if "models" in path else pieces))
     with pytest.raises(Failed, match=re.escape(words)):
         measured(server)
+
+
+def test_a_server_that_only_keeps_the_connection_alive_is_silent(stand):
+    def comments():
+        while True:
+            time.sleep(0.02)
+            yield b": keepalive\n\n"
+
+    server = stand(lambda path, message: (200, [{"data": [{"id": "m"}]}] if "models" in path else comments()))
+    made = replace(entry(server.url), timeout_s=0.3)
+    with pytest.raises(Silent, match=r"sent nothing but comments for 0\.3 s"):
+        openai.measure(made, run_of())
 
 
 # --- names of models
