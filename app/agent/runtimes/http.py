@@ -172,7 +172,8 @@ class Exchange:
         if isinstance(error, socket.timeout):
             return Silent(f"{self._entry.where} was silent for {self._entry.timeout_s:g} s")
         if isinstance(error, ConnectionRefusedError):
-            return Failed(f"nothing listens at {self._entry.address}: start {self._entry.kind}, or correct its url")
+            server = "the server" if self._entry.kind == "openai" else self._entry.kind
+            return Failed(f"nothing listens at {self._entry.address}: start {server}, or correct its url")
         if isinstance(error, socket.gaierror):
             return Failed(f"{self._entry.address} names no machine that this board can find: correct its url")
         if isinstance(error, ssl.SSLCertVerificationError):

@@ -116,6 +116,9 @@ def _find_interface(
                 last = refusal.words or last
                 if "max_completion_tokens" not in refusal.words:
                     break
+            except Unreadable as error:  # an interface of this name that is another one, or a page for people
+                last = str(error)
+                break
             else:
                 return replace(plain, options=options), answer, notes
     words = f": {last}" if last else ""
@@ -147,8 +150,9 @@ def ask(entry: RuntimeEntry, run: Run, path: str, message: Mapping[str, Any]) ->
         timeline.end_s, timeline.stall_s = now_s(), exchange.stall_s
     if whole and not last:
         error = error_of(parse_json(whole, entry))
-        words = f"failed: {told(error, entry)}" if error is not None else "answered in one piece: it does not stream"
-        raise Failed(f"{entry.where} {words}")
+        if error is not None:
+            raise Failed(f"{entry.where} failed: {told(error, entry)}")
+        raise Unreadable(f"{entry.where} answered in one piece: it does not stream")
     notes: List[str] = []
     if "usage" not in last and timeline.token_s:
         last["usage"] = _counted(entry, run, path, message, timeline, last.get("finish_reason"))
@@ -202,13 +206,13 @@ def answer_of(entry: RuntimeEntry, timeline: Timeline, last: Mapping[str, Any]) 
     """
     usage = last.get("usage")
     if not isinstance(usage, dict):
-        raise Failed(f"{entry.where} tells no usage at the end of its stream, so its tokens cannot be counted")
+        raise Unreadable(f"{entry.where} tells no usage at the end of its stream, so its tokens cannot be counted")
     details, timings = usage.get("prompt_tokens_details"), last.get("timings")
     refuse_cached(count(details, "cached_tokens") if isinstance(details, dict) else None, entry.where)
     refuse_cached(count(timings, "cache_n") if isinstance(timings, dict) else None, entry.where)
     n_prompt, n_generated = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
     if not n_prompt or n_generated is None:
-        raise Failed(f"{entry.where} tells no count of tokens in its usage")
+        raise Unreadable(f"{entry.where} tells no count of tokens in its usage")
     metrics = last.get("metrics")
     metrics = metrics if isinstance(metrics, dict) else {}
     told = {f"server_{key[:-3]}_s": number(metrics, key) * 1e-3 for key in _TOLD_MS}

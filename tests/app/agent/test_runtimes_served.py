@@ -128,6 +128,18 @@ def test_an_option_that_breaks_a_server_is_left_out_where_its_words_name_it(stan
     assert any("unexpected keyword argument 'ignore_eos'" in note for note in body["notes"])
 
 
+def test_where_completions_are_those_of_another_interface_the_server_is_asked_to_chat(stand):
+    plain = Completions(key="content")
+
+    def answer(path, message):  # llama-server before 2025
+        own = [data({"content": "a", "stop": i == 1}) for i in range(2)]
+        return (200, own) if path == "/v1/completions" and message["stream"] else plain(path, message)
+
+    server = stand(answer)
+    check_whole(measured(server), server)
+    assert server.asked[-1][0] == "/v1/chat/completions"
+
+
 def test_a_limit_of_another_name_is_taken(stand):
     server = stand(
         Completions(
