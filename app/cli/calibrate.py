@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Catalogue]:
     """Return what was measured while a board was recorded, and the catalogue with its bandwidth."""
     with Recording(file) as recording:
-        found, bandwidth, notes = measured(recording)
+        found, bandwidth, notes = measured(recording, catalogue)
     for note in notes:
         print(f"trilemma calibrate: {note}", file=sys.stderr)
     if bandwidth:

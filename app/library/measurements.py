@@ -112,9 +112,9 @@ def filed(measurement: Measurement, catalogue: Catalogue) -> Measurement:
 
 
 def recorded_measurement(
-    request: Mapping[str, Any], body: Mapping[str, Any], time_utc: str, machine: str
+    request: Mapping[str, Any], body: Mapping[str, Any], time_utc: str, machine: str, catalogue: Catalogue
 ) -> Measurement:
-    """Return a measurement that a recording holds as what it was, when it was.
+    """Return a measurement that a recording holds as what it was, when it was, of the point that really ran.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def recorded_measurement(
         check_body(body, name)
         point = schema.convert(request.get("point", {}), PointRecord, name).point()
         datetime.fromisoformat(time_utc)
-        return Measurement(point, answers(body, request.get("what", ())), time_utc, machine)
+        return Measurement(ran(point, body, catalogue), answers(body, request.get("what", ())), time_utc, machine)
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise FileError(f"{name}: {error}") from error
 

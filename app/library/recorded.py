@@ -12,6 +12,7 @@ from app.library.channel_stats import Tally
 from app.library.files import FileError
 from app.library.machine import machine_key
 from app.library.measurements import OUTPUTS_OF, Measurement, recorded_measurement
+from core.spec import Catalogue
 
 
 def tallies(recording: Recording) -> dict[str, Tally]:
@@ -57,7 +58,9 @@ def summary(recording: Recording) -> dict[str, Any]:
     }
 
 
-def measured(recording: Recording) -> tuple[list[Measurement], Mapping[str, float] | None, list[str]]:
+def measured(
+    recording: Recording, catalogue: Catalogue
+) -> tuple[list[Measurement], Mapping[str, float] | None, list[str]]:
     """Return what was measured while it was recorded, under the identity of its board.
 
     Returns
@@ -77,7 +80,9 @@ def measured(recording: Recording) -> tuple[list[Measurement], Mapping[str, floa
             bandwidth = body["read_byte_s"] if "median" in body["read_byte_s"] else bandwidth
             continue
         try:
-            found.append(recorded_measurement(note.message["request"], body, note.message["time_utc"], machine))
+            found.append(
+                recorded_measurement(note.message["request"], body, note.message["time_utc"], machine, catalogue)
+            )
         except FileError as error:
             notes.append(str(error))
     return found, bandwidth, notes

@@ -224,7 +224,9 @@ class Tape(QObject):
                 if "median" in record:
                     self._store.set_board(learned(self._store.catalogue.boards["this"], record))
                 return
-            found = recorded_measurement(event.request, event.body, event.time_utc, self._store.machine)
+            found = recorded_measurement(
+                event.request, event.body, event.time_utc, self._store.machine, self._store.catalogue
+            )
         except (FileError, ValueError, TypeError, KeyError, ArithmeticError) as error:
             self._store.say("warning", f"Left out of the recording: {error}")
             return

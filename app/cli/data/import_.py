@@ -132,12 +132,13 @@ def _take_recording(args: argparse.Namespace) -> int:
     try:
         with Recording(args.file) as recording:
             hello = recording.hello
-            found, bandwidth, notes = measured(recording)
+            library = open_library()
+            found, bandwidth, notes = measured(recording, library.catalogue(hello))
         if not found:
             raise UserError(
                 f"{args.file}: nothing was measured while it was recorded" + "".join(f"; {n}" for n in notes)
             )
-        machine, library = machine_key(hello), open_library()
+        machine = machine_key(hello)
         have = {(m.time_utc, m.point) for m in load_measurements(measurements_file(), machine)[0]}
         new = [m for m in found if (m.time_utc, m.point) not in have]
         for measurement in new:

@@ -13,9 +13,13 @@ from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import parse_entries
 from app.campaign.plan import SPEED, Run
 from app.campaign.recipe import measured
+from app.cli.shared.measured_table import table_row
 from app.library.axes import exists
+from app.library.board_library import BoardLibrary
 from app.library.calibration import measured_points
-from app.library.measurements import append_measurement, load_measurements
+from app.library.measurements import Measurement, append_measurement, load_measurements
+from app.model.attached_board import AttachedBoard
+from app.model.store import Store
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
 
@@ -139,6 +143,17 @@ def test_no_name_of_a_format_loses_a_measurement(kind, name, key, stand, tmp_pat
     said = [note for note in kept.body["notes"] if name in note]
     assert len(said) == (key != ASKED)
     assert not said or ("no calibration takes it" in said[0]) == (name in UNKNOWN)
+
+
+def test_what_nobody_knows_is_a_row_of_a_table_and_no_point_of_the_dashboard(qapp, tmp_path, monkeypatch):
+    point = OperatingPoint(runtime="llamacpp_cpu", model="llama-3.1-8b", weights="zz9_plural", kv="fp16")
+    body = {"decode_s": {"median": 0.1, "q05": 0.1, "q95": 0.1, "n": 5, "provenance": "measured"}}
+    found = Measurement(point, body, "2026-11-01T00:00:00+00:00", "a machine")
+    assert table_row(found, CATALOGUE)["quant"] == "zz9_plural"
+    store, library = Store(CATALOGUE), BoardLibrary(tmp_path, pytest.fail)
+    assert AttachedBoard(store, library).take_measurement(found)
+    assert store.measurements == []
+    assert load_measurements(tmp_path / "measurements.jsonl", None) == ([found], [])
 
 
 @pytest.mark.parametrize("name", ["unknown", "", None])

@@ -19,6 +19,7 @@ from app.library.files import data_dir
 from app.library.machine import machine_key, this_machine
 from app.library.measurements import load_measurements, measurements_file
 from app.library.other_boards import imported, imported_file
+from app.library.records import point_record
 from app.model.attached_board import AttachedBoard
 from app.model.boards import session_of
 from app.model.conductor import Conductor
@@ -26,7 +27,7 @@ from app.model.store import Store
 from app.text.quantities import LATENCY
 from app.views.widgets.curve_data import curve_data
 from core.catalogue.load import load_catalogue
-from core.spec import Provenance
+from core.spec import OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 HELLO = {"board": {"cpu": "A76", "n_threads": 4, "name": "A board", "id": "7"}, "models": []}
@@ -141,6 +142,27 @@ def test_a_recording_gives_its_runs_to_the_board_that_it_is_of(here, capsys):
     assert {m.machine for m in load_measurements(measurements_file(), None)[0]} == {machine_key(HELLO)}
     assert told(capsys, "predict", "--board", "lab")["decode_s"]["provenance"] == "calibrated"
     assert [one["board"] for one in told(capsys, "calibrate", "--list")] == ["lab"]
+
+
+def test_a_run_in_a_recording_is_of_the_format_that_ran(here, capsys):
+    from app.client.recorder import Recorder
+    from app.client.recording import Recording
+    from app.library.recorded import measured
+
+    value = {"median": 0.05, "q05": 0.049, "q95": 0.051, "n": 47, "provenance": "measured"}
+    asked = OperatingPoint(runtime="llamacpp_cpu", model="llama-3.2-1b", weights="q4_0", kv="fp16")
+    request = {"op": "measure", "point": point_record(asked), "what": ["decode"]}
+    made = Recorder(here / "night.trilemma")
+    made.note({"op": "hello", "protocol": 1, "agent": "1", "t_ns": 0, "can": {}, **HELLO})
+    made.note({"op": "catalogue", "channels": [], "rate_hz": 10})
+    for applied in ({}, {"weights": "Q4_K - Medium"}, {"weights": "ZZ9 plural"}):
+        body = {"decode_s": value, "applied": applied}
+        made.note({"op": "measured", "request": request, "body": body, "time_utc": "2026-11-01T00:00:00+00:00"})
+    made.close()
+    with Recording(here / "night.trilemma") as recording:
+        found, _, notes = measured(recording, CATALOGUE)
+    assert [m.point.weights for m in found] == ["q4_0", "q4_k_m", "zz9_plural"]
+    assert notes == []
 
 
 def test_a_target_with_the_key_of_a_board_gets_another():
