@@ -4,7 +4,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from app import LAUNCHER
+from app.cli.runtimes import unknown
+from core.catalogue.load import load_catalogue
 
 
 def runtimes_command(monkeypatch, path, *words):
@@ -36,3 +40,9 @@ def test_a_wrong_file_on_the_board_is_told_and_an_absent_one_is_none(monkeypatch
     assert "The file of runtimes is wrong, none is used: " in done.stdout
     assert "is not JSON: expected a list of runtimes" in done.stdout
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(("weights", "known"), [("F16", True), ("Q4_K - Medium", True), ("awq", True), ("zz9", False)])
+def test_formats_of_an_entry_are_written_as_people_write_them(weights, known):
+    entry = {"runtime": "vllm_gpu", "model": "llama-3.2-1b", "weights": weights, "kv": "f16"}
+    assert bool(unknown(entry, load_catalogue())) != known

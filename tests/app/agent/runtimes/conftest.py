@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.agent.runtimes import streams
+from app.agent.runtimes import http, streams
 from tests.app.agent.runtimes.stand import Stand
 
 
@@ -14,11 +14,18 @@ def patient(request, monkeypatch):
 
 
 @pytest.fixture
+def quick(monkeypatch):
+    """One run a measurement, and busy servers are asked again at once."""
+    monkeypatch.setattr(streams, "ENOUGH_S", 1e-9)
+    monkeypatch.setattr(http, "BUSY_PAUSE_S", 0.01)
+
+
+@pytest.fixture
 def stand():
     made = []
 
-    def make(answer):
-        made.append(Stand(answer))
+    def make(answer, context=None):
+        made.append(Stand(answer, context))
         return made[-1]
 
     yield make

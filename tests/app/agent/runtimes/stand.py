@@ -25,16 +25,21 @@ def timeline(n=5):
 
 
 class Stand(http.server.ThreadingHTTPServer):
-    """A server that answers with the function of its subclassed handler."""
+    """A server that answers with a function of path and message: status, pieces, and headers where it has some."""
 
     daemon_threads = True
 
-    def __init__(self, answer):
+    def __init__(self, answer, context=None):
         self.answer = answer
         self.asked = []
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """A client that hangs up is part of the tests."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -45,8 +50,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         message = json.loads(self.rfile.read(length) or b"{}")
         self.server.asked.append((self.path, message, dict(self.headers)))
-        status, pieces = self.server.answer(self.path, message)
+        status, pieces, *headers = self.server.answer(self.path, message)
         self.send_response(status)
+        for name, value in headers[0].items() if headers else ():
+            self.send_header(name, value)
         self.end_headers()
         try:
             for piece in pieces:

@@ -27,7 +27,7 @@ def test_llama_bench_output_is_read_as_array_and_as_lines():
         assert tests[0]["model_filename"] == "tiny.gguf"  # no path of the board goes along
         assert tests[0]["a_new_member"] == [1]
         assert llama_bench.samples_s(tests[0]) == pytest.approx([0.64, 0.65, 0.63])
-        assert llama_bench.weights_of(tests[0]) == "q4_k_m"
+        assert llama_bench.weights_of(tests[0]) == "Q4_K - Medium"
 
 
 def test_llama_bench_without_samples_gives_its_average_and_without_both_nothing():
@@ -37,3 +37,12 @@ def test_llama_bench_without_samples_gives_its_average_and_without_both_nothing(
         assert llama_bench.samples_s(wrong) == []
         with pytest.raises(ValueError, match="holds no test of llama-bench"):
             llama_bench.parse(json.dumps([wrong]))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("before", ["", "[ggml] a line\n", "{not json}\nload_backend: [CPU]\n"])
+def test_llama_bench_output_is_found_among_other_lines_and_before_a_broken_end(before, indent):
+    text = before + json.dumps([BENCH, {**BENCH, "n_gen": 64}], indent=indent)
+    assert [test["n_gen"] for test in llama_bench.parse(text + "\n~ggml: done\n")] == [32, 64]
+    if indent:
+        assert [test["n_gen"] for test in llama_bench.parse(text[:-60])] == [32]

@@ -29,7 +29,7 @@ def test_a_point_is_measured_with_ollama(stand):
         128, rel=0.15
     )  # what the server counted, not what was asked
     assert body["applied"]["alpha"] == 0.0
-    assert body["applied"]["weights"] == "q4_k_m"
+    assert body["applied"]["weights"] == "Q4_K_M"
     assert len({message["prompt"][:20] for message in asked}) == len(asked)  # no prompt begins like an earlier one
     assert len({message["options"]["num_ctx"] for message in asked}) == 1  # so the model is not loaded again
     assert body["perplexity"]["absent"]

@@ -6,6 +6,7 @@ from app.agent.runtimes import rkllm
 from tests.app.agent.runtimes.stand import ask, drivers_of, entry, script
 
 RKLLM = """I rkllm: rkllm-runtime version: 1.2.1, rknpu driver version: 0.9.8, platform: RK3588
+I rkllm: rkllm-toolkit version: 1.2.1, max_context_limit: 4096, npu_core_num: 3, model_dtype: W8A8_G128
 user: An edge board ...
 I rkllm: --------------------------------------------------------------------------------------
 I rkllm:  Model init time (ms)  2201.34
@@ -37,3 +38,4 @@ def test_rkllm_demo_is_run_with_the_prompt_typed_into_it():
     assert body["applied"]["context_tokens"] == 100
     assert body["memory_byte"]["median"] == 1.25e9
     assert body["conditions"]["version"] == "1.2.1"
+    assert body["applied"]["weights"] == "W8A8_G128"

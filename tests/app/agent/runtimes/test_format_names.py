@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from app import LAUNCHER
-from app.agent.runtimes import streams
 from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import parse_entries
 from app.campaign.plan import SPEED, Run
@@ -22,8 +21,9 @@ from app.model.attached_board import AttachedBoard
 from app.model.store import Store
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
+pytestmark = pytest.mark.usefixtures("quick")
 CATALOGUE = load_catalogue()
 KNOWN = {
     **{"all F32": "fp32", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "(guessed) F16": "fp16"},
@@ -91,13 +91,6 @@ def llama_server(name):
 
 
 SERVERS = {"ollama": ollama, "llama-server": llama_server}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """A busy test machine stalls a stand-in too."""
-    monkeypatch.setattr(streams, "MAX_STALL_S", 60.0)
-    monkeypatch.setattr(streams, "ENOUGH_S", 1e-9)
 
 
 def entry_of(kind, name, stand):
