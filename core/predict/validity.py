@@ -18,6 +18,7 @@ class MemoryFit:
     needed_byte: float
     available_byte: float
     of_largest_version: bool  # versions of the board differ in memory and this is the most
+    upper_bound: bool = False  # the cache may take less
 
     @property
     def fits(self) -> bool:
@@ -34,7 +35,7 @@ def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
     if available is None:
         return Absent(f"no source states the memory of {at.board.name}")
     needed = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
-    return MemoryFit(float(needed), available, not at.board.memory_byte)
+    return MemoryFit(float(needed), available, not at.board.memory_byte, bool(at.model.cache_bound))
 
 
 def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
@@ -44,6 +45,8 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     arrays, however they are cut, the sentences are the same.
     """
     said = _not_held(point, at) + _not_run(at)
+    if at.model.cache_bound:
+        said.append(f"the KV cache of {at.model.name} is an upper bound: {at.model.cache_bound}")
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     asked = point.bandwidth_byte_s
@@ -68,7 +71,7 @@ def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
         return [text]
     times, before = fit.needed_byte / fit.available_byte, " before pruning" if _pruned(point) else ""
     more = f"{times:.3g} times as much" if times >= 2.0 else f"{100.0 * (times - 1.0):.2g} % more"
-    return [f"{text}: it takes {more}{before}"]
+    return [f"{text}: it takes {'up to ' if at.model.cache_bound else ''}{more}{before}"]
 
 
 def _not_run(at: ResolvedPoint) -> list[str]:
