@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from core.physics import traffic
-from core.spec import NUMERIC, Absent, OperatingPoint, ResolvedPoint
+from core.spec import NUMERIC, Absent, ModelShape, OperatingPoint, ResolvedPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,7 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     arrays, however they are cut, the sentences are the same.
     """
     said = _not_held(point, at) + _not_run(at)
-    if at.model.cache_bound:
-        said.append(f"the KV cache of {at.model.name} is an upper bound: {at.model.cache_bound}")
+    said += cache_bounds([at.model])
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     asked = point.bandwidth_byte_s
@@ -55,6 +55,11 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     if "alpha" not in at.runtime.knobs and _pruned(point):
         said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
     return tuple(said)
+
+
+def cache_bounds(models: Iterable[ModelShape]) -> list[str]:
+    """Return a sentence for each model whose KV cache is an upper bound."""
+    return [f"the KV cache of {one.name} is an upper bound: {one.cache_bound}" for one in models if one.cache_bound]
 
 
 def _pruned(point: OperatingPoint) -> bool:
