@@ -97,6 +97,7 @@ CROSSING = {
     "core/test_formula_tables.py",
     "core/articles/test_items.py",  # of both articles
     "core/physics/test_discharge_pybamm.py",  # an oracle that is not installed everywhere
+    "core/catalogue/test_models_by_header.py",  # names and files
     "core/physics/test_request_energy.py",  # power and latency together
     "core/tables/test_elsewhere.py",  # a table
 }

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from app.cli.shared.output import UserError, print_json, print_table
 from app.text.format import quantity_text
-from core.catalogue.load import load_catalogue, model_from_gguf
+from core.catalogue.gguf_model import model_from_gguf
+from core.catalogue.load import load_catalogue
 from core.catalogue.names.models import KnownNames
-from core.spec import ModelShape
+from core.physics.traffic import kv_byte_per_token
+from core.spec import CachingLayers, KvFormat, ModelShape
 from core.spec.suggestions import instead
 
-_KV_BYTE = 2.0  # the table shows a 16-bit cache
+_KV = KvFormat("fp16", "16 bit", 16.0)  # of the table
 
 EXAMPLES = """examples:
   trilemma models
@@ -54,17 +56,13 @@ def _find(key: str) -> ModelShape:
         raise UserError(str(error)) from None
 
 
-def _kv_byte_per_token(model: ModelShape) -> float:
-    return _KV_BYTE * 2 * model.n_caching_layers * model.n_kv_heads * model.head_dim
-
-
 def _row(model: ModelShape) -> tuple[str, ...]:
     return (
         model.key,
         str(model.n_layers),
         f"{model.total_params / 1e9:.3g} B",
         f"{(model.body_params + model.head_params) / 1e9:.3g} B",
-        quantity_text(_kv_byte_per_token(model), "byte"),
+        ("≤ " if model.cache_bound else "") + quantity_text(kv_byte_per_token(model, _KV), "byte"),
         quantity_text(model.max_context_tokens, "tokens"),
     )
 
@@ -76,5 +74,12 @@ def _print_one(model: ModelShape) -> None:
         if name in ("key", "name", "sources") or value in ("", {}):
             continue
         shown = ", ".join(f"{k} {v:.0f}" for k, v in value.items()) if isinstance(value, dict) else f"{value}"
+        if name == "cache_groups":
+            shown = "; ".join(map(_group_text, model.cache_groups))
         rows.append((name, shown, model.sources.get(name, "computed from the shape" if "params" in name else "")))
     print_table(rows)
+
+
+def _group_text(group: CachingLayers) -> str:
+    heads = f"{group.n_layers} layers x {group.n_kv_heads} heads of {group.key_dim} + {group.value_dim}"
+    return heads + (f" in a window of {group.window_tokens:.0f}" if group.window_tokens else "")

@@ -33,6 +33,7 @@ from app.cli.shared.point import (
 from app.cli.shared.target import add_target_options, target_from
 from app.library.records import point_record
 from core.predict.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
+from core.predict.validity import cache_bounds
 from core.spec import FIELDS, Absent, Catalogue, Field, OperatingPoint, Posterior
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
         print_json({"point": point_record(point), "over": list(axes), "n": found.n, **about, "rows": rows})
     else:
         _frame(found, kept).to_csv(sys.stdout, index=False, float_format="%.9g", lineterminator="\n")
+    for text in cache_bounds(catalogue.models[key] for key in axes.get("model", [point.model])):
+        print(f"trilemma sweep: {text}", file=sys.stderr)
     return 0
 
 

@@ -160,7 +160,8 @@ def _memory(verdict: Verdict) -> dict[str, Any]:
     fit = verdict.memory
     if isinstance(fit, Absent):
         return {"absent": fit.reason}
-    return {"needed_byte": fit.needed_byte, "available_byte": fit.available_byte, "fits": fit.fits}
+    bound = {"upper_bound": True} if fit.upper_bound else {}
+    return {"needed_byte": fit.needed_byte, "available_byte": fit.available_byte, "fits": fit.fits, **bound}
 
 
 def _missed_record(missed: Missed) -> dict[str, Any]:

@@ -44,11 +44,15 @@ BLOCK_LAYOUT: Mapping[int, tuple[str, int, int]] = {
     28: ("F64", 1, 8),
     29: ("IQ1_M", 256, 56),
     30: ("BF16", 1, 2),
+    **{31: ("Q4_0_4_4", 32, 18), 32: ("Q4_0_4_8", 32, 18), 33: ("Q4_0_8_8", 32, 18)},
     34: ("TQ1_0", 256, 54),
     35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
+    42: ("Q2_0", 64, 18),
 }
-"""Tensor type -> name, weights in a block, bytes of a block."""
+"""Tensor type -> name, weights in a block, bytes of a block; with types of older files that llama.cpp has dropped."""
 
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9

@@ -8,7 +8,7 @@ from typing import Any
 from core.catalogue.refusal import refusal
 from core.catalogue.schemas import ModelTable
 from core.catalogue.toml_files import converted, sources_of
-from core.spec import ModelShape
+from core.spec import CachingLayers, ModelShape, cache_fields
 
 SMALL_PARAMS, LARGE_PARAMS = 2e9, 22e9
 
@@ -27,7 +27,7 @@ def read_model(key: str, where: str, table: Mapping[str, Any]) -> ModelShape:
     body = _dense_body_params(made) if made.body_params is None else made.body_params
     total = made.total_params or body + head * (1 if made.tied_embeddings else 2)
     degradation, of_degradation = degradation_prior(total)
-    computed = {
+    computed: dict[str, Any] = {
         "body_params": body,
         "head_params": float(head),
         "total_params": total,
@@ -35,6 +35,9 @@ def read_model(key: str, where: str, table: Mapping[str, Any]) -> ModelShape:
         "n_window_layers": made.n_window_layers or 0,
         "window_tokens": float(made.window_tokens or 0),
     }
+    if made.cache_groups:
+        groups = [CachingLayers(**one.values()) for one in made.cache_groups]
+        computed |= cache_fields(groups, made.n_layers)
     sources = of_degradation | sources_of(where, table, made)
     return ModelShape(key=key, sources=sources, **{**made.values(), **computed})
 
@@ -42,12 +45,14 @@ def read_model(key: str, where: str, table: Mapping[str, Any]) -> ModelShape:
 def _check_layers(where: str, made: ModelTable) -> None:
     if made.n_heads % made.n_kv_heads:
         raise refusal(f"{where}: n_kv_heads", made.n_kv_heads, f"a divisor of n_heads {made.n_heads}")
-    caching = made.n_attention_layers or made.n_layers
+    caching = made.n_layers if made.n_attention_layers is None else made.n_attention_layers
     for name, most in (("n_attention_layers", made.n_layers), ("n_window_layers", caching)):
         if (getattr(made, name) or 0) > most:
             raise refusal(f"{where}: {name}", getattr(made, name), f"a whole number from 1 to {most}")
     if (made.n_window_layers is None) != (made.window_tokens is None):
         raise refusal(f"{where}: window_tokens", made.window_tokens, "a number where there are n_window_layers")
+    if sum(one.n_layers for one in made.cache_groups) > made.n_layers:
+        raise refusal(f"{where}: cache_groups", "more layers than the model", f"{made.n_layers} layers at most")
 
 
 def degradation_prior(total_params: float) -> tuple[float, dict[str, str]]:

@@ -122,10 +122,21 @@ Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 ParameterCount = Annotated[float, within(1e3, 1e14)]
 
 
+class CachingLayersTable(Table):
+    """Layers whose KV caches are alike."""
+
+    n_layers: Count
+    n_kv_heads: Count
+    key_dim: Count
+    value_dim: Annotated[int, Meta(ge=0, le=10_000_000)]
+    window_tokens: Annotated[float, within(0.0, 1e7)] = 0.0
+    batch_tokens: Annotated[float, within(0.0, 1e7)] = 0.0
+
+
 class ModelTable(Sourced):
     """A decoder-only transformer. What it does not state of its parameters follows from the rest."""
 
-    needs_source: ClassVar[tuple[str, ...]] = ("aliases", "weight_byte_by_format")
+    needs_source: ClassVar[tuple[str, ...]] = ("aliases", "weight_byte_by_format", "cache_groups")
 
     n_layers: Count
     hidden_size: Count
@@ -141,9 +152,11 @@ class ModelTable(Sourced):
     total_params: ParameterCount | None = None
     weight_byte_by_format: dict[str, Annotated[float, within(1e3, 1e14)]] = {}
     reference_format: str = ""
-    n_attention_layers: Count | None = None
+    n_attention_layers: Annotated[int, Meta(ge=0, le=10_000_000)] | None = None
     n_window_layers: Count | None = None
     window_tokens: Count | None = None
+    cache_groups: tuple[CachingLayersTable, ...] = ()
+    cache_bound: str = ""
     aliases: tuple[str, ...] = ()
     degradation_scale: Annotated[float, within(0.01, 100.0)] | None = None
     degradation_scale_log_sd: Annotated[float, within(0.0, 3.0)] = 0.5  # a factor of 2.3 either way at 90 %

@@ -12,6 +12,8 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from core.spec import BY_NAME, Array, KvFormat, ModelShape, WeightFormat
@@ -103,12 +105,12 @@ def unpacked_weights(shape: ModelShape, weights: WeightFormat) -> float:
 
 
 def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
-    """Return the bytes of keys and values of one cached token, ``K = 2 L_c H_kv d b_kv / 8``.
+    """Return the bytes of keys and values of one cached token, ``K = sum_g L_g H_g (d_k + d_v) b_kv / 8``.
 
     Parameters
     ----------
     shape : ModelShape
-        The model: L_c layers with a cache, H_kv KV heads, head dimension d.
+        The model: groups of L_g layers with a cache, H_g KV heads, keys of d_k and values of d_v values.
     kv : KvFormat
         Format of the cache, b_kv bits per value.
 
@@ -129,18 +131,19 @@ def kv_byte_per_token(shape: ModelShape, kv: KvFormat) -> float:
     >>> kv_byte_per_token(catalogue.models["llama-3-8b"], catalogue.kv_formats["bf16"])
     131072.0
     """
-    return 2 * shape.n_caching_layers * shape.n_kv_heads * shape.head_dim * kv.bits_per_value / BIT_PER_BYTE
+    return sum(group.kv_values for group in shape.caching_layers) * kv.bits_per_value / BIT_PER_BYTE
 
 
 def cached_tokens(shape: ModelShape, context_tokens: Array) -> Array:
-    """Return the cached tokens that a layer with a cache reads, the mean over such layers.
+    """Return the cached tokens that a layer with a cache reads, the mean over the values of such layers.
 
-    ``n_read = n - (L_w / L_c) max(n - w, 0)``: all n tokens, but ``min(n, w)`` in the L_w of L_c layers with a window.
+    ``n_read = n - sum_g (K_g / K) max(n - w_g, 0)``: all n tokens, but ``min(n, w_g)`` in a group of layers with a
+    window, which holds K_g of the K values of a token.
 
     Parameters
     ----------
     shape : ModelShape
-        The model: L_w layers with a window of w tokens.
+        The model: groups of layers with windows of w_g tokens.
     context_tokens : float or ndarray
         Cached tokens n [1].
 
@@ -162,17 +165,25 @@ def cached_tokens(shape: ModelShape, context_tokens: Array) -> Array:
     >>> float(cached_tokens(gemma, 8192.0))
     6144.0
     """
-    if not shape.n_window_layers:
-        return context_tokens
-    windows = shape.n_window_layers / shape.n_caching_layers
-    read: Array = context_tokens - windows * np.maximum(np.asarray(context_tokens) - shape.window_tokens, 0.0)
+    groups = shape.caching_layers
+    return _within_windows(context_tokens, [(group.kv_values, group.window_tokens) for group in groups])
+
+
+def _within_windows(context_tokens: Array, weighted_windows: Sequence[tuple[float, float]]) -> Array:
+    """Return the mean of the tokens within windows by their weights; a window of 0 tokens is none."""
+    total = sum(weight for weight, _ in weighted_windows)
+    read = context_tokens
+    for weight, window in weighted_windows:
+        if window:
+            read = read - weight / total * np.maximum(np.asarray(context_tokens) - window, 0.0)
     return read
 
 
 def reselection_byte(shape: ModelShape, context_tokens: Array, alpha: Array, layout: str) -> tuple[Array, Array, Array]:
     """Return the bytes that one KV token re-selection reads, with 16 bits an element.
 
-    ``C = 4 L_c H_kv d n (1 - alpha)`` in the compacted layout, else 0; ``K = 2 L_c H_kv d n``; ``Q = 2 L_c H_q d n``.
+    ``C = 2 sum_g L_g H_g (d_k + d_v) n (1 - alpha)`` in the compacted layout, else 0; ``K = 2 sum_g L_g H_g d_k n``;
+    ``Q = 2 H_q sum_g L_g d_k n``.
 
     Parameters
     ----------
@@ -202,9 +213,12 @@ def reselection_byte(shape: ModelShape, context_tokens: Array, alpha: Array, lay
     >>> [float(byte) for byte in reselection_byte(llama, 1024.0, 0.5, "compacted")]
     [67108864.0, 67108864.0, 268435456.0]
     """
-    of_head = 2 * shape.n_caching_layers * shape.head_dim * np.asarray(context_tokens)
-    copied_byte = 2 * shape.n_kv_heads * of_head * (1.0 - np.asarray(alpha)) if layout == "compacted" else 0.0
-    return copied_byte, shape.n_kv_heads * of_head, shape.n_heads * of_head
+    groups, read = shape.caching_layers, 2 * np.asarray(context_tokens)
+    copied = (
+        read * sum(group.kv_values for group in groups) * (1.0 - np.asarray(alpha)) if layout == "compacted" else 0.0
+    )
+    keys = sum(group.n_layers * group.n_kv_heads * group.key_dim for group in groups)
+    return copied, keys * read, shape.n_heads * sum(group.n_layers * group.key_dim for group in groups) * read
 
 
 def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens: int = PAGE_TOKENS) -> Array:
@@ -255,9 +269,10 @@ def alpha_effective(alpha: Array, layout: str, *, whole_pages: bool, page_tokens
 
 
 def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) -> Array:
-    """Return the operations of decoding one token, ``F = 2 (N_body + N_head) + 4 L_c H_q d n_read (1 - alpha)``.
+    """Return the operations of decoding one token, ``F = 2 (N_body + N_head) + 2 A n_read (1 - alpha)``.
 
-    n_read is `cached_tokens`.
+    ``A = sum_g L_g H_q (d_k + d_v)``, 2 L_c H_q d where all heads are alike; n_read as in `cached_tokens`, but the mean
+    by A_g / A.
 
     Parameters
     ----------
@@ -292,8 +307,15 @@ def decode_flop(shape: ModelShape, context_tokens: Array, alpha: Array = 0.0) ->
     check_range("context_tokens", context_tokens, 0.0)
     check_range("alpha", alpha, 0.0, 1.0)
     linear = OP_PER_MAC * (shape.body_params + shape.head_params)
-    attended = cached_tokens(shape, context_tokens) * (1.0 - alpha)
-    return linear + 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * attended
+    widths = _attention_widths(shape)
+    attended = _within_windows(context_tokens, widths) * (1.0 - alpha)
+    return linear + OP_PER_MAC * sum(width for width, _ in widths) * attended
+
+
+def _attention_widths(shape: ModelShape) -> list[tuple[int, float]]:
+    """Return the values of queries and outputs, ``L_g H_q (d_k + d_v)``, and the window of each group of layers."""
+    groups = shape.caching_layers
+    return [(g.n_layers * shape.n_heads * (g.key_dim + g.value_dim), g.window_tokens) for g in groups]
 
 
 def idle_params(shape: ModelShape) -> float:
@@ -413,8 +435,8 @@ def prefill_linear_flop(shape: ModelShape, context_tokens: Array) -> Array:
 def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
     """Return the operations of causal attention over a prompt, QK and PV together.
 
-    ``2 L_c H_q d n (n + 1) - 2 L_w H_q d k (k + 1)`` with ``k = max(n - w, 0)`` for the L_w layers with a window of w
-    tokens.
+    ``A n (n + 1) - sum_g A_g k_g (k_g + 1)`` with ``A_g = L_g H_q (d_k + d_v)`` and ``k_g = max(n - w_g, 0)`` in groups
+    of layers with a window of w_g tokens.
 
     Parameters
     ----------
@@ -444,12 +466,13 @@ def prefill_attention_flop(shape: ModelShape, context_tokens: Array) -> Array:
     4328521728.0
     """
     check_range("context_tokens", context_tokens, 0.0)
-    n, of_head = context_tokens, OP_PER_MAC * shape.n_heads * shape.head_dim
-    every = of_head * shape.n_caching_layers * n * (n + 1.0)
-    if not shape.n_window_layers:
-        return every
-    beyond = np.maximum(np.asarray(n) - shape.window_tokens, 0.0)
-    return every - of_head * shape.n_window_layers * beyond * (beyond + 1.0)
+    n, widths = context_tokens, _attention_widths(shape)
+    flop = sum(width for width, _ in widths) * n * (n + 1.0)
+    for width, window in widths:
+        if window:
+            beyond = np.maximum(np.asarray(n) - window, 0.0)
+            flop = flop - width * beyond * (beyond + 1.0)
+    return flop
 
 
 def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
@@ -488,7 +511,7 @@ def prefill_flop(shape: ModelShape, context_tokens: Array) -> Array:
 
 
 def graph_flop(shape: ModelShape, n_tokens: Array, graph_tokens: Array) -> Array:
-    """Return the operations of a prompt in graphs of fixed shape, ``2 (N_body + N_head) n + 4 L_c H_q d n N``.
+    """Return the operations of a prompt in graphs of fixed shape, ``2 (N_body + N_head) n + 2 A n N``.
 
     Such a graph computes the head for each of its tokens and attends to all N places of its cache. All experts are
     computed.
@@ -527,7 +550,7 @@ def graph_flop(shape: ModelShape, n_tokens: Array, graph_tokens: Array) -> Array
     check_range("graph_tokens", graph_tokens, 0.0)
     embedding = 0.0 if shape.tied_embeddings else shape.head_params
     linear = OP_PER_MAC * max(shape.total_params - embedding, shape.body_params + shape.head_params) * n_tokens
-    attention = 2 * OP_PER_MAC * shape.n_caching_layers * shape.n_heads * shape.head_dim * n_tokens * graph_tokens
+    attention = OP_PER_MAC * sum(width for width, _ in _attention_widths(shape)) * n_tokens * graph_tokens
     return linear + attention
 
 
@@ -582,5 +605,6 @@ def memory_byte(
     check_range("kept_frac", kept_frac, 0.0, 1.0)
     embedding = 0.0 if shape.tied_embeddings else float(shape.vocab_size) * shape.hidden_size
     unread_bits = embedding * weights.head_bits_per_weight + idle_params(shape) * weights.bits_per_weight
-    cache = kv_byte_per_token(shape, kv) * cached_tokens(shape, np.asarray(context_tokens, dtype=float)) * kept_frac
+    held = [(g.kv_values, g.window_tokens and g.window_tokens + g.batch_tokens) for g in shape.caching_layers]
+    cache = kv_byte_per_token(shape, kv) * _within_windows(np.asarray(context_tokens, dtype=float), held) * kept_frac
     return weight_byte(shape, weights, head) + unread_bits / BIT_PER_BYTE + cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from core.physics import traffic
-from core.spec import NUMERIC, Absent, OperatingPoint, ResolvedPoint
+from core.spec import NUMERIC, Absent, ModelShape, OperatingPoint, ResolvedPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class MemoryFit:
     needed_byte: float
     available_byte: float
     of_largest_version: bool  # versions of the board differ in memory and this is the most
+    upper_bound: bool = False  # the cache may take less
 
     @property
     def fits(self) -> bool:
@@ -34,7 +36,7 @@ def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
     if available is None:
         return Absent(f"no source states the memory of {at.board.name}")
     needed = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
-    return MemoryFit(float(needed), available, not at.board.memory_byte)
+    return MemoryFit(float(needed), available, not at.board.memory_byte, bool(at.model.cache_bound))
 
 
 def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
@@ -44,6 +46,7 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     arrays, however they are cut, the sentences are the same.
     """
     said = _not_held(point, at) + _not_run(at)
+    said += cache_bounds([at.model])
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     asked = point.bandwidth_byte_s
@@ -52,6 +55,11 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     if "alpha" not in at.runtime.knobs and _pruned(point):
         said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
     return tuple(said)
+
+
+def cache_bounds(models: Iterable[ModelShape]) -> list[str]:
+    """Return a sentence for each model whose KV cache is an upper bound."""
+    return [f"the KV cache of {one.name} is an upper bound: {one.cache_bound}" for one in models if one.cache_bound]
 
 
 def _pruned(point: OperatingPoint) -> bool:
@@ -68,7 +76,7 @@ def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
         return [text]
     times, before = fit.needed_byte / fit.available_byte, " before pruning" if _pruned(point) else ""
     more = f"{times:.3g} times as much" if times >= 2.0 else f"{100.0 * (times - 1.0):.2g} % more"
-    return [f"{text}: it takes {more}{before}"]
+    return [f"{text}: it takes {'up to ' if at.model.cache_bound else ''}{more}{before}"]
 
 
 def _not_run(at: ResolvedPoint) -> list[str]:

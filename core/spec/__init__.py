@@ -11,7 +11,7 @@ from core.spec.estimate import Absent, Array, Estimate, Output, Provenance
 from core.spec.fields import BY_NAME, BY_PATH, FIELDS, NUMBERS, NUMERIC, Field
 from core.spec.formats import PRODUCTS, KvFormat, WeightFormat
 from core.spec.interval_scale import UNSCALED, HeldOut, IntervalScale
-from core.spec.model import ModelShape
+from core.spec.model import CachingLayers, ModelShape, cache_fields
 from core.spec.parameters import PARAMETER_NAMES, PARAMETERS, Parameter, PowerModeRule, Prior
 from core.spec.point import LAYOUTS, POLICIES, OperatingPoint
 from core.spec.posterior import Posterior
@@ -36,6 +36,7 @@ __all__ = [
     "Absent",
     "Array",
     "Board",
+    "CachingLayers",
     "Catalogue",
     "Estimate",
     "Field",
@@ -56,4 +57,5 @@ __all__ = [
     "ResolvedPoint",
     "Runtime",
     "WeightFormat",
+    "cache_fields",
 ]

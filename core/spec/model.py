@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class CachingLayers:
+    """Layers of a model whose KV caches are alike."""
+
+    n_layers: int
+    n_kv_heads: int
+    key_dim: int  # values in a head's key
+    value_dim: int  # values in its value; 0 where the key serves as the value, as in latent attention
+    window_tokens: float = 0.0  # newest tokens that the layers attend to; 0: all
+    batch_tokens: float = 0.0  # tokens of a prompt's batch, which memory holds besides a window
+
+    @property
+    def kv_values(self) -> int:
+        """Values that one token adds to the cache."""
+        return self.n_layers * self.n_kv_heads * (self.key_dim + self.value_dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +49,8 @@ class ModelShape:
     n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
     n_window_layers: int = 0  # of them, those that attend to and keep only the newest tokens
     window_tokens: float = 0.0  # how many those keep
+    cache_groups: tuple[CachingLayers, ...] = ()  # where the caches of layers differ by more than a window
+    cache_bound: str = ""  # why the KV cache is an upper bound, where it is
     aliases: tuple[str, ...] = ()  # other names that it goes by
     depth_log_sd: float = 0.0  # > 0 where the number of layers is a guess
     cache_log_sd: float = 0.0  # > 0 where the size of the KV cache is
@@ -42,3 +62,33 @@ class ModelShape:
     def n_caching_layers(self) -> int:
         """Layers that attend to a KV cache; the others of a hybrid model carry a state of fixed size."""
         return self.n_layers if self.n_attention_layers is None else self.n_attention_layers
+
+    @property
+    def caching_layers(self) -> tuple[CachingLayers, ...]:
+        """Layers with a KV cache, in groups of equal caches."""
+        if self.cache_groups:
+            return self.cache_groups
+        one = CachingLayers(1, self.n_kv_heads, self.head_dim, self.head_dim)
+        windows = replace(one, n_layers=self.n_window_layers, window_tokens=self.window_tokens)
+        whole = replace(one, n_layers=self.n_caching_layers - self.n_window_layers)
+        return tuple(group for group in (whole, windows) if group.n_layers)
+
+
+def cache_fields(groups: Sequence[CachingLayers], n_layers: int) -> dict[str, Any]:
+    """Return the fields of a `ModelShape` that describe its caches; its heads are those of most layers.
+
+    Groups that differ only in a window need no `cache_groups`.
+    """
+    windows = [group for group in groups if group.window_tokens]
+    usual = max(groups, key=lambda group: group.n_layers)
+    heads = {(group.n_kv_heads, group.key_dim, group.value_dim) for group in groups}
+    alike = len(heads) == 1 and usual.key_dim == usual.value_dim and len({g.window_tokens for g in windows}) < 2
+    n_caching = sum(group.n_layers for group in groups)
+    return {
+        "cache_groups": () if alike and not any(group.batch_tokens for group in groups) else tuple(groups),
+        "n_attention_layers": None if n_caching == n_layers else n_caching,
+        "n_window_layers": sum(group.n_layers for group in windows),
+        "window_tokens": max((group.window_tokens for group in windows), default=0.0),
+        "n_kv_heads": usual.n_kv_heads,
+        "head_dim": (usual.key_dim + usual.value_dim + 1) // 2,
+    }

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.cli.shared.output import UserError
 from app.library.machine import why_not_measurable
-from core.catalogue.load import model_from_gguf
+from core.catalogue.gguf_model import model_from_gguf
 from core.spec import Catalogue, OperatingPoint
 
 

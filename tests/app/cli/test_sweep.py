@@ -33,6 +33,13 @@ def test_grid_as_csv(capsys):
         assert row["decode_s_provenance"] == "predicted"
 
 
+def test_an_upper_bound_of_the_cache_is_named_beside_the_rows(capsys):
+    assert main(["sweep", "--model", "starcoder2-7b", "--over", "context=1024,8192"]) == 0
+    assert "the KV cache of StarCoder2-7B is an upper bound" in capsys.readouterr().err
+    assert main(["sweep", "--model", "olmo-3-7b", "--over", "context=1024,8192"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_front_as_json_with_its_knee(capsys):
     out = swept(
         capsys,

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from core.catalogue import load
-from core.catalogue.load import load_catalogue, model_from_gguf
+from core.catalogue.gguf_model import model_from_gguf
+from core.catalogue.load import load_catalogue
 from core.catalogue.toml_files import parse
 from tests.core.catalogue.gguf_files import smollm2
 

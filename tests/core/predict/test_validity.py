@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.predict.validity import outside
+from core.predict.validity import memory_fit, outside
 from core.spec import OperatingPoint
 
 CATALOGUE = load_catalogue()
@@ -70,3 +70,16 @@ def test_every_published_fit_is_inside():
             board,
             runtime,
         )
+
+
+def test_an_upper_bound_of_the_cache_is_named_with_the_prediction_and_its_memory():
+    point = OperatingPoint(model="starcoder2-7b", board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_k_m")
+    at = CATALOGUE.resolve(point)
+    bound = "the KV cache of StarCoder2-7B is an upper bound: its configuration has windows of 4096 tokens"
+    assert any(text.startswith(bound) for text in outside(point, at))
+    large = replace(point, board="jetson_orin_nano_8gb", weights="fp16", context_tokens=16384)
+    over = CATALOGUE.resolve(large)
+    assert ": it takes up to " in outside(large, over)[0]
+    assert memory_fit(large, over).upper_bound
+    exact = replace(over, model=CATALOGUE.models["llama-3-8b"])
+    assert not any("upper bound" in text or "up to" in text for text in outside(large, exact))
