@@ -160,7 +160,15 @@ def _memory(verdict: Verdict) -> dict[str, Any]:
     fit = verdict.memory
     if isinstance(fit, Absent):
         return {"absent": fit.reason}
-    return {"needed_byte": fit.needed_byte, "available_byte": fit.available_byte, "fits": fit.fits}
+    return {
+        "needed_byte": fit.needed_byte,
+        "available_byte": fit.available_byte,
+        "fits": fit.fits,
+        "memory_byte": fit.memory_byte,
+        "of_largest_version": fit.of_largest_version,
+        "basis": fit.basis,
+        "source": fit.source or {"absent": "the board says so itself"},
+    }
 
 
 def _missed_record(missed: Missed) -> dict[str, Any]:
