@@ -84,7 +84,7 @@ class HeldOutTable(Table):
 # --- memory_reserve.toml ----------------------------------------------------------------------------------------------
 
 
-class MemoryReserve(Table, frozen=True):
+class MemoryReserve(Table):
     """What a class of boards keeps of its memory: `usable_frac` of it less `system_byte` can be had."""
 
     LARGEST_BYTE: ClassVar[float] = 1e14
@@ -99,14 +99,14 @@ class MemoryReserve(Table, frozen=True):
     own_memory: bool = False  # of a card, so that what the system says of its memory is not that
 
 
-class SmallMemory(Table, frozen=True):
+class SmallMemory(Table):
     """The share of a memory that its system takes at most."""
 
     most_system_frac: Annotated[float, within(0.0, 1.0)]
     source: str
 
 
-class MemoryReserveTable(Table, frozen=True):
+class MemoryReserveTable(Table):
     """What boards keep of their memory, the first that fits."""
 
     small: SmallMemory

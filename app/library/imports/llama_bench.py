@@ -25,7 +25,9 @@ _CSV_ROW = re.compile(r'"|[0-9a-f]{7,12}[,;\t]')
 _CSV_HEADING = re.compile(r'^[^\S\n]*"?build_commit"?[,;\t].*n_gen.*$', re.MULTILINE)
 _INSERT = re.compile(r"INSERT INTO \w+ \((?P<names>[^()]*)\) VALUES \((?P<values>(?:'(?:[^']|'')*'|[^'()])*)\);?")
 _SQL_VALUE = re.compile(r"'((?:[^']|'')*)'|([^\s,']+)")
-_MD_HEADING = re.compile(r"^[>\s]*\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s\s*\|", re.MULTILINE | re.IGNORECASE)
+_MD_HEADING = re.compile(
+    r"^[>\s]*\|(?:.*\|)?\s*model(?:_filename)?\s*\|(?:.*\|)?\s*test\s*\|(?:.*\|)?\s*t/s\s*\|", re.M | re.I
+)
 _MD_TEST = re.compile(r"(?:pp ?(\d+))?\+?(?:tg ?(\d+))?(?: ?@ ?d ?(\d+))?")
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)(?:[^\d.]+(\d+(?:\.\d+)?))?")
 _SIZE = re.compile(r"([\d.]+) ?([KMGT])iB")
@@ -69,7 +71,7 @@ def mean_and_sd_s(test: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _json(text: str) -> Benched:
-    """Return the objects that are tests, in a list, one a line, or one behind the other, among any other lines."""
+    """Return the objects that are tests, in a list, one a line, or inside of others, among any other lines."""
     decoder, tests, at, damaged = json.JSONDecoder(), list[Test](), text.find("{"), False
     while at >= 0:
         end = at + 1
@@ -80,15 +82,19 @@ def _json(text: str) -> Benched:
         except ValueError:
             damaged = damaged or _JSON_ROW.match(text, at) is not None
         else:
-            if _is_test(value):
-                tests.append(value)
+            tests += _tests_in(value)
         at = text.find("{", end)
     endless = bool(tests) and text.lstrip().startswith("[") and "]" not in text[text.rfind("}") :]
     return Benched(tests, damaged or endless)
 
 
-def _is_test(value: Any) -> bool:
-    return isinstance(value, dict) and bool(_TOKENS & value.keys()) and bool(_TIMES & value.keys())
+def _tests_in(value: Any) -> Iterator[Test]:
+    """Yield a value that is a test, or those inside it, as scripts that run llama-bench keep them."""
+    if isinstance(value, dict) and _TOKENS & value.keys() and _TIMES & value.keys():
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _tests_in(inner)
 
 
 # ---- CSV and SQL
@@ -138,7 +144,7 @@ def _value(cell: str) -> Any:
 
 def _markdown(text: str) -> Benched:
     """Return the rows of all of its tables; a line with the build is of the rows since the line before."""
-    tests, names, damaged, n_built = list[Test](), list[str](), False, 0
+    tests, names, above, damaged, n_built = list[Test](), list[str](), dict[str, str](), False, 0
     gpu = next((next(filter(None, found.groups())).strip() for found in _GPU.finditer(text)), "")
     for line in text.splitlines():
         build, in_table = _BUILD.search(line), line.lstrip("> \t").startswith("|")
@@ -147,12 +153,12 @@ def _markdown(text: str) -> Benched:
                 test |= {"build_commit": build[1], "build_number": int(build[2])}
             n_built = len(tests)
         if _MD_HEADING.match(line) or not in_table:
-            names = list(_cells(line)) if in_table else []
+            names, above = [name.lower() for name in _cells(line)] if in_table else [], {}
         elif names and not set(line) <= set("|-: >\t"):
-            cells = list(_cells(line))
-            row = _md_test(dict(zip(names, cells, strict=False))) if len(cells) >= len(names) else None
-            tests += [] if row is None else [row | ({"gpu_info": gpu} if gpu else {})]
-            damaged = damaged or row is None
+            above = _row(names, line, above)
+            test = _md_test(above)
+            tests += [] if test is None else [{"gpu_info": gpu, **test} if gpu else test]
+            damaged = damaged or test is None
     return Benched(tests, damaged)
 
 
@@ -161,10 +167,20 @@ def _cells(line: str) -> Iterator[str]:
         yield cell.strip().strip("*`").strip()
 
 
+def _row(names: list[str], line: str, above: Mapping[str, str]) -> dict[str, str]:
+    """Return a row by column. An empty cell is as the one above; patterns of overridden tensors have bars in them."""
+    cells = list(_cells(line))
+    n_more = len(cells) - len(names)
+    if n_more > 0 and "ot" in names:
+        at = names.index("ot")
+        cells[at : at + n_more + 1] = ["|".join(cells[at : at + n_more + 1])]
+    given = dict(zip(names, cells, strict=False))
+    return {name: cell or (above.get(name, "") if name not in ("test", "t/s") else "") for name, cell in given.items()}
+
+
 def _md_test(row: Mapping[str, str]) -> Test | None:
     """Return a row of a table as a test, its time from its speed; None where one of the two is not there."""
-    row = {name.lower(): cell for name, cell in row.items()}
-    kind, speed = _MD_TEST.fullmatch(row["test"]), _SPEED.search(row["t/s"])
+    kind, speed = _MD_TEST.fullmatch(row.get("test", "")), _SPEED.search(row.get("t/s", ""))
     n_prompt, n_gen, n_depth = (int(n or 0) for n in kind.groups()) if kind else (0, 0, 0)
     if not speed or not n_prompt + n_gen or not (mean := _value(speed[1])) > 0:
         return None
@@ -174,7 +190,7 @@ def _md_test(row: Mapping[str, str]) -> Test | None:
     for name in ("model", "size", "params", "test", "t/s"):
         test.pop(name, None)
     return test | {
-        "model_type": row["model"],
+        "model_type": row.get("model", ""),
         "model_size": _scaled(_SIZE.fullmatch(row.get("size", "")), 1024),
         "model_n_params": _scaled(_PARAMS.fullmatch(row.get("params", "")), 1000),
         "type_k": row.get("type_k", "f16"),

@@ -23,6 +23,13 @@ _WORDS = (
     (('"mean_ttft_ms"|"request_throughput"',), f"a result of the serving benchmark of vLLM or SGLang: {_MANY}"),
     (('"avg_latency"', '"latencies"'), f"a result of vllm bench latency, times of whole requests: {_MEASURE}"),
     (('"tokens_per_second"', '"elapsed_time"'), f"a result of vllm bench throughput: {_MANY}"),
+    (('"time_to_first_token"', '"inter_token_latency"'), f"a report of GenAI-Perf or AIPerf: {_MANY}"),
+    (
+        ('"predicted_per_second"|"predicted_ms"',),
+        f"an answer of llama-server, which names neither board nor format: {_MEASURE}",
+    ),
+    (("(?i)rkllm.*Stage +Total Time",), f"RKLLM's own timing, which names neither board nor format: {_MEASURE}"),
+    (("\\A\\s*\\Z",), "an empty file: run the tool again and keep what it prints on its standard output"),
     (('"guidellm|"request_loader"',), f"a report of GuideLLM: {_MANY}"),
     (('"eval_duration"|^eval rate:',), f"Ollama's own timing, which names neither board nor format: {_MEASURE}"),
     (("prompt_tps=|^Generation: \\d+ tokens, ",), f"the output of mlx_lm, which names no board: {_MEASURE}"),

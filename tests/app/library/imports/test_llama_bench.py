@@ -158,6 +158,34 @@ build: 2222222 (2000)
     assert "timed together" in notes[0]
 
 
+OF_FORKS = {
+    "ik_llama.cpp": (
+        "| model | size | params | backend | ngl | ot | test | t/s |\n| - | - | - | - | - | - | - | - |\n"
+        "| qwen3 8B IQ4_XS - 4.25 bpw | 4.2 GiB | 8.2 B | CUDA | 99 | (ffn_(up|down)_exps)=CPU | tg128 | 40.0 ± 1 |\n",
+        [("qwen3 8B", "IQ4_XS", "gpu")],
+    ),
+    "repeated_values_skipped": (
+        "| model | size | params | backend | test | t/s |\n| - | - | - | - | - | - |\n"
+        "| llama 7B F16 | 12.55 GiB | 6.74 B | CUDA | tg64 | 40.0 ± 1.0 |\n|  |  |  |  | tg128 | 40.0 ± 1.0 |\n",
+        [("llama 7B", "FP16", "gpu")] * 2,
+    ),
+    "llamafile": (
+        "| cpu_info | model_filename | size | test | t/s |\n| - | - | - | - | - |\n"
+        "| Ryzen (znver4) | TinyLlama-1.1B.Q5_K_M | 0.73 GiB | tg16 | 40.0 |\n",
+        [("TinyLlama-1.1B", "Q5_K_M", "cpu")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_FORKS)
+def test_tables_of_forks(tmp_path, name):
+    text, wanted = OF_FORKS[name]
+    rows, notes = imported(tmp_path, text)
+    assert notes == []
+    assert [(row["model"], row["quant"], row["compute"]) for row in rows] == wanted
+    assert {row["decode_ms_per_tok"] for row in rows} == {"25"}
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_of_a_text_that_is_cut_anywhere_what_is_whole_counts(form):
     text, whole = FORMS[form](TESTS), [test["avg_ns"] for test in TESTS]
@@ -181,6 +209,11 @@ def test_a_cut_end_is_named(tmp_path, form):
     rows, notes = imported(tmp_path, FORMS[form](TESTS)[:-40])
     assert len(rows) == 2
     assert notes == ["bench.txt: a test is cut off or damaged: the 2 whole ones were taken."]
+
+
+def test_tests_inside_of_what_a_script_kept_are_found(tmp_path):
+    rows, notes = imported(tmp_path, json.dumps({"host": "orin", "runs": {"a": TESTS[:2], "b": [TESTS[2]]}}))
+    assert (len(rows), notes) == (3, [])
 
 
 def test_output_without_a_whole_test_says_so(tmp_path):
@@ -232,6 +265,10 @@ PRINTED = {
     "batched": ('{"n_kv_max": 2048, "pp": 128, "tg": 128, "speed_tg": 33.1}', "llama-batched-bench"),
     "usage": ("error: invalid parameter for argument: -ctk\nusage: llama-bench [options]\n", "llama-bench"),
     "log": (LOG, "llama.cpp's log"),
+    "llama_server": ('{"choices": [], "timings": {"predicted_ms": 3, "predicted_per_second": 12.0}}', "llama-server"),
+    "genai_perf": ('{"time_to_first_token": {"avg": 1}, "inter_token_latency": {"avg": 1}}', "GenAI-Perf"),
+    "rkllm": ("I rkllm:  Stage         Total Time (ms)  Tokens    Time per Token (ms)\n", "RKLLM"),
+    "empty": ("", "an empty file"),
     "html": ("<!DOCTYPE html><html><body>Sign in</body></html>", "a web page"),
     "xlsx": (b"PK\x03\x04\x14\0\6\0\x08\0", "save the sheet as CSV"),
     "gguf": (b"GGUF\3\0\0\0\1\0\0\0", "a model"),
