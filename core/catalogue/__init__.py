@@ -1,9 +1,10 @@
 """Records from files: the catalogue's TOML, the user's files, GGUF headers, and names as people write them.
 
 `load` (the catalogue), `models`, `runtimes` and `energy` (parts of it), `inputs` (workloads, schedules, scenarios and
-tables of the user), `schemas` (keys and ranges of TOML files), `toml_files` and `csv_rows` (strict
-readers), `refusal` (their sentence), `calibration_file` (posteriors of published boards), `gguf_header` (a model file
-without its weights), `identify` (an attached board), `shape_regression` (the shape of an unknown model from its size),
-`typical_rates` (vector rates where no source states one), `names` (boards, models, formats and runtimes by any name).
+tables of the user), `schemas` (keys and ranges of TOML files), `toml_files` and `csv_rows` (strict readers),
+`text_files` (the text of bytes in any encoding), `refusal` (their sentence), `calibration_file` (posteriors of
+published boards), `gguf_header` (a model file without its weights), `identify` (an attached board), `shape_regression`
+(the shape of an unknown model from its size), `typical_rates` (vector rates where no source states one),
+`memory_reserve` (what boards keep of their memory), `names` (boards, models, formats and runtimes by any name).
 Never here: predictions, measurements of the attached board.
 """

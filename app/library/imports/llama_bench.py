@@ -156,9 +156,9 @@ def _markdown(text: str) -> Benched:
             names, above = [name.lower() for name in _cells(line)] if in_table else [], {}
         elif names and not set(line) <= set("|-: >\t"):
             above = _row(names, line, above)
-            test = _md_test(above)
-            tests += [] if test is None else [{"gpu_info": gpu, **test} if gpu else test]
-            damaged = damaged or test is None
+            read_row = _md_test(above)
+            tests += [] if read_row is None else [{"gpu_info": gpu, **read_row} if gpu else read_row]
+            damaged = damaged or read_row is None
     return Benched(tests, damaged)
 
 
