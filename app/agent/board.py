@@ -32,7 +32,9 @@ def describe(root: Path) -> dict[str, Any]:
     described = {
         "name": text(root / "proc/device-tree/model") or _dmi_name(root) or cpu["cpu"],
         **cpu,
-        "memory_byte": _memory_byte(root),
+        "memory_byte": _meminfo(root, "MemTotal") or parse_int(_sysctl(root, "hw.memsize")),
+        "available_byte": _meminfo(root, "MemAvailable"),
+        "gpu_limit_byte": (parse_int(_sysctl(root, "iogpu.wired_limit_mb")) or 0) * _KIB**2 or None,
         "cache_byte": _caches(root),
         "isa": [flag for flag in ISA_FLAGS if flag in _flags(cpuinfo)],
         "governor": text(root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
@@ -114,9 +116,9 @@ def n_big_cores(root: Path) -> int:
     return count
 
 
-def _memory_byte(root: Path) -> int | None:
-    match = re.search(r"^MemTotal:\s+(\d+) kB$", text(root / "proc/meminfo"), re.M)
-    return int(match.group(1)) * _KIB if match else parse_int(_sysctl(root, "hw.memsize"))
+def _meminfo(root: Path, name: str) -> int | None:
+    match = re.search(rf"^{name}:\s+(\d+) kB$", text(root / "proc/meminfo"), re.M)
+    return int(match.group(1)) * _KIB if match else None
 
 
 def _sysctl(root: Path, name: str) -> str:

@@ -17,6 +17,7 @@ from app.library.board_library import BoardLibrary
 from app.library.records import point_record
 from app.text.explain import document as verdict_document
 from app.text.format import counted, estimate_text, parse_quantity, quantity_text
+from core.catalogue.memory_reserve import usable_memory
 from core.predict.explain import Margin, margins, roofline_s
 from core.predict.parameters import extended, physical_parameters, ratio_names
 from core.predict.scenario import knowledge, predict
@@ -95,8 +96,9 @@ def document(
     prediction = predict(point, catalogue, known)
     verdict = verdict_document(verdict_of(point, catalogue, known, library, limits))
     slopes = elasticities(point, catalogue, known)
+    had = usable_memory(catalogue.resolve(point).board)
     longest = largest_context(
-        point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=_memory(point, catalogue)
+        point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=had.usable_byte if had else None
     )
     return {
         "point": point_record(point),
@@ -107,10 +109,6 @@ def document(
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
         "evidence": _evidence(point, catalogue, known),
     }
-
-
-def _memory(point: OperatingPoint, catalogue: Catalogue) -> float | None:
-    return catalogue.resolve(point).board.memory_byte
 
 
 def _roofline(found: tuple[float, float] | Absent) -> dict[str, Any]:
@@ -167,7 +165,7 @@ def _print(found: dict[str, Any]) -> None:
         print_table([(name, *_margin_row(margin)) for name, margin in found["margins"].items()])
     longest = found["largest_context_tokens"]
     text = longest["absent"] if isinstance(longest, dict) else quantity_text(float(longest), "tokens")
-    print(f"\nLargest context: {text}.")
+    print(f"\nLargest context: {text}{_in_memory(found['memory'])}.")
     evidence = found["evidence"]
     bandwidth = evidence["bandwidth_byte_s"]
     print(f"\nBandwidth {quantity_text(bandwidth['value'], 'byte/s')}: {bandwidth['source'] or 'no source'}")
@@ -181,6 +179,16 @@ def _print(found: dict[str, Any]) -> None:
         print(f"{one['meaning']}: {text}, {_brief(one['source'])}")
     if isinstance(found["interval"], str) and found["interval"] not in found["limits"]:
         print(found["interval"])
+
+
+def _in_memory(fit: dict[str, Any]) -> str:
+    """Return which memory the largest context is of; "" where no source states it."""
+    if "absent" in fit:
+        return ""
+    had, of = (quantity_text(fit[name], "byte") for name in ("available_byte", "memory_byte"))
+    largest = ", the most that a version of it has" if fit["of_largest_version"] else ""
+    prior = "" if isinstance(fit["source"], dict) else ", a prior"
+    return f", in {had} of {of}{largest} ({fit['basis']}{prior})"
 
 
 def _brief(source: str) -> str:

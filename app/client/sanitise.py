@@ -14,7 +14,9 @@ LEVELS = ("info", "warning", "error")
 _NUMBER = (int, float)
 _FACTS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("name", "cpu", "os", "release", "soc", "kernel", "machine", "python", "id", "key"), str),
-    **dict.fromkeys(("n_threads", "n_cores", "n_big_cores", "memory_byte"), _NUMBER),
+    **dict.fromkeys(
+        ("n_threads", "n_cores", "n_big_cores", "memory_byte", "available_byte", "gpu_limit_byte"), _NUMBER
+    ),
     "cache_byte": dict,
     "isa": list,
     "compatible": list,

@@ -14,11 +14,13 @@ from typing import Any
 from app.library.files import FileError
 from core.catalogue.identify import identify
 from core.catalogue.load import load_catalogue
+from core.catalogue.memory_reserve import reserve_of
 from core.spec import Absent, Board, Catalogue, PowerMode
 from core.spec.suggestions import instead
 
 THIS = "this"
 BY_HAND = "chosen by hand"
+_MEMORY_TOLD = ("memory_byte", "available_byte", "gpu_limit_byte")
 NONE_BY_HAND = Absent("none, chosen by hand")
 
 
@@ -110,11 +112,20 @@ def described(catalogue: Catalogue, key: str, sheet: DataSheet | Absent, *, simu
 
 
 def with_memory(board: Board, hello: Mapping[str, Any]) -> Board:
-    """Return a board with the memory that it tells itself, if it does."""
-    memory_byte = hello.get("board", {}).get("memory_byte")
-    if not isinstance(memory_byte, int | float) or memory_byte <= 0:
+    """Return a board with the memory that it tells itself, and what programs can have of it, as far as it does.
+
+    Of a card with memory of its own the system's memory says nothing.
+    """
+    told = {name: _byte(hello.get("board", {}).get(name)) for name in _MEMORY_TOLD}
+    if told["memory_byte"] is None or reserve_of(board).own_memory:
         return board
-    return replace(board, memory_byte=float(memory_byte), sources={**board.sources, "memory_byte": "as it tells"})
+    available = (told["gpu_limit_byte"] if board.unit == "gpu" else None) or told["available_byte"]
+    sources = {**board.sources, "memory_byte": "as it tells", "available_byte": "as it tells"}
+    return replace(board, memory_byte=told["memory_byte"], available_byte=available, sources=sources)
+
+
+def _byte(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
 
 
 def _as_told(board: Board, sheet: Board, found: DataSheet, *, threads: bool) -> Board:

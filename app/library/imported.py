@@ -1,4 +1,4 @@
-"""Measurements of others as rows of one table, in the columns of `core.tables.rows`: llama-bench output, and CSV.
+"""Measurements of others as rows of one table, in the columns of `core.tables.rows`: llama-bench output, and tables.
 
 Three columns are added: `provenance` (measured, where the tool itself wrote the file; published, where it is a table),
 `source` (the file's name, and the build) and `more` (what no column holds, as JSON).
@@ -6,29 +6,41 @@ Three columns are added: `provenance` (measured, where the tool itself wrote the
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.agent.runtimes.llama_bench import parse, samples_s, weights_of
+from app.agent.runtimes.llama_bench import parse, samples_s
 from app.library.files import FileError, read_whole, reason, write_whole
+from app.library.imports import llama_bench
+from app.library.imports.llama_bench import Benched, mean_and_sd_s
+from app.library.imports.other_tools import kind_of_bytes, kind_of_text
 from core.catalogue.load import load_catalogue
 from core.catalogue.names.formats import format_name
-from core.tables.rows import COLUMNS, problems_of, read_table
+from core.catalogue.text_files import text_of
+from core.tables.rows import COLUMNS, problems_of, table_of
+from core.units import Z90
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_BYTE = 64 << 20
+_NO_TEST = "holds no test of llama-bench: expected objects with n_prompt or n_gen, and samples_ns or avg_ns"
+_LONGEST_HEADING = 1 << 16
 _USED = (
     *("n_prompt", "n_gen", "n_depth", "n_threads", "type_k", "type_v", "model_filename", "model_type", "model_size"),
     *("model_n_params", "test_time", "avg_ns", "avg_ts", "stddev_ns", "stddev_ts", "samples_ns", "samples_ts"),
     *("cpu_info", "gpu_info", "backends"),
 )
-_OFF_GPU = {"", "CPU", "BLAS"}
+_OFF_GPU = {"", "CPU", "BLAS", "AMX", "ZenDNN"}
+_ONCE_BACKENDS = ("cuda", "opencl", "vulkan", "kompute", "metal", "sycl", "gpu_blas")  # members of builds before 3500
+_MODEL_TYPE = re.compile(r"(.*?(?<![\w.])[\dEx.?]+[BMK](?:\.A[\d.]+B|x\d+E(?: \(\w+\))?)?)(?: (.*))?")
+"""What llama-bench calls a model: architecture and size, then the weight format."""
 
 
 def read_import(path: Path, *, board: str = "", provenance: str = "") -> tuple[list[dict[str, str]], list[str]]:
@@ -37,7 +49,7 @@ def read_import(path: Path, *, board: str = "", provenance: str = "") -> tuple[l
     Parameters
     ----------
     path
-        llama-bench's JSON or JSONL, or CSV with the needed columns of `COLUMNS`.
+        What llama-bench printed, in any of its forms, or CSV with the needed columns of `COLUMNS`.
     board
         Key of the board that llama-bench ran on; what it says of the processor where empty.
     provenance
@@ -55,21 +67,29 @@ def read_import(path: Path, *, board: str = "", provenance: str = "") -> tuple[l
     FileError
         It cannot be read, or holds neither.
     """
-    text = read_whole(path, MAX_BYTE).decode("utf-8-sig", errors="replace")
-    if text.lstrip()[:1] in ("[", "{"):
-        return _llama_bench(path, text, board, provenance or "measured")
-    return _csv(path, provenance or "published")
-
-
-def _llama_bench(path: Path, text: str, board: str, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
-    objects, rest = _objects(text)
+    content = read_whole(path, MAX_BYTE)
+    if kind := kind_of_bytes(content):
+        raise FileError(f"{path}: {kind}")
     try:
-        tests = parse(json.dumps(objects))
+        text = text_of(content)
+    except ValueError as error:
+        raise FileError(f"{path}: {error}") from error
+    found = None if "board_key" in text[:_LONGEST_HEADING] else llama_bench.read(text)
+    if found is None:
+        return _table(path, text, provenance or "published")
+    if not found.tests:
+        raise FileError(f"{path}: llama-bench's output is cut off or damaged before its first whole test: run it again")
+    return _llama_bench(path, found, board, provenance or "measured")
+
+
+def _llama_bench(path: Path, found: Benched, board: str, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
+    try:
+        tests = parse(json.dumps(found.tests))
     except ValueError as error:
         raise FileError(f"{path}: {error}") from error
     rows, notes = [], []
-    if rest:
-        notes.append(f"{path.name}: it ends, or is damaged, behind {len(objects)} tests: those were taken.")
+    if found.damaged:
+        notes.append(f"{path.name}: a test is cut off or damaged: the {len(found.tests)} whole ones were taken.")
     for i, test in enumerate(tests, 1):
         if _count(test, "n_prompt") and _count(test, "n_gen"):
             notes.append(
@@ -91,35 +111,13 @@ def _llama_bench(path: Path, text: str, board: str, provenance: str) -> tuple[li
     return rows, notes
 
 
-def _objects(text: str) -> tuple[list[Any], str]:
-    """Return the JSON values in a list, one a line, or one behind the other, and what could not be read."""
-    decoder, found = json.JSONDecoder(), list[Any]()
-    rest = text.strip()
-    if rest.startswith("["):
-        rest = rest[1:].lstrip()
-    while rest.lstrip(", \n\r\t") not in ("", "]"):
-        rest = rest.lstrip(", \n\r\t")
-        try:
-            value, end = decoder.raw_decode(rest)
-        except (ValueError, RecursionError):
-            return found, rest
-        found.append(value)
-        rest = rest[end:]
-    return found, "" if rest or text.strip()[:1] != "[" else "]"
-
-
 def _bench_row(test: Mapping[str, Any], board: str) -> dict[str, str]:
     """Return a test as a row: speed of a prompt, or of tokens behind a context."""
-    times = np.array(samples_s(test))
     n_prompt, n_gen, n_depth = (_count(test, name) for name in ("n_prompt", "n_gen", "n_depth"))
-    on_gpu = not set(str(test.get("backends", "")).replace(" ", "").split(",")) <= _OFF_GPU
-    on_gpu = on_gpu and test.get("n_gpu_layers", -1) != 0
+    on_gpu = _on_gpu(test)
     chip = str(test.get("gpu_info" if on_gpu else "cpu_info") or "").strip()
-    name = str(test.get("model_filename") or "").removesuffix(".gguf") or str(test.get("model_type") or "model")
-    words = weights_of(test)
-    quant = format_name(words, load_catalogue().weight_formats).key or words
-    if quant and name.lower().endswith(quant):
-        name = name[: -len(quant)].rstrip(".-_ ")
+    name, quant = _names(test)
+    seconds, n_repeats = _times_s(test)
     row = {
         "board_key": board or chip or "unknown board",
         "board": chip,
@@ -133,20 +131,44 @@ def _bench_row(test: Mapping[str, Any], board: str) -> dict[str, str]:
         "threads": _text(_number(test, "n_threads")),
         "batch": "1",
         "time_utc": str(test.get("test_time", "")),
-        "n_repeats": str(len(times)),
+        "n_repeats": n_repeats,
         "more": json.dumps({key: value for key, value in test.items() if key not in _USED}, sort_keys=True),
     }
     if n_gen:
-        per_token = np.quantile(times / n_gen, (0.5, 0.05, 0.95)) * 1e3
-        names = ("decode_ms_per_tok", "decode_ms_per_tok_q05", "decode_ms_per_tok_q95")
-        row |= {column: _text(value) for column, value in zip(names, per_token.tolist(), strict=True)}
-        row |= {"gen_tokens": str(n_gen), "context_tokens": _text(n_depth + n_gen / 2)}
+        column, per, tokens, context = "decode_ms_per_tok", n_gen, "gen_tokens", n_depth + n_gen / 2
     else:
-        prompt = np.quantile(times, (0.5, 0.05, 0.95)) * 1e3
-        names = ("ttft_ms", "ttft_ms_q05", "ttft_ms_q95")
-        row |= {column: _text(value) for column, value in zip(names, prompt.tolist(), strict=True)}
-        row |= {"prompt_tokens": str(n_prompt), "context_tokens": _text(n_depth + n_prompt / 2)}
-    return row
+        column, per, tokens, context = "ttft_ms", 1, "prompt_tokens", n_depth + n_prompt / 2
+    for suffix, value in zip(("", "_q05", "_q95"), seconds, strict=True):
+        row[column + suffix] = _text(value / per * 1e3)
+    return row | {tokens: str(n_gen or n_prompt), "context_tokens": _text(context)}
+
+
+def _times_s(test: Mapping[str, Any]) -> tuple[tuple[float, ...], str]:
+    """Return the quantiles 0.5, 0.05 and 0.95 of the time of a test [s], and how many repeats they are of, if known."""
+    told = mean_and_sd_s(test)
+    if told is None:
+        times = np.array(samples_s(test))
+        return tuple(np.quantile(times, (0.5, 0.05, 0.95)).tolist()), str(len(times))
+    mean, sd = told
+    return (mean, max(mean - Z90 * sd, 0.0), mean + Z90 * sd), ""
+
+
+def _on_gpu(test: Mapping[str, Any]) -> bool:
+    once = ",".join(name for name in _ONCE_BACKENDS if test.get(name) in (True, 1, "true"))
+    backends = set(str(test.get("backends", once)).replace(" ", "").split(","))
+    return not backends <= _OFF_GPU and test.get("n_gpu_layers", -1) != 0
+
+
+def _names(test: Mapping[str, Any]) -> tuple[str, str]:
+    """Return model and weight format of a test: as its type names them, else as the name of its file does."""
+    known = load_catalogue().weight_formats
+    kind, file = (str(test.get(name) or "") for name in ("model_type", "model_filename"))
+    named = _MODEL_TYPE.fullmatch(kind)
+    quant = format_name(named[2] or "" if named else kind, known).key or format_name(file, known).key
+    name = file.removesuffix(".gguf") or (named[1] if named else kind) or "model"
+    if quant and name.lower().endswith(quant):
+        name = name[: -len(quant)].rstrip(".-_ ")
+    return name, quant
 
 
 def _source(path: Path, test: Mapping[str, Any]) -> str:
@@ -154,11 +176,14 @@ def _source(path: Path, test: Mapping[str, Any]) -> str:
     return f"llama-bench{build}, {path.name}"
 
 
-def _csv(path: Path, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
+def _table(path: Path, text: str, provenance: str) -> tuple[list[dict[str, str]], list[str]]:
     try:
-        table = read_table(path)
-    except (OSError, ValueError) as error:
-        raise FileError(f"{error}: expected llama-bench's JSON, or CSV with the columns of data validate") from error
+        table = table_of(path.name, text)
+    except ValueError as error:
+        known = kind_of_text(text) or (_NO_TEST if text.lstrip()[:1] in ("[", "{") else "")
+        if known:
+            raise FileError(f"{path}: {known}") from error
+        raise FileError(f"{error}: expected llama-bench's output, or CSV with the columns of data validate") from error
     told = {"provenance": provenance, "source": path.name, "more": "{}"}
     rows = [{**told, **row.cells()} for row in table.rows]
     return rows, [f"{path.name}: {problem}; the row was left out." for problem in table.problems]
@@ -194,7 +219,8 @@ def _read_texts(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig")
+        text = text_of(path.read_bytes())
+        frame = pd.read_csv(io.StringIO(text, newline=""), dtype=str, na_filter=False)
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     except (OSError, ValueError) as error:

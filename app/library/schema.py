@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.library.files import DamagedFile
+from core.catalogue.text_files import text_of
 
 T = TypeVar("T")
 
@@ -24,8 +25,8 @@ def decode_object(content: bytes, name: str) -> dict[str, Any]:
         ``name: ...`` in one sentence: not JSON, or not an object.
     """
     try:
-        document = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = msgspec.json.decode(text_of(content))
+    except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{name}: expected a JSON document: {error}") from error
     if not isinstance(document, dict):
         raise DamagedFile(f"{name}: $: expected object, got {_kind(document)}")

@@ -161,7 +161,16 @@ def _memory(verdict: Verdict) -> dict[str, Any]:
     if isinstance(fit, Absent):
         return {"absent": fit.reason}
     bound = {"upper_bound": True} if fit.upper_bound else {}
-    return {"needed_byte": fit.needed_byte, "available_byte": fit.available_byte, "fits": fit.fits, **bound}
+    return {
+        "needed_byte": fit.needed_byte,
+        "available_byte": fit.available_byte,
+        "fits": fit.fits,
+        "memory_byte": fit.memory_byte,
+        "of_largest_version": fit.of_largest_version,
+        "basis": fit.basis,
+        "source": fit.source or {"absent": "the board says so itself"},
+        **bound,
+    }
 
 
 def _missed_record(missed: Missed) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.catalogue.refusal import shown
+from core.catalogue.text_files import read_text_of
+
+_TOLD = re.compile(r"sep=([,;\t|])[,;\s]*$", re.IGNORECASE)  # Excel's own line, padded where it was saved again
 
 
 class Row(NamedTuple):
@@ -27,23 +31,24 @@ class Row(NamedTuple):
 def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     """Return the heading of a CSV file, its first line that is not empty, and its rows, empty ones left out.
 
-    Commas, semicolons or tabs part the cells, as its heading tells. A quote that is never closed would swallow the
-    lines behind it: the row is `broken`, at the line where it begins, and reading goes on with the next line.
+    Commas, semicolons or tabs part the cells, as its heading tells, or a first line ``sep=;`` of Excel. A quote that is
+    never closed would swallow the lines behind it: the row is `broken`, at the line where it begins, and reading goes
+    on with the next line.
 
     Raises
     ------
     OSError
         The file cannot be read.
     ValueError
-        It is not CSV in UTF-8; one sentence.
+        It is no CSV; one sentence.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = list(file)
-        begin = next((i for i, line in enumerate(lines) if line.strip(" ,;\t\r\n")), 0)
-        delimiter = _delimiter(lines[begin:])
-    except UnicodeDecodeError as error:
-        raise ValueError(f"got a file that is not CSV in UTF-8 ({error})") from None
+    return rows_of(read_text_of(path))
+
+
+def rows_of(text: str) -> tuple[list[str], list[Row]]:
+    """Return the heading of a CSV text and its rows, as `read_rows` does."""
+    lines = list(io.StringIO(text, newline=""))
+    begin, delimiter = _begin(lines)
     try:
         heading = next(csv.reader(lines[begin:], delimiter=delimiter, strict=True), [])
     except csv.Error as error:
@@ -59,9 +64,14 @@ def what_broke(error: csv.Error) -> str:
     return "a cell without end" if too_long else "a quote that is not closed where its cell ends"
 
 
-def _delimiter(lines: list[str]) -> str:
-    heading = lines[0] if lines else ""
-    return max(",;\t", key=heading.count)
+def _begin(lines: list[str]) -> tuple[int, str]:
+    """Return at which line the heading is, and what parts the cells."""
+    full = (i for i, line in enumerate(lines) if line.strip(" ,;\t\r\n"))
+    first = next(full, 0)
+    told = _TOLD.match(lines[first]) if lines else None
+    if told:
+        return next(full, len(lines)), told[1]
+    return first, max(",;\t", key=lines[first].count) if lines else ","
 
 
 def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterator[Row]:
@@ -86,23 +96,28 @@ def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterato
 def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
     """Columns of a CSV text with a header, by name; other columns and spaces around names are ignored.
 
+    Where semicolons or tabs part the cells, numbers may have decimal commas.
+
     Raises
     ------
     ValueError
         A column is missing or there twice, a row is short, or a value is not a finite number; says which line.
     """
-    reader, rows, line = csv.reader(io.StringIO(text), strict=True), list[tuple[int, list[str]]](), 1
+    lines = list(io.StringIO(text, newline=""))
+    begin, delimiter = _begin(lines)
+    reader = csv.reader(lines[begin:], delimiter=delimiter, strict=True)
+    rows, line = list[tuple[int, list[str]]](), begin + 1
     try:
         for cells in reader:
             rows.append((line, cells))
-            line = reader.line_num + 1
+            line = begin + reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"{where}: line {line}: got {what_broke(error)}, expected CSV") from None
     header = [name.strip() for name in rows[0][1]] if rows else []
     for name in names:
         if header.count(name) != 1:
             got = shown(", ".join(header)).strip("'\"") or "none"
-            raise ValueError(f"{where}: line 1: got columns {got}, expected one named {name}")
+            raise ValueError(f"{where}: line {begin + 1}: got columns {got}, expected one named {name}")
     found: list[list[float]] = [[] for _ in names]
     for number, row in rows[1:]:
         if not row:
@@ -110,7 +125,7 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
         for column, name in zip(found, names, strict=True):
             at = header.index(name)
             try:
-                value = float(row[at])
+                value = float(row[at] if delimiter == "," else row[at].replace(",", "."))
             except (IndexError, ValueError):
                 value = math.nan
             if not math.isfinite(value):

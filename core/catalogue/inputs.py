@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from core.catalogue.csv_rows import read_columns
+from core.catalogue.csv_rows import read_columns, rows_of
 from core.catalogue.energy import DvfsTable, dvfs_table
 from core.catalogue.refusal import refusal
 from core.catalogue.schemas import (
@@ -31,6 +31,7 @@ from core.catalogue.schemas import (
     WorkloadFile,
     within,
 )
+from core.catalogue.text_files import one_line_end, text_of
 from core.catalogue.toml_files import converted, parse
 from core.physics.objectives import Scenario
 from core.physics.realtime import Task
@@ -75,8 +76,7 @@ def read_workload(path: Path) -> Workload:
 
 def _recorded(path: Path) -> Workload:
     text = read_text(path)
-    names = (text.splitlines() or [""])[0].split(",")
-    value = "power_w" if "power_w" in [name.strip() for name in names] else "load_frac"
+    value = "power_w" if "power_w" in [name.strip() for name in rows_of(text)[0]] else "load_frac"
     time, values = read_columns(path.name, text, ("time_s", value))
     if time.size < 2:
         raise ValueError(f"{path.name}: time_s: got {time.size} times, expected at least two")
@@ -196,19 +196,21 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """Read the user's text file, with or without the mark that spreadsheets put in front.
+    """Read the user's text file, whatever wrote it (`core.catalogue.text_files`).
 
     Raises
     ------
     ValueError
-        One sentence: it cannot be read, or is no UTF-8 text.
+        One sentence: it cannot be read, or is no text.
     """
     name = path.name or str(path)
     try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: got bytes that are not UTF-8, expected text") from None
+        content = path.read_bytes()
     except OSError as error:
         raise ValueError(f"{name}: cannot be read ({error.strerror}), expected a file") from None
     except ValueError as error:  # a name that no file can have
         raise ValueError(f"{name!r}: cannot be read ({error}), expected a file") from None
+    try:
+        return one_line_end(text_of(content))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None

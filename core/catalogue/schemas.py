@@ -81,6 +81,38 @@ class HeldOutTable(Table):
     ttft_s: dict[str, Quantiles]
 
 
+# --- memory_reserve.toml ----------------------------------------------------------------------------------------------
+
+
+class MemoryReserve(Table):
+    """What a class of boards keeps of its memory: `usable_frac` of it less `system_byte` can be had."""
+
+    LARGEST_BYTE: ClassVar[float] = 1e14
+
+    words: str
+    source: str
+    boards: tuple[str, ...] = ()  # patterns of name or key in small letters, blanks for underscores; () is any
+    units: tuple[Literal["cpu", "gpu", "npu"], ...] = ()  # that decode; () is any
+    up_to_byte: Annotated[float, within(1e6, 1e14)] = LARGEST_BYTE
+    usable_frac: Annotated[float, within(0.1, 1.0)] = 1.0
+    system_byte: Annotated[float, within(0.0, 1e11)] = 0.0
+    own_memory: bool = False  # of a card, so that what the system says of its memory is not that
+
+
+class SmallMemory(Table):
+    """The share of a memory that its system takes at most."""
+
+    most_system_frac: Annotated[float, within(0.0, 1.0)]
+    source: str
+
+
+class MemoryReserveTable(Table):
+    """What boards keep of their memory, the first that fits."""
+
+    small: SmallMemory
+    reserve: Annotated[tuple[MemoryReserve, ...], AT_LEAST_ONE]
+
+
 # --- boards/*.toml ----------------------------------------------------------------------------------------------------
 
 

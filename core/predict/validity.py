@@ -8,17 +8,21 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from core.catalogue.memory_reserve import usable_memory
 from core.physics import traffic
 from core.spec import NUMERIC, Absent, ModelShape, OperatingPoint, ResolvedPoint
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFit:
-    """Bytes of weights and cache before pruning, and of the board's memory [byte]."""
+    """Bytes of weights and cache before pruning, and what they can have of the board's memory [byte]."""
 
     needed_byte: float
     available_byte: float
     of_largest_version: bool  # versions of the board differ in memory and this is the most
+    memory_byte: float = 0.0  # all of it
+    basis: str = ""  # why not all of it can be had
+    source: str = ""  # of that prior; "" where the board says so itself
     upper_bound: bool = False  # the cache may take less
 
     @property
@@ -28,15 +32,17 @@ class MemoryFit:
 
 
 def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
-    """Return whether memory holds the point, or the largest of an array of points.
+    """Return whether what can be had of the memory holds the point, or the largest of an array of points.
 
     Memory must hold the cache before pruning, which chooses among what the whole prompt has left there.
     """
-    available = at.board.memory_byte or at.board.most_memory_byte
-    if available is None:
+    had = usable_memory(at.board)
+    if had is None:
         return Absent(f"no source states the memory of {at.board.name}")
     needed = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
-    return MemoryFit(float(needed), available, not at.board.memory_byte, bool(at.model.cache_bound))
+    bounded = bool(at.model.cache_bound)
+    had_byte, largest = had.usable_byte, had.of_largest_version
+    return MemoryFit(float(needed), had_byte, largest, had.memory_byte, had.words, had.source, bounded)
 
 
 def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
@@ -76,7 +82,10 @@ def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
         return [text]
     times, before = fit.needed_byte / fit.available_byte, " before pruning" if _pruned(point) else ""
     more = f"{times:.3g} times as much" if times >= 2.0 else f"{100.0 * (times - 1.0):.2g} % more"
-    return [f"{text}: it takes {'up to ' if at.model.cache_bound else ''}{more}{before}"]
+    why = fit.basis + (", a prior" if fit.source else "")
+    most = "up to " if at.model.cache_bound else ""
+    had = f"{'as' if times >= 2.0 else 'than'} can be had ({why})"
+    return [f"{text}: it takes {most}{more}{before} {had}"]
 
 
 def _not_run(at: ResolvedPoint) -> list[str]:

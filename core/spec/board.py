@@ -32,6 +32,7 @@ class Board:
     power_modes: Mapping[str, PowerMode]  # the first one is the default
     memory_byte: float | None = None
     most_memory_byte: float | None = None  # of its largest version, where versions differ in nothing else
+    available_byte: float | None = None  # of the memory, that the attached board itself says programs can have
     idle_power_w: float | None = None
     system_energy_j_byte: float | None = None  # energy per byte moved during decode, on `power_rail`
     system_energy_log_sd: float = 0.35

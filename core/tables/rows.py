@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from core.catalogue.csv_rows import Row, read_rows
+from core.catalogue.csv_rows import Row, rows_of
+from core.catalogue.text_files import read_text_of
 
 
 class Column(NamedTuple):
@@ -143,7 +144,7 @@ def read_table(path: Path | str) -> PublishedTable:
     Parameters
     ----------
     path : Path or str
-        A CSV file in UTF-8 whose first line names the columns; semicolons or tabs in place of commas do too.
+        A CSV file whose first line names the columns; semicolons or tabs in place of commas do too.
 
     Raises
     ------
@@ -154,11 +155,20 @@ def read_table(path: Path | str) -> PublishedTable:
     """
     path = Path(path)
     try:
-        heading, lines = read_rows(path)
+        text = read_text_of(path)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    return table_of(path.name, text)
+
+
+def table_of(name: str, text: str) -> PublishedTable:
+    """Read the text of a table, of a file of that name, as `read_table` does."""
+    try:
+        heading, lines = rows_of(text)
         heading = [_column(name) for name in heading]
         _check_heading(heading)
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None
     lines = _with_points(lines, heading)
     read = [_row(line, heading) for line in lines]
     rows = tuple(row for row in read if isinstance(row, PublishedRow))

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help="llama-bench JSON or JSONL, CSV (trilemma data validate --help), or a recording",
+        help="output of llama-bench (json, jsonl, csv, sql or md), CSV (trilemma data validate --help), or a recording",
     )
     parser.add_argument(
         "--into",

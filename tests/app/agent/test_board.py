@@ -7,7 +7,7 @@ from tests.app.agent.sensors.machine_tree import tree
 
 BOARD = {
     "proc/cpuinfo": "processor : 0\nmodel name : AMD Ryzen 7\nflags : fpu avx2 avx512f hypervisor\nprocessor : 1\n",
-    "proc/meminfo": "MemTotal: 2000 kB\n",
+    "proc/meminfo": "MemTotal: 2000 kB\nMemAvailable: 1500 kB\n",
     "etc/os-release": 'NAME="x"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
     "sys/devices/system/cpu/cpu0/cache/index0/level": "1",
     "sys/devices/system/cpu/cpu0/cache/index0/type": "Data",
@@ -26,7 +26,7 @@ def test_board_is_described_without_naming_it(tmp_path):
     board = describe(tree(tmp_path, BOARD))
     assert board["cpu"] == board["name"] == "AMD Ryzen 7"
     assert board["n_threads"] == 2
-    assert board["memory_byte"] == 2000 * 1024
+    assert (board["memory_byte"], board["available_byte"]) == (2000 * 1024, 1500 * 1024)
     assert board["cache_byte"] == {"L1d": 32768, "L3": 16 << 20}
     assert board["isa"] == ["avx2", "avx512f"]
     assert board["governor"] == "powersave"

@@ -235,6 +235,11 @@ def test_published_fit_is_named_with_its_number_of_rows(capsys):
 
 
 def test_this_machine_says_what_does_not_fit_in_its_memory(capsys, monkeypatch):
-    monkeypatch.setattr("app.agent.board.describe", lambda root: {"cpu": "any", "memory_byte": 8_000_000_000})
+    monkeypatch.setattr(
+        "app.agent.board.describe",
+        lambda root: {"cpu": "any", "memory_byte": 8_000_000_000, "available_byte": 7_000_000_000},
+    )
     assert main(["predict", "--model", "llama-3-70b", "--weights", "q4_k_m", "--runtime", "llamacpp_cpu"]) == 0
-    assert "does not fit in the memory of This machine: it takes 5.38 times as much." in capsys.readouterr().out
+    assert (
+        "This machine: it takes 6.15 times as much as can be had (free as the board says)." in capsys.readouterr().out
+    )

@@ -42,7 +42,7 @@ def members(*names):
 
 HELLOS = st.fixed_dictionaries(
     {
-        "board": members("name", "cpu", "n_threads", "memory_byte", "virtual", "id", "os"),
+        "board": members("name", "cpu", "n_threads", "memory_byte", "available_byte", "virtual", "id", "os"),
         "can": members("measure", "bandwidth", "torch", "weights", "kv"),
         "models": st.lists(JSON | members("file", "byte"), max_size=3),
     },

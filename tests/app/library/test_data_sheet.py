@@ -21,11 +21,13 @@ from app.library.data_sheet import (
     chosen_key,
     described,
     found_words,
+    with_memory,
 )
 from app.library.files import FileError, data_dir
 from app.library.machine import machine_key, why_not_measurable
 from app.library.measurements import ran
 from core.catalogue.load import load_catalogue
+from core.catalogue.memory_reserve import usable_memory
 from core.predict.scenario import knowledge, predict
 from core.spec import Absent, OperatingPoint
 
@@ -97,11 +99,31 @@ def test_an_attached_board_is_predicted_as_that_of_its_data_sheet(key, runtime):
 def test_a_mac_tells_its_processor_and_memory(here):
     tool = here / "usr" / "sbin" / "sysctl"
     tool.parent.mkdir(parents=True)
-    tool.write_text('#!/bin/sh\n[ "$2" = hw.memsize ] && echo 34359738368 || echo "Apple M1 Max"\n')
+    says = {"hw.memsize": "34359738368", "iogpu.wired_limit_mb": "0"}
+    answers = "".join(f"  {name}) echo {value};;\n" for name, value in says.items())
+    tool.write_text(f'#!/bin/sh\ncase "$2" in\n{answers}  *) echo "Apple M1 Max";;\nesac\n')
     tool.chmod(0o755)
     told = board.describe(here)
-    assert (told["cpu"], told["memory_byte"]) == ("Apple M1 Max", 34359738368)
-    assert sheet_of({**HELLO, "board": told}).key == "apple_m1_max"
+    assert (told["cpu"], told["memory_byte"], "gpu_limit_byte" in told) == ("Apple M1 Max", 34359738368, False)
+    hello = {**HELLO, "board": told}
+    assert sheet_of(hello).key == "apple_m1_max"
+    mac = with_memory(described(CATALOGUE, THIS, sheet_of(hello)).boards[THIS], hello)
+    assert usable_memory(mac).usable_byte == pytest.approx(0.6667 * 32 * 2**30)
+    tool.write_text(tool.read_text().replace("echo 0;;", "echo 28672;;"))
+    hello["board"] = board.describe(here)
+    assert hello["board"]["gpu_limit_byte"] == 28 * 2**30
+    assert usable_memory(with_memory(mac, hello)).usable_byte == 28 * 2**30
+    assert usable_memory(replace(with_memory(mac, hello), unit="cpu", available_byte=None)).usable_byte < 32 * 2**30
+
+
+def test_what_a_board_says_is_free_is_what_a_model_can_have(here):
+    this = CATALOGUE.boards[THIS]
+    told = {"memory_byte": 16e9, "available_byte": 11e9}
+    assert usable_memory(with_memory(this, {"board": told})).usable_byte == 11e9
+    assert usable_memory(with_memory(this, {"board": {"memory_byte": 16e9}})).usable_byte == 0.98 * 16e9 - 0.5e9
+    assert usable_memory(with_memory(this, {"board": {}})) is None
+    card = CATALOGUE.boards["intel_arc_b60"]
+    assert with_memory(card, {"board": told}) is card  # of which the system's memory says nothing
 
 
 def test_the_mode_that_a_board_is_in_is_its_default_and_the_others_cannot_be_measured():

@@ -110,8 +110,12 @@ def test_json_has_the_same_figures():
     assert found["limits"] == plain(VERDICT)
     assert sum(found["parts_frac"].values()) == pytest.approx(1.0)
     assert found["memory"] == {"absent": VERDICT.memory.reason}
-    fits = document(replace(VERDICT, memory=MemoryFit(2.0, 3.0, of_largest_version=False)))["memory"]
-    assert fits == {"needed_byte": 2.0, "available_byte": 3.0, "fits": True}
+    fit = MemoryFit(2.0, 3.0, True, 4.0, "its system keeps 1", "[prior] a book")
+    wanted = {"needed_byte": 2.0, "available_byte": 3.0, "fits": True, "memory_byte": 4.0, "of_largest_version": True}
+    wanted |= {"basis": "its system keeps 1", "source": "[prior] a book"}
+    assert document(replace(VERDICT, memory=fit))["memory"] == wanted
+    told = document(replace(VERDICT, memory=replace(fit, source="")))["memory"]
+    assert told["source"] == {"absent": "the board says so itself"}
     assert [change["change"] for change in found["changes"]] == [change.step.text for change in VERDICT.changes]
     absent = document(replace(VERDICT, decode_s=Absent("no kernel"), parts_s={}, bound=None, changes=(), proposed=()))
     assert absent["bound"] == absent["binding"] == absent["dominant_part"] == {"absent": "no kernel"}

@@ -91,7 +91,7 @@ def test_largest_context_is_exact():
 
 
 def test_largest_context_fits_before_pruning_and_one_more_does_not():
-    board = replace(CATALOGUE.boards["this"], memory_byte=200e6)
+    board = replace(CATALOGUE.boards["this"], memory_byte=200e6, available_byte=200e6)
     catalogue = replace(CATALOGUE, boards={**CATALOGUE.boards, "this": board})
     counts = [
         largest_context(replace(POINT, alpha=alpha, layout=layout), catalogue, memory_byte=board.memory_byte)
