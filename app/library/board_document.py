@@ -6,7 +6,6 @@ version 0.1 were of all machines, one a subject; `older_documents` reads them.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -92,6 +91,8 @@ REMEDIES = {
 def document_name(machine: str) -> str:
     """Return the file name of a machine's document: safe on every system, and another for another machine."""
     slug = re.sub(r"[^a-z0-9]+", "-", machine.lower())[:_SLUG_CHARACTERS].strip("-")
+    import hashlib
+
     return f"{slug}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}.json"
 
 

@@ -34,7 +34,6 @@ from app.library.machine import hello_here, machine_key, this_machine
 from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
 from app.library.other_boards import imported, imported_file, under_names
 from app.library.registry import THIS, KnownBoard, known_boards, target_record, with_known
-from core.calibrate.bench_priors import taught
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior
 
@@ -116,6 +115,8 @@ class BoardLibrary:
         hello = hello_here() if hello is None else hello
         document = self.machines().get(machine or machine_key(hello)) or BoardDocument("")
         found = self.data_sheet_catalogue(hello, plain)
+        from core.calibrate.bench_priors import taught
+
         this = with_memory(found.boards[THIS], hello)
         if document.bandwidth is not None:
             this = learned(this, msgspec.structs.asdict(document.bandwidth))

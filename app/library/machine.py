@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.agent import board
-from app.agent.state import BoardState
 from app.client.events import Channel
 from app.library.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
 from core.spec import FIELDS, Catalogue, OperatingPoint
@@ -44,6 +42,9 @@ def machine_key(hello: Mapping[str, Any]) -> str:
 
 def hello_here() -> dict[str, Any]:
     """Return what the agent of this machine would say of it, as far as its measurements and data sheet ask."""
+    from app.agent import board  # not before the first window: the dashboard asks the agent's process instead
+    from app.agent.state import BoardState
+
     return {
         "board": board.describe(Path("/")),
         "state": {"power_mode": BoardState(Path("/")).power_mode()},

@@ -15,7 +15,6 @@ from app.library import schema
 from app.library.axes import check_point
 from app.library.files import BINARY, FileError, data_dir, reason
 from app.library.records import PointRecord, point_record
-from core.catalogue.names.formats import format_key
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
@@ -74,6 +73,8 @@ def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) ->
         raise FileError("the result: $.applied: expected an object")
     record = {**point_record(point), **told}
     actual = schema.convert(record, PointRecord, "the result: $.applied").point()
+    from core.catalogue.names.formats import format_key
+
     if "weights" in told:
         actual = replace(actual, weights=format_key(actual.weights, catalogue.weight_formats))
     if "kv" in told:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.events import Event
 from app.client.session import Session
 from app.client.target import THIS, Target, open_target
@@ -154,6 +153,8 @@ class Boards(QObject):
         self._answers.put(None)
 
     def _try(self, target: Target, number: int) -> None:
+        from app.client.blocking_session import AttachedBoard, LinkError
+
         try:
             with AttachedBoard(target) as board:
                 about = board.hello.get("board", {})

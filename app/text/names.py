@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from app.text.format import quantity_text
-from core.catalogue.names.formats import format_name
 from core.spec import Catalogue, OperatingPoint, WeightFormat
 
 PARTS = {
@@ -42,6 +41,8 @@ _CAPITALS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "soc": "SoC", "ram": "RAM
 
 def nominal_bits(form: WeightFormat) -> float:
     """Return the bits of a weight format without its scales: 4 for formats that take 4.25, 4.5 or 5.0 with them."""
+    from core.catalogue.names.formats import format_name  # its patterns are compiled at the first import
+
     return format_name(form.key, ()).bits or form.bits_per_weight
 
 

@@ -5,13 +5,13 @@ msgspec judges each value. Where it refuses a table, the first value that it ref
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
+import tomli
 from msgspec import Meta, Struct
 
 from core.catalogue.refusal import refusal
@@ -31,8 +31,8 @@ def parse(name: str, text: str) -> dict[str, Any]:
         It is not TOML, nests too deep, or has a string with control characters.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
         raise ValueError(f"{name}: got text that is not TOML ({error}), expected TOML") from None
     except (ValueError, RecursionError):
         raise ValueError(f"{name}: got a number too long or tables too deep to read, expected TOML") from None
