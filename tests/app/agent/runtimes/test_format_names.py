@@ -34,7 +34,12 @@ KNOWN = {
     **{"Q2_K - Medium": "q2_k", "Q2_K": "q2_k", "Q3_K - Small": "q3_k_s", "Q3_K - Medium": "q3_k_m"},
     **{"Q3_K - Large": "q3_k_l", "Q3_K_L": "q3_k_l", "Q4_K - Small": "q4_k_s", "Q4_K - Medium": "q4_k_m"},
     **{"Q4_K_M": "q4_k_m", "Q5_K - Small": "q5_k_s", "Q5_K - Medium": "q5_k_m", "Q5_K_M": "q5_k_m"},
-    **{"TQ1_0 - 1.69 bpw ternary": "tq1_0", "TQ2_0 - 2.06 bpw ternary": "tq2_0", "IQ1_S - 1.5625 bpw": "iq1_s"},
+    **{
+        "Q1_0": "q1_0",
+        "TQ1_0 - 1.69 bpw ternary": "tq1_0",
+        "TQ2_0 - 2.06 bpw ternary": "tq2_0",
+        "IQ1_S - 1.5625 bpw": "iq1_s",
+    },
     **{"IQ1_M - 1.75 bpw": "iq1_m", "IQ2_XXS - 2.0625 bpw": "iq2_xxs", "IQ2_XS - 2.3125 bpw": "iq2_xs"},
     **{"IQ2_S - 2.5 bpw": "iq2_s", "IQ2_M - 2.7 bpw": "iq2_m", "IQ3_XXS - 3.0625 bpw": "iq3_xxs"},
     **{"IQ3_XS - 3.3 bpw": "iq3_xs", "IQ3_S - 3.4375 bpw": "iq3_s", "IQ3_S mix - 3.66 bpw": "iq3_m"},
@@ -43,7 +48,7 @@ KNOWN = {
     **{"int4 awq block-128": "w4a16_g128", "q4f16": "q4f16", "UD-Q4_K_XL": "q4_k_m"},
 }
 UNKNOWN = {
-    **{"Q1_0": "q1_0", "IQ4_KSS - 4.0 bpw": "iq4_kss", "IQ2_KT - 2.125 bpw": "iq2_kt", "mxfp8": "mxfp8"},
+    **{"IQ4_KSS - 4.0 bpw": "iq4_kss", "IQ2_KT - 2.125 bpw": "iq2_kt", "mxfp8": "mxfp8"},
     **{"4bit": "4bit", "8-bit g64": "8_bit_g64", "compressed-tensors": "compressed_tensors"},
     **{"unknown, may not work": "unknown_may_not_work", "ZZ9 plural": "zz9_plural"},
 }
