@@ -57,7 +57,7 @@ def proof(token: str, who: str, server_nonce: str, client_nonce: str, certificat
     return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def same(one: str, other: str) -> bool:
+def constant_time_equal(one: str, other: str) -> bool:
     """Compare two proofs in a time that does not depend on where they differ."""
     return hmac.compare_digest(one.encode(), other.encode())
 

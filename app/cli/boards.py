@@ -11,7 +11,7 @@ from app.cli.shared.output import UserError, print_json, print_table
 from app.text.format import DASH, counted, quantity_text
 from core.catalogue.names.boards import boards_called
 from core.spec import Board, PowerMode
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 _MODE_UNITS = {
     "bandwidth_byte_s": "byte/s",
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     boards = catalogue.boards
     keys = list(boards) if args.key is None else [args.key] if args.key in boards else boards_called(args.key, boards)
     if not keys:
-        raise UserError(f"board: got {args.key!r}, {instead('board', args.key, boards)}")
+        raise UserError(f"board: got {args.key!r}, {suggestion('board', args.key, boards)}")
     chosen = [boards[key] for key in keys]
     if args.json:
         measured = library.calibrations(catalogue)

@@ -22,9 +22,9 @@ from app.cli.shared.target import add_board_as, add_target_options, check_board_
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.recording import Recording
 from app.client.target import THIS
-from app.library.bandwidth import learned, read_record
+from app.library.bandwidth import read_record, with_bandwidth
 from app.library.board_library import BoardLibrary
-from app.library.calibration import calibration_of, candidates, kin, options_again
+from app.library.calibration import calibration_of, candidates, options_again, share_calibration
 from app.library.files import FileError
 from app.library.machine import cannot, machine_key
 from app.library.measurements import Measurement
@@ -124,7 +124,7 @@ def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Cata
     for note in notes:
         print(f"trilemma calibrate: {note}", file=sys.stderr)
     if bandwidth:
-        this = learned(catalogue.boards[THIS], bandwidth, "the recorded board")
+        this = with_bandwidth(catalogue.boards[THIS], bandwidth, "the recorded board")
         catalogue = replace(catalogue, boards={**catalogue.boards, THIS: this})
     return found, catalogue
 
@@ -245,7 +245,7 @@ def _calibrations(
     found = {}
     for mode in catalogue.boards[at.board].power_modes:
         there = replace(at, power_mode=mode)
-        if not kin(there, at, catalogue) and (made := calibration_of(measurements, catalogue, there)):
+        if not share_calibration(there, at, catalogue) and (made := calibration_of(measurements, catalogue, there)):
             found[mode] = made
     return calibration, {mode: made for mode, made in found.items() if made.posterior.n_decode}
 
@@ -289,7 +289,7 @@ def document(
         "modes": {mode: document(one, None) for mode, one in (others or {}).items()},
         "leave_one_out_ttft": _check(calibration.ttft_check),
         "leave_one_out_reselection": _check(calibration.reselection_check),
-        "published_formula_fitted": _check(calibration.published_check),
+        "published_formula_fitted": _check(calibration.article_check),
         "next": None if proposal is None else {"point": point_record(proposal[0]), "why": proposal[1]},
         "points": points,
     }
@@ -334,7 +334,7 @@ def _print(
             *(_check_rows("decode time, all together", _all_modes(calibration, others)) if others else ()),
             *_check_rows("time to first token", calibration.ttft_check),
             *_check_rows("token re-selection", calibration.reselection_check),
-            *_check_rows("published formula, its constant fitted", calibration.published_check),
+            *_check_rows("published formula, its constant fitted", calibration.article_check),
         ]
     )
     if proposal is not None:

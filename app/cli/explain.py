@@ -20,7 +20,7 @@ from app.text.format import counted, estimate_text, parse_quantity, quantity_tex
 from core.catalogue.memory_reserve import usable_memory
 from core.predict.explain import Margin, margins, roofline_s
 from core.predict.parameters import extended, physical_parameters, ratio_names
-from core.predict.scenario import knowledge, predict
+from core.predict.scenario import initial_posterior, predict
 from core.predict.sensitivity import elasticities
 from core.predict.sweep import largest_context
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
     limits = _limits(args)
-    known = library.posterior(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
+    known = library.posterior(point, catalogue) or initial_posterior(catalogue.resolve(point), catalogue)
     try:
         found = document(point, catalogue, known, limits, library)
     except ValueError as error:

@@ -13,7 +13,7 @@ from core.catalogue.load import load_catalogue
 from core.catalogue.names.models import KnownNames
 from core.physics.traffic import kv_byte_per_token
 from core.spec import CachingLayers, KvFormat, ModelShape
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 _KV = KvFormat("fp16", "16 bit", 16.0)  # of the table
 
@@ -49,7 +49,7 @@ def _find(key: str) -> ModelShape:
     if key in models:
         return models[key]
     if not key.endswith(".gguf"):
-        raise UserError(f"model: got {key!r}, {instead('model', key, models)}; or a path that ends in .gguf")
+        raise UserError(f"model: got {key!r}, {suggestion('model', key, models)}; or a path that ends in .gguf")
     try:
         return model_from_gguf(Path(key))
     except ValueError as error:

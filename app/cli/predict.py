@@ -16,7 +16,7 @@ from app.text.explain import plain
 from app.text.format import output_text, quantity_text
 from core.predict.accuracy import mean_kl, retrieval
 from core.predict.explain import Verdict
-from core.predict.scenario import knowledge, predict
+from core.predict.scenario import initial_posterior, predict
 from core.spec import Absent, Catalogue, OperatingPoint, Output, Posterior, Prediction
 
 UNITS = {
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     catalogue = with_described(args, library.catalogue())
     point = point_from(args, catalogue)
     try:
-        known = library.posterior(point, catalogue) or knowledge(catalogue.resolve(point), catalogue)
+        known = library.posterior(point, catalogue) or initial_posterior(catalogue.resolve(point), catalogue)
         prediction, verdict = predict(point, catalogue, known), verdict_of(point, catalogue, known, library)
         further = further_outputs(point, catalogue, known)
     except ValueError as error:

@@ -32,7 +32,7 @@ from app.cli.shared.point import (
 )
 from app.cli.shared.target import add_target_options, target_from
 from app.library.records import point_record
-from core.predict.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, bend, dominated_share, front, sweep
+from core.predict.sweep import NAMED, OBJECTIVES, OUTPUTS, Sweep, dominated_share, front, front_knee, sweep
 from core.predict.validity import cache_bounds
 from core.spec import FIELDS, Absent, Catalogue, Field, OperatingPoint, Posterior
 
@@ -227,7 +227,7 @@ def _trade(found: Sweep, names: list[str]) -> dict[str, Any]:
     if len(names) in (2, 3):
         about["dominated_share"] = dominated_share(found, names)
     if len(names) == 2:
-        knee = bend(found, names)
+        knee = front_knee(found, names)
         about["knee"] = (
             {"absent": knee.reason} if isinstance(knee, Absent) else {**_record(found, knee.index), "edge": knee.edge}
         )

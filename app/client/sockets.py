@@ -14,7 +14,17 @@ from app.client.pairing import Pairing, load_pairing
 from app.client.sanitise import printable
 from app.client.transport import READ_BYTE, START_S, Ended, OpenError
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
-from app.secure import PORT, Pump, SecurityError, fingerprint, new_nonce, proof, read_private, same, tls_context
+from app.secure import (
+    PORT,
+    Pump,
+    SecurityError,
+    constant_time_equal,
+    fingerprint,
+    new_nonce,
+    proof,
+    read_private,
+    tls_context,
+)
 
 GREET_S = 5.0
 CLOSED = "closed the connection: expected an agent, and not too many clients at it"
@@ -104,7 +114,7 @@ def open_tls(host: str, port: int) -> SocketTransport:
             raise OpenError(f"{host}:{port} {CLOSED}") from None
         raise OpenError(f"{host}:{port} does not speak TLS: {error.strerror or error}") from None
     shown = fingerprint(tls.getpeercert(binary_form=True) or b"")
-    if not same(shown, pairing.fingerprint):
+    if not constant_time_equal(shown, pairing.fingerprint):
         tls.close()
         raise OpenError(
             f"{host} shows another certificate than the one it was paired with: another machine has paired with it, "
@@ -195,7 +205,7 @@ def _prove(connection: socket.socket, token: str, certificate: str, name: str) -
         ours = proof(token, "client", challenge["nonce"], nonce, certificate)
         connection.sendall(encode_control({"op": "answer", "nonce": nonce, "proof": ours, "control": True}, 0))
         theirs = proof(token, "agent", challenge["nonce"], nonce, certificate)
-        if not same(_expect(connection, "welcome", name)["proof"], theirs):
+        if not constant_time_equal(_expect(connection, "welcome", name)["proof"], theirs):
             raise OpenError(f"{name} does not know the token: it is not the agent that it should be", final=True)
         connection.settimeout(None)
     except (OSError, ProtocolError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from core.spec import BY_PATH, FIELDS, Board, Catalogue, Field, OperatingPoint
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 SLIDERS = tuple(field.path for field in FIELDS if field.is_number and not field.offered)
 """The paths that hold a number; the others have options."""
@@ -147,7 +147,7 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
         keys = list(_names(field, point, catalogue))
         if value not in keys and not value == field.default == "":
             kind = path.removeprefix("point.")
-            raise ValueError(f"{path} is {value!r}: {instead(kind, str(value), keys)}")
+            raise ValueError(f"{path} is {value!r}: {suggestion(kind, str(value), keys)}")
         return value
     number = _number(path, value)
     if not field.holds(number) or (field.whole and axis.categorical and number != round(number)):

@@ -18,7 +18,7 @@ BUSY = "while other programs ran"
 """Ends the source of a disturbed bandwidth."""
 
 
-def learned(board: Board, record: Mapping[str, Any], whose: str = "this machine") -> Board:
+def with_bandwidth(board: Board, record: Mapping[str, Any], whose: str = "this machine") -> Board:
     """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior.
 
     Other power modes of a data sheet keep their ratio to the first. Where a GPU or NPU decodes, its own bandwidth stays

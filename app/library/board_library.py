@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from app.library.axes import exists
-from app.library.bandwidth import better, learned
+from app.library.bandwidth import better, with_bandwidth
 from app.library.board_document import (
     OLDER,
     Bandwidth,
@@ -115,13 +115,17 @@ class BoardLibrary:
         hello = hello_here() if hello is None else hello
         document = self.machines().get(machine or machine_key(hello)) or BoardDocument("")
         found = self.data_sheet_catalogue(hello, plain)
-        from core.calibrate.bench_priors import taught
+        from core.calibrate.bench_priors import with_bench_priors
 
         this = with_memory(found.boards[THIS], hello)
         if document.bandwidth is not None:
-            this = learned(this, msgspec.structs.asdict(document.bandwidth))
-        runtime = taught(found.runtimes[RUNTIME], [msgspec.structs.asdict(row) for row in document.bench])
-        found = replace(found, boards={**found.boards, THIS: this}, benched={**found.benched, (THIS, RUNTIME): runtime})
+            this = with_bandwidth(this, msgspec.structs.asdict(document.bandwidth))
+        runtime = with_bench_priors(found.runtimes[RUNTIME], [msgspec.structs.asdict(row) for row in document.bench])
+        found = replace(
+            found,
+            boards={**found.boards, THIS: this},
+            bench_runtimes={**found.bench_runtimes, (THIS, RUNTIME): runtime},
+        )
         return with_known(found, self.boards())
 
     def measurements(self, catalogue: Catalogue, machine: str = "") -> tuple[list[Measurement], list[Measurement]]:

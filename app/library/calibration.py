@@ -67,7 +67,7 @@ def calibration_of(measurements: Sequence[Measurement], catalogue: Catalogue, at
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    near = [m for m in measurements if kin(m.point, at, catalogue)]
+    near = [m for m in measurements if share_calibration(m.point, at, catalogue)]
     points = measured_points(near, catalogue)
     if not points:
         return None
@@ -122,7 +122,7 @@ def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
     Measurements of the user's add to that; where nothing is published, to the runtime's prior.
     """
     where = catalogue.resolve(at)
-    return catalogue.published.get((where.board.key, where.runtime.key, where.mode.key))
+    return catalogue.board_posteriors.get((where.board.key, where.runtime.key, where.mode.key))
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
@@ -183,7 +183,7 @@ def candidates(at: OperatingPoint) -> list[OperatingPoint]:
     return [OperatingPoint(weights=w, kv=g, context_tokens=tokens, alpha=alpha) for w, g, tokens, alpha in grid]
 
 
-def kin(point: OperatingPoint, at: OperatingPoint, catalogue: Catalogue) -> bool:
+def share_calibration(point: OperatingPoint, at: OperatingPoint, catalogue: Catalogue) -> bool:
     """Whether one calibration holds for two points of boards in the catalogue; "" is the default power mode."""
     if (point.board, point.runtime) != (at.board, at.runtime) or at.board not in catalogue.boards:
         return False

@@ -16,7 +16,7 @@ from core.catalogue.identify import identify
 from core.catalogue.load import load_catalogue
 from core.catalogue.memory_reserve import reserve_of
 from core.spec import Absent, Board, Catalogue, PowerMode
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 THIS = "this"
 BY_HAND = "chosen by hand"
@@ -42,7 +42,7 @@ def check_choice(key: str) -> None:
     """Raise FileError unless a key chooses a data sheet: one of the catalogue, "this" for none, "" to find it."""
     known = [*sheets(), THIS]
     if key and key not in known:
-        raise FileError(f"board {key!r} has no data sheet; {instead('board', key, known)}")
+        raise FileError(f"board {key!r} has no data sheet; {suggestion('board', key, known)}")
 
 
 def data_sheet_of(chosen: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
@@ -103,12 +103,16 @@ def described(catalogue: Catalogue, key: str, sheet: DataSheet | Absent, *, simu
     if isinstance(sheet, Absent):
         return catalogue
     board = _as_told(catalogue.boards[key], sheets()[sheet.key], sheet, threads=not simulated)
-    taught = {
+    posteriors = {
         (key, runtime, mode): replace(posterior, board=key)
-        for (of, runtime, mode), posterior in catalogue.published.items()
+        for (of, runtime, mode), posterior in catalogue.board_posteriors.items()
         if of == sheet.key
     }
-    return replace(catalogue, boards={**catalogue.boards, key: board}, published={**catalogue.published, **taught})
+    return replace(
+        catalogue,
+        boards={**catalogue.boards, key: board},
+        board_posteriors={**catalogue.board_posteriors, **posteriors},
+    )
 
 
 def with_memory(board: Board, hello: Mapping[str, Any]) -> Board:

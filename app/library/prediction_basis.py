@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.predict.scenario import knowledge
+from core.predict.scenario import initial_posterior
 from core.spec import Catalogue, OperatingPoint, Posterior
 
 
@@ -12,4 +12,4 @@ def rests_on(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior |
     here = (at.board.key, at.runtime.key, at.mode.key)
     if posterior is not None and (posterior.board, posterior.runtime, posterior.power_mode) == here:
         return posterior
-    return knowledge(at, catalogue)
+    return initial_posterior(at, catalogue)

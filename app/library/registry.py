@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from app.library.bandwidth import learned
+from app.library.bandwidth import with_bandwidth
 from app.library.board_document import Bandwidth, BoardDocument, Target
 from app.library.data_sheet import THIS as THIS
 from app.library.data_sheet import DataSheet, described, sheets
@@ -84,6 +84,6 @@ def with_known(catalogue: Catalogue, boards: Mapping[str, KnownBoard]) -> Catalo
         catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
         catalogue = described(catalogue, known.key, known.sheet, simulated=known.simulated)
         if known.bandwidth is not None:
-            board = learned(catalogue.boards[known.key], msgspec.structs.asdict(known.bandwidth), "it")
+            board = with_bandwidth(catalogue.boards[known.key], msgspec.structs.asdict(known.bandwidth), "it")
             catalogue = replace(catalogue, boards={**catalogue.boards, known.key: board})
     return catalogue

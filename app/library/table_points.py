@@ -15,7 +15,7 @@ from app.library.measurements import Measurement
 from app.library.registry import THIS, KnownBoard
 from core.catalogue.names.runtimes import OTHER
 from core.spec import Catalogue, OperatingPoint, Provenance
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 from core.tables.as_points import ComparedRow, compare
 from core.tables.rows import COLUMNS, PublishedRow, read_table
 
@@ -45,7 +45,7 @@ def measurements_in(
         if reason:
             notes.append(f"line {row.row.line}: {reason}")
         else:
-            prompt = _in_catalogue(row.prompt, any_unit)
+            prompt = _in_catalogue(row.prefill, any_unit)
             found += _measurements(row.row, canonical(point, catalogue), canonical(prompt, catalogue))
     return found, notes
 
@@ -73,10 +73,10 @@ def _unlike(row: ComparedRow, point: OperatingPoint, catalogue: Catalogue, descr
         if key in catalogue.boards and unit in _UNITS:
             return f"it ran on the {unit} of {key}, which decodes on its {catalogue.boards[key].unit} here"
         named = row.row.text["board_key"]
-        return f"board: got {named!r}, {instead('board', named, catalogue.boards)}"
+        return f"board: got {named!r}, {suggestion('board', named, catalogue.boards)}"
     if point.model not in catalogue.models:
         named = row.row.text["model"]
-        return f"model: got {named!r}, {instead('model', named, catalogue.models)}"
+        return f"model: got {named!r}, {suggestion('model', named, catalogue.models)}"
     try:
         check_point(point, catalogue)
     except ValueError as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.library.axes import exists
-from app.library.bandwidth import better, disturbed, learned, read_record
+from app.library.bandwidth import better, disturbed, read_record, with_bandwidth
 from app.library.board_library import RUNTIME, BoardLibrary
 from app.library.data_sheet import DataSheet, sheet_sentence
 from app.library.files import FileError
@@ -89,7 +89,7 @@ class AttachedBoard:
             self._store.say("warning", f"{_BUSY}: the faster one before it counts.")
         elif self.bandwidth_disturbed:
             self._store.say("warning", f"{_BUSY}: it is measured again after the calibration, or at the next start.")
-        self._store.set_board(learned(self._store.catalogue.boards[THIS], counts))
+        self._store.set_board(with_bandwidth(self._store.catalogue.boards[THIS], counts))
         self._kept(lambda: self.library.set_bandwidth(machine, record))
 
     def take_measurement(self, measurement: Measurement) -> bool:
@@ -118,7 +118,7 @@ class AttachedBoard:
 def show(catalogue: Catalogue, store: Store) -> None:
     """Give the store the boards of a catalogue that it has otherwise."""
     for key, board in catalogue.boards.items():
-        known, runtime = store.catalogue, catalogue.benched.get((key, RUNTIME)) if key == THIS else None
-        benched = known.benched.get((key, RUNTIME), known.runtimes[RUNTIME])
+        known, runtime = store.catalogue, catalogue.bench_runtimes.get((key, RUNTIME)) if key == THIS else None
+        benched = known.bench_runtimes.get((key, RUNTIME), known.runtimes[RUNTIME])
         if (board, runtime or benched) != (known.boards.get(key), benched):
-            store.set_board(board, runtime, catalogue.published)
+            store.set_board(board, runtime, catalogue.board_posteriors)

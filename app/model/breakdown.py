@@ -11,7 +11,7 @@ from app.library.axes import canonical
 from app.model.store import Store
 from core.physics.stages import stages_s
 from core.predict.prefill import prefill_costs
-from core.predict.scenario import decode_costs, knowledge
+from core.predict.scenario import decode_costs, initial_posterior
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Prediction
 
 
@@ -39,7 +39,7 @@ class Roofline:
         return None if self.compute_op_s is None else self.compute_op_s / self.bandwidth_byte_s
 
 
-def told_here(store: Store, name: str) -> Any:
+def reported_here(store: Store, name: str) -> Any:
     """Return the last value that the board reported under a name at exactly the current point; None if never."""
     if store.not_measured_here:
         return None
@@ -63,7 +63,7 @@ def roofline(
     at = catalogue.resolve(point)
     known = posterior
     if known is None or (known.board, known.runtime, known.power_mode) != (at.board.key, at.runtime.key, at.mode.key):
-        known = knowledge(at, catalogue)
+        known = initial_posterior(at, catalogue)
     bandwidth = float(known.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s)
     eta = float(np.exp(known.log_mean[known.names.index("eta")]))
     spots = []

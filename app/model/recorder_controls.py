@@ -17,7 +17,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client.events import ClockRead, Connected, Disconnected, Event, Gap, Marked, Measured, Position
 from app.client.recorder import SUFFIX as SUFFIX
 from app.client.recorder import Recorder, RecordingError
-from app.library.bandwidth import learned
+from app.library.bandwidth import with_bandwidth
 from app.library.files import FileError, data_dir
 from app.library.measurements import Measurement, recorded_measurement
 from app.model.state import MarkerPair
@@ -222,7 +222,7 @@ class Tape(QObject):
             if "read_byte_s" in event.body:
                 record = event.body["read_byte_s"]
                 if "median" in record:
-                    self._store.set_board(learned(self._store.catalogue.boards["this"], record))
+                    self._store.set_board(with_bandwidth(self._store.catalogue.boards["this"], record))
                 return
             found = recorded_measurement(
                 event.request, event.body, event.time_utc, self._store.machine, self._store.catalogue

@@ -291,8 +291,10 @@ class Store(QObject):
         self._catalogue = replace(
             known,
             boards={**known.boards, board.key: board},
-            benched=known.benched if runtime is None else {**known.benched, (board.key, runtime.key): runtime},
-            published=known.published if published is None else published,
+            bench_runtimes=known.bench_runtimes
+            if runtime is None
+            else {**known.bench_runtimes, (board.key, runtime.key): runtime},
+            board_posteriors=known.board_posteriors if published is None else published,
         )
         self._measured = self._measured.that_exist(self._catalogue)
         self._elsewhere = self._elsewhere.that_exist(self._catalogue)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.library.axes import axis_of
 from app.library.limits import Limits
-from core.predict.sweep import Bend, Sweep, bend, front, sweep
+from core.predict.sweep import FrontKnee, Sweep, front, front_knee, sweep
 from core.spec import Absent, Catalogue, OperatingPoint, Posterior
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ class Trade:
     against: str
     on_front: NDArray[np.bool_]
     feasible: NDArray[np.bool_]  # keeps all limits that are set, as far as its values are known
-    bend: Bend | Absent
+    knee: FrontKnee | Absent
 
 
 def trade(
@@ -53,7 +53,7 @@ def trade(
         replace(point, **{name: _plain(value) for name, value in zip(axes, row, strict=True)})
         for row in zip(*columns, strict=True)
     )
-    return Trade(points, found, against, front(found, names), _feasible(found, limits), bend(found, names))
+    return Trade(points, found, against, front(found, names), _feasible(found, limits), front_knee(found, names))
 
 
 def _axes(point: OperatingPoint, catalogue: Catalogue) -> dict[str, Sequence[Any]]:

@@ -18,9 +18,9 @@ from core.catalogue.load import load_catalogue
 from core.physics.battery import at_temperature, pack_of_energy
 from core.predict.cosim import RUNAWAY_TEMP_C
 from core.predict.endurance import Speeds, device_of, predicted_speeds
-from core.predict.scenario import IDLE_FRAC, knowledge, predict
+from core.predict.scenario import IDLE_FRAC, initial_posterior, predict
 from core.spec import BY_NAME, Absent, Board, OperatingPoint, Posterior, Prediction
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 DEFAULT_RUNTIME = "builtin"
 ASSUMED_W = {"cpu": 8.0, "gpu": 15.0, "npu": 8.0}
@@ -83,7 +83,7 @@ class SimulatedBoard:
     ) -> None:
         self.catalogue = load_catalogue()
         if key not in self.catalogue.boards or key == "this":
-            raise ValueError(f"board: got {key!r}, {instead('board', key, set(self.catalogue.boards) - {'this'})}")
+            raise ValueError(f"board: got {key!r}, {suggestion('board', key, set(self.catalogue.boards) - {'this'})}")
         coolings = load_cooling()
         if cooling not in coolings:
             raise ValueError(f"cooling: got {cooling!r}, expected one of {', '.join(coolings)}")
@@ -159,7 +159,7 @@ class SimulatedBoard:
 
     def _truth(self, point: OperatingPoint) -> Posterior:
         """Draw the board's own parameters from what is known of it: the same ones for a seed."""
-        known = knowledge(self.catalogue.resolve(point), self.catalogue)
+        known = initial_posterior(self.catalogue.resolve(point), self.catalogue)
         names = f"{known.board} {known.runtime} {known.power_mode}".encode()
         dice = np.random.default_rng([self.seed, zlib.crc32(names)])
         variance, axes = np.linalg.eigh(known.log_cov)

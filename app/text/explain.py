@@ -11,7 +11,7 @@ from app.text.format import change_text, counted, number_text, quantity_text, un
 from app.text.names import PARTS
 from app.text.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
 from core.predict.changes import WORTH_FRAC, Change
-from core.predict.explain import DOMINANT_FRAC, PARTS_OF, Bound, Missed, Verdict
+from core.predict.explain import DOMINANT_FRAC, PARTS_OF, Bound, MissedLimit, Verdict
 from core.spec import Absent, Catalogue, Output, Posterior
 
 LIMITED: Mapping[str, Quantity] = {quantity.output: quantity for quantity in (LATENCY, POWER, TOP1)}
@@ -79,7 +79,7 @@ def _strong(text: str) -> str:
     return f"{_STRONG}{text}{_END}"
 
 
-def _missed(missed: Sequence[Missed]) -> list[str]:
+def _missed(missed: Sequence[MissedLimit]) -> list[str]:
     if not missed:
         return []
     if len(missed) == 1:
@@ -89,7 +89,7 @@ def _missed(missed: Sequence[Missed]) -> list[str]:
     return [f"Limits are missed: {', '.join(first)} and {last}."]
 
 
-def _by(missed: Missed) -> str:
+def _by(missed: MissedLimit) -> str:
     return _strong(quantity_text(abs(missed.value - missed.limit), LIMITED[missed.output].unit, 2))
 
 
@@ -97,9 +97,9 @@ def _remedy(verdict: Verdict) -> list[str]:
     """Return the remedy for a missed accuracy limit."""
     if verdict.needs_bits:
         return ["No prune rate keeps the accuracy: weights or cache need more bits."]
-    if verdict.holding_alpha is None:
+    if verdict.feasible_alpha is None:
         return []
-    return [f"Pruning at most {_strong(f'α {number_text(verdict.holding_alpha, 2)}')} would hold it."]
+    return [f"Pruning at most {_strong(f'α {number_text(verdict.feasible_alpha, 2)}')} would hold it."]
 
 
 def _bottleneck(verdict: Verdict) -> str:
@@ -173,13 +173,13 @@ def _memory(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _missed_record(missed: Missed) -> dict[str, Any]:
+def _missed_record(missed: MissedLimit) -> dict[str, Any]:
     return {"output": missed.output, "limit": missed.limit, "value": missed.value}
 
 
 def _remedy_record(verdict: Verdict) -> dict[str, Any]:
-    if verdict.holding_alpha is not None:
-        return {"alpha": verdict.holding_alpha}
+    if verdict.feasible_alpha is not None:
+        return {"alpha": verdict.feasible_alpha}
     if verdict.needs_bits:
         return {"absent": "no prune rate keeps the accuracy: weights or cache need more bits"}
     return {"absent": "no lower prune rate is needed"}

@@ -45,7 +45,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ScheduleContent:
     """A timeline with the sentence that answers, further facts, and a table with its head first."""
 
     timeline: Timeline
@@ -56,7 +56,7 @@ class Told:
     inside: Timeline | None = None  # of one token, where the other is of a whole request
 
 
-def told(found: Graph | Chain | Tasks | Request) -> Told:
+def content_of(found: Graph | Chain | Tasks | Request) -> ScheduleContent:
     """Return the content for a timing."""
     if isinstance(found, Graph):
         return _graph(found)
@@ -69,7 +69,7 @@ def _s(value: float) -> str:
     return quantity_text(value, "s")
 
 
-def _graph(found: Graph) -> Told:
+def _graph(found: Graph) -> ScheduleContent:
     plan, made, slack = found.plan, found.made, found.slack
     critical = set(slack.critical_path)
     bars = tuple(
@@ -98,7 +98,7 @@ def _graph(found: Graph) -> Told:
         (span.name, str(span.worker + 1), _s(span.start_s), _s(span.end_s), _s(slack.slack_s[span.name]))
         for span in sorted(made.spans, key=lambda s: (s.start_s, s.worker))
     ]
-    return Told(
+    return ScheduleContent(
         Timeline(tuple(f"worker {i + 1}" for i in range(plan.n_workers)), bars, "s", marks),
         f"{words}.",
         facts,
@@ -107,7 +107,7 @@ def _graph(found: Graph) -> Told:
     )
 
 
-def _chain(found: Chain) -> Told:
+def _chain(found: Chain) -> ScheduleContent:
     plan = found.plan
     n = min(plan.n_items, _N_ITEMS)
     overlapped = found.printed_starts != found.strict_starts
@@ -141,10 +141,10 @@ def _chain(found: Chain) -> Told:
         )
     ]
     head = ("stage", f"length [{unit}]", "starts", "starts as printed")
-    return Told(Timeline(tuple(rows), tuple(bars), unit), words, tuple(facts), (head, *table))
+    return ScheduleContent(Timeline(tuple(rows), tuple(bars), unit), words, tuple(facts), (head, *table))
 
 
-def _tasks(found: Tasks) -> Told:
+def _tasks(found: Tasks) -> ScheduleContent:
     given, rows, bars, table = found.given, list[str](), list[Bar](), list[tuple[str, ...]]()
     for i, (task, worst, simulated) in enumerate(zip(given.tasks, found.worst, found.simulated_ns, strict=True)):
         rows.append(task.name)
@@ -169,7 +169,7 @@ def _tasks(found: Tasks) -> Told:
         )
     head = ("task", "worst response", "simulated", "deadline", "")
     timeline = Timeline(tuple(rows), tuple(bars), "s")
-    return Told(timeline, f"{words}.", tuple(facts), (head, *table), not late)
+    return ScheduleContent(timeline, f"{words}.", tuple(facts), (head, *table), not late)
 
 
 def _response_bars(row: int, task: Task, worst: Response) -> list[Bar]:
@@ -185,10 +185,12 @@ def _response_bars(row: int, task: Task, worst: Response) -> list[Bar]:
     return [*parts, Bar(row, begins, end, "own time", "accent" if worst.meets_deadline else "bad")]
 
 
-def _request(found: Request) -> Told:
+def _request(found: Request) -> ScheduleContent:
     token = found.token_s
     if token is None:
-        return Told(Timeline((), (), "s", message="There is no decode time of this point."), "There is no timeline.")
+        return ScheduleContent(
+            Timeline((), (), "s", message="There is no decode time of this point."), "There is no timeline."
+        )
     step = float(token.median)
     first = 0.0 if found.first_token_s is None else float(found.first_token_s.median)
     words = f"A token takes {_s(step)}" + (f", the first one {_s(first)}" if first else "")
@@ -200,7 +202,7 @@ def _request(found: Request) -> Told:
             f"; at its 95 % quantile, {_s(worst)}, a token {'meets' if holds else 'misses'} the limit of "
             f"{_s(found.deadline_s)}"
         )
-    return Told(
+    return ScheduleContent(
         _whole_request(found, first, step),
         f"{words}.",
         tuple(_waits(found, first, step)),

@@ -52,7 +52,7 @@ def shares(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, float]:
     return {dtype: float(np.median(found)) for dtype, found in by_format.items()}
 
 
-def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
+def with_bench_priors(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
     """Return a runtime whose priors of eta by weight format, and of kappa, are those that a bench found.
 
     The formats' efficiencies include their unpacking, so that is left at nothing where they were measured. Cache
@@ -63,7 +63,7 @@ def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
         return runtime
     centre = float(np.exp(np.mean(np.log(list(linear.values())))))
     ratios = {f"eta.{dtype}": Prior(share / centre, ETA_LOG_SD) for dtype, share in linear.items()}
-    said = "measured: bench of the kernels of this machine"
+    source = "measured: bench of the kernels of this machine"
     runtime = replace(
         runtime,
         priors={
@@ -72,7 +72,7 @@ def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
             "rho": Prior(UNPACKED_RHO, runtime.priors["rho"].log_sd),
         },
         ratios={**runtime.ratios, **ratios},
-        sources={**runtime.sources, "eta": said, "format_eta": said, "rho": said},
+        sources={**runtime.sources, "eta": source, "format_eta": source, "rho": source},
     )
     if not attention:
         return runtime
@@ -85,5 +85,5 @@ def taught(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
             **runtime.ratios,
             **{f"kappa.{dtype}": Prior(plain / share, KAPPA_LOG_SD) for dtype, share in attention.items()},
         },
-        sources={**runtime.sources, "kappa": said, "format_kappa": said},
+        sources={**runtime.sources, "kappa": source, "format_kappa": source},
     )

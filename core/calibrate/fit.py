@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from core.calibrate import robust
 from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior
-from core.calibrate.leave_one_out import CrossCheck, leave_one_out, published_shape
+from core.calibrate.leave_one_out import CrossCheck, article_shape, leave_one_out
 from core.calibrate.next_point import choose
 from core.calibrate.observations import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
 from core.calibrate.reselection import check as check_reselections
-from core.calibrate.reselection import learned, measured_reselections
+from core.calibrate.reselection import fitted_cost, measured_reselections
 from core.predict import conformal
 from core.predict.parameters import Physical, extended, physical_parameters, prior, ratio_names, same_model
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance, ResolvedPoint
@@ -87,7 +87,7 @@ class Calibration:
     condition_number: float  # precision of the best over the least known combination of parameters, in prior units
     check: CrossCheck | None = None  # of decode_s
     ttft_check: CrossCheck | None = None
-    published_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
+    article_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
     reselection_check: CrossCheck | None = None  # of choosing anew which cached tokens are read
 
 
@@ -124,9 +124,9 @@ def calibrate(
         before = extended(before, ratio_names(catalogue.resolve(measured.point)))
     rows, timed = Rows.of(points, catalogue, before), before
     fitted = rows.fit(timed)
-    judged = AccuracyRows.of(points, catalogue)
-    before = extended(before, dict(zip(judged.names, judged.prior_sd, strict=True)))
-    posterior = _posterior(before, fitted, rows, judged)
+    accuracy_rows = AccuracyRows.of(points, catalogue)
+    before = extended(before, dict(zip(accuracy_rows.names, accuracy_rows.prior_sd, strict=True)))
+    posterior = _posterior(before, fitted, rows, accuracy_rows)
     condition_number = _condition_number(before, posterior)
     posterior = _with_energy(posterior, points, catalogue, board)
     reselections = (
@@ -135,14 +135,14 @@ def calibrate(
         else measured_reselections(points, catalogue, posterior.bandwidth_byte_s)
     )
     if board.runtime.reselection is not None and reselections:
-        posterior = replace(posterior, reselection=learned(board.runtime.reselection, reselections))
+        posterior = replace(posterior, reselection=fitted_cost(board.runtime.reselection, reselections))
     touched = [
         which
         for which in physical_parameters(
             [m.point for m in points],
             with_ttft=posterior.n_ttft > 0,
             with_accuracy=posterior.n_quality > 0,
-            rate_stated=board.mode.compute_op_s is not None,
+            rate_known=board.mode.compute_op_s is not None,
         )
         if not set(which.names).isdisjoint(before.names)  # not of a policy whose accuracy was not measured
     ]
@@ -150,12 +150,12 @@ def calibrate(
     return Calibration(
         tuple(points),
         posterior,
-        tuple(_described(which, before, posterior) for which in touched),
+        tuple(_parameter_estimate(which, before, posterior) for which in touched),
         *_residuals(rows, fitted, len(points)),
         condition_number,
         checks.get(DECODE),
         checks.get(TTFT),
-        published_shape(rows) if check else None,
+        article_shape(rows) if check else None,
         check_reselections(board.runtime.reselection, reselections)
         if check and board.runtime.reselection is not None
         else None,
@@ -250,9 +250,9 @@ def _residuals(rows: Rows, fitted: robust.Fit, n_points: int) -> tuple[Floats, F
     return decode, ttft, outlier
 
 
-def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: AccuracyRows) -> Posterior:
+def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, accuracy_rows: AccuracyRows) -> Posterior:
     """Put what the times and what the accuracy taught together; they have no parameter in common."""
-    accuracy = judged.fit(before)
+    accuracy = accuracy_rows.fit(before)
     cov = before.log_cov.copy()
     n = len(fitted.mean)
     cov[:n, :n], cov[n:, n:] = fitted.cov, accuracy.cov
@@ -268,7 +268,7 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, judged: Accura
         top1_log_sd=float(top1_sd),
         n_decode=int(np.sum(rows.observed.kind == DECODE)),
         n_ttft=int(np.sum(rows.observed.kind == TTFT)),
-        n_quality=len(judged.observed.value),
+        n_quality=len(accuracy_rows.observed.value),
     )
 
 
@@ -315,19 +315,19 @@ def _scaled(
     """Guard the intervals by published boards and, where asked to check, by the board's own points left out."""
     model = np.array([same_model(points[i].point.model) for i in rows.owner], dtype=str)
     of_other = conformal.bucket(len(np.unique(model)))
-    published = {
+    board_scores = {
         (kind, of): conformal.population(catalogue.held_out, posterior.runtime, quantity, of)
         for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s"))
         for of in (conformal.SEEN, of_other)
     }
     start = posterior.log_mean[: len(before.names)]
-    by_kind = {kind: published[kind, conformal.SEEN] for kind in (DECODE, TTFT)}
-    checks = leave_one_out(rows, before, start, published=by_kind) if check else {}
+    by_kind = {kind: board_scores[kind, conformal.SEEN] for kind in (DECODE, TTFT)}
+    checks = leave_one_out(rows, before, start, board_scores=by_kind) if check else {}
     several = check and len(np.unique(model)) > 1
     others = leave_one_out(rows, before, start, model) if several else checks
 
     def factor(kind: int, of: str, found: dict[int, CrossCheck]) -> float:
-        return conformal.factor(published[kind, of], found[kind].score if kind in found else np.zeros(0))
+        return conformal.factor(board_scores[kind, of], found[kind].score if kind in found else np.zeros(0))
 
     interval_scale = IntervalScale(
         *(factor(kind, conformal.SEEN, checks) for kind in (DECODE, TTFT)),
@@ -346,7 +346,7 @@ def _condition_number(before: Posterior, posterior: Posterior) -> float:
     return float(eigenvalues[-1] / eigenvalues[0])
 
 
-def _described(which: Physical, before: Posterior, posterior: Posterior) -> ParameterEstimate:
+def _parameter_estimate(which: Physical, before: Posterior, posterior: Posterior) -> ParameterEstimate:
     """Set a parameter's estimate beside its prior."""
     first, now = (_estimate(which, of, origin) for of, origin in ((before, PREDICTED), (posterior, CALIBRATED)))
     shrinkage = 1.0 - which.log_sd(posterior) / which.log_sd(before)

@@ -45,7 +45,7 @@ def leave_one_out(
     before: Posterior,
     start: Floats,
     group: NDArray[Any] | None = None,
-    published: Mapping[int, Floats] | None = None,
+    board_scores: Mapping[int, Floats] | None = None,
 ) -> dict[int, CrossCheck]:
     """Refit without each operating point and predict it.
 
@@ -78,7 +78,7 @@ def leave_one_out(
         predicted[out], log_sd[out] = there[out], np.sqrt(variance[out])
     measured, kind = rows.observed.value, rows.observed.kind
     return {
-        k: _summed_up(measured[kind == k], predicted[kind == k], log_sd[kind == k], (published or {}).get(k))
+        k: _cross_check(measured[kind == k], predicted[kind == k], log_sd[kind == k], (board_scores or {}).get(k))
         for k in (DECODE, TTFT)
         if np.sum(kind == k) >= FEWEST
     }
@@ -95,7 +95,7 @@ def merged(checks: Sequence[CrossCheck]) -> CrossCheck | None:
     return _of(measured, error, score, inside)
 
 
-def published_shape(rows: Rows) -> CrossCheck | None:
+def article_shape(rows: Rows) -> CrossCheck | None:
     """Check the published formula's shape, ``C / BW (1 - alpha) beta``, its constant C refitted without each point.
 
     The constant is the one of smallest mean absolute error in logarithms, which flatters the formula most here.
@@ -113,18 +113,18 @@ def published_shape(rows: Rows) -> CrossCheck | None:
         constant = np.median(residual)
         predicted[out] = constant + shape[out]
         log_sd[out] = max(np.quantile(np.abs(residual - constant), 0.9) / Z90, LEAST_LOG_SD)
-    return _summed_up(measured, predicted, log_sd)
+    return _cross_check(measured, predicted, log_sd)
 
 
-def of_predictions(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
+def cross_check(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
     """Check predictions of what was left out, each with its log-sd; all in logarithms."""
-    return _summed_up(measured, predicted, log_sd)
+    return _cross_check(measured, predicted, log_sd)
 
 
-def _summed_up(measured: Floats, predicted: Floats, log_sd: Floats, published: Floats | None = None) -> CrossCheck:
+def _cross_check(measured: Floats, predicted: Floats, log_sd: Floats, board_scores: Floats | None = None) -> CrossCheck:
     """Compare predictions of left-out measurements with them; all in logarithms."""
     score = np.abs(predicted - measured) / log_sd
-    inside = conformal.inside_others(np.array(conformal.NOMINAL) if published is None else published, score)
+    inside = conformal.inside_others(np.array(conformal.NOMINAL) if board_scores is None else board_scores, score)
     return _of(np.exp(measured), np.expm1(predicted - measured), score, inside)
 
 

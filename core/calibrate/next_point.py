@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NextPoint:
     """A point to measure, and what the posterior will be then."""
 
     point: OperatingPoint
@@ -36,7 +36,7 @@ def choose(
     *,
     n: int,
     matters: Sequence[OperatingPoint] | None = None,
-) -> list[Choice]:
+) -> list[NextPoint]:
     """Choose up to `n` different points one after the other, each the best given those before it.
 
     Parameters
@@ -58,12 +58,12 @@ def choose(
     mine = gradient[: len(candidates)]
     aims = gradient[len(candidates) :] if matters else gradient
     left = list(range(len(candidates)))
-    chosen: list[Choice] = []
+    chosen: list[NextPoint] = []
     while left and len(chosen) < n:
         best, cov = most_informative(mine[left], aims, posterior.log_cov, posterior.decode_log_sd)
         after = replace(posterior, log_cov=cov)
         narrowing = 1.0 - _mean_sd(aims, after) / _mean_sd(aims, posterior)
-        chosen.append(Choice(candidates[left[best]], posterior, after, narrowing))
+        chosen.append(NextPoint(candidates[left[best]], posterior, after, narrowing))
         posterior = after
         del left[best]
     return chosen

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.calibrate import bandwidth_drift, robust
 from core.physics import latency, quality
 from core.predict import accuracy
-from core.predict.parameters import DECODE_FACTOR, PROMPT_FACTOR, ROW, ROWS, heavy_tailed, loadings
+from core.predict.parameters import DECODE_FACTOR, PREFILL_FACTOR, ROW, ROWS, heavy_tailed, loadings
 from core.predict.prefill import prefill_costs
 from core.predict.scenario import decode_costs
 from core.spec import PARAMETER_NAMES, Catalogue, OperatingPoint, Posterior
@@ -96,12 +96,12 @@ def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     are first moved to the usual one (`core.calibrate.bandwidth_drift`).
     """
     repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
-    for measured in _steadied(points):
+    for measured in _at_usual_bandwidth(points):
         repeats.setdefault(measured.point, []).append(measured)
     return [_together(of_point) for of_point in repeats.values()]
 
 
-def _steadied(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     """Move the decode times whose bandwidth is known to the usual bandwidth."""
     found = list(points)
     probed = [i for i, m in enumerate(found) if m.decode_s is not None and m.read_byte_s is not None]
@@ -204,10 +204,10 @@ class Rows:
         decode = latency.decode_parts(self.decode, parameters)
         prefill = latency.prefill_parts(self.prefill, parameters)
         is_decode = self.observed.kind == DECODE
-        of_model, of_prompt = logs[ROW[DECODE_FACTOR]], logs[ROW[PROMPT_FACTOR]]
-        predicted = np.where(is_decode, np.log(decode.total) + of_model, np.log(prefill.total) + of_prompt)
+        of_model, of_prefill = logs[ROW[DECODE_FACTOR]], logs[ROW[PREFILL_FACTOR]]
+        predicted = np.where(is_decode, np.log(decode.total) + of_model, np.log(prefill.total) + of_prefill)
         of_decode = {**latency.decode_log_gradient(decode), DECODE_FACTOR: 1.0}
-        of_ttft = {**latency.prefill_log_gradient(prefill), PROMPT_FACTOR: 1.0}
+        of_ttft = {**latency.prefill_log_gradient(prefill), PREFILL_FACTOR: 1.0}
         slopes = [np.where(is_decode, of_decode.get(name, 0.0), of_ttft.get(name, 0.0)) for name in ROWS]
         return predicted, np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
 

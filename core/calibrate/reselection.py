@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.calibrate import robust
-from core.calibrate.leave_one_out import FEWEST, CrossCheck, of_predictions
+from core.calibrate.leave_one_out import FEWEST, CrossCheck, cross_check
 from core.calibrate.observations import MeasuredPoint
 from core.physics import latency, traffic
 from core.spec import Catalogue, ReselectionCost
@@ -75,7 +75,7 @@ def measured_reselections(
     return found
 
 
-def learned(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> ReselectionCost:
+def fitted_cost(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> ReselectionCost:
     """Return what choosing costs by the measurements; `known` itself where there are none.
 
     The `log_sd` returned is the scatter of a new choice with what is left of the terms' uncertainty.
@@ -109,10 +109,10 @@ def check(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> Cr
     """Predict each choice from all others; None for too few."""
     if len(measured) < FEWEST:
         return None
-    others = [learned(known, [*measured[:i], *measured[i + 1 :]]) for i in range(len(measured))]
+    others = [fitted_cost(known, [*measured[:i], *measured[i + 1 :]]) for i in range(len(measured))]
     predicted_s = [sum(m.parts_s(cost)) for m, cost in zip(measured, others, strict=True)]
     log_sd = np.array([cost.log_sd for cost in others])
-    return of_predictions(np.log([m.duration_s for m in measured]), np.log(predicted_s), log_sd)
+    return cross_check(np.log([m.duration_s for m in measured]), np.log(predicted_s), log_sd)
 
 
 def _columns(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> list[tuple[str, str]]:

@@ -55,13 +55,13 @@ def posterior_from(where: str, found: Any) -> Posterior:
     """
     if not isinstance(found, dict):
         raise ValueError(f"{where}: got {type(found).__name__}, expected one JSON object")
-    names = tuple(_taken(where, found, "names", list))
+    names = tuple(_checked(where, found, "names", list))
     n = len(names)
     if not set(PARAMETER_NAMES) <= set(names):
         raise ValueError(
             f"{where}: names: got {', '.join(map(str, names))}, expected also {', '.join(PARAMETER_NAMES)}"
         )
-    mean, triangle = _taken(where, found, "log_mean", list), _taken(where, found, "log_cov", list)
+    mean, triangle = _checked(where, found, "log_mean", list), _checked(where, found, "log_cov", list)
     if len(mean) != n or [len(row) for row in triangle] != list(range(1, n + 1)):
         raise ValueError(f"{where}: log_cov: got another shape, expected the lower triangle of {n} parameters")
     cov = np.zeros((n, n))
@@ -70,20 +70,23 @@ def posterior_from(where: str, found: Any) -> Posterior:
     if not np.all(np.isfinite(cov)) or np.linalg.eigvalsh(cov)[0] <= 0.0:
         raise ValueError(f"{where}: log_cov: got a matrix that is no covariance, expected a positive definite one")
     given: dict[str, Any] = {
-        **{name: float(_taken(where, found, name, (int, float))) for name in _NUMBERS},
-        **{name: _taken(where, found, name, str) for name in _TEXTS},
-        **{name: _taken(where, found, name, int) for name in _COUNTS},
+        **{name: float(_checked(where, found, name, (int, float))) for name in _NUMBERS},
+        **{name: _checked(where, found, name, str) for name in _TEXTS},
+        **{name: _checked(where, found, name, int) for name in _COUNTS},
     }
-    told = _taken(where, found, "interval_scale", dict)
+    scale = _checked(where, found, "interval_scale", dict)
     interval_scale = IntervalScale(
-        *(float(_taken(f"{where}: interval_scale", told, field.name, (int, float))) for field in fields(IntervalScale))
+        *(
+            float(_checked(f"{where}: interval_scale", scale, field.name, (int, float)))
+            for field in fields(IntervalScale)
+        )
     )
     return Posterior(
         interval_scale=interval_scale, names=names, log_mean=np.array(mean, dtype=float), log_cov=cov, **given
     )
 
 
-def _taken(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:
+def _checked(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:
     value = found.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{where}: {key}: got {value!r}, expected another type")

@@ -52,13 +52,13 @@ def rows_of(text: str) -> tuple[list[str], list[Row]]:
     try:
         heading = next(csv.reader(lines[begin:], delimiter=delimiter, strict=True), [])
     except csv.Error as error:
-        raise ValueError(f"line {begin + 1}: got {what_broke(error)}, expected the names of columns") from None
+        raise ValueError(f"line {begin + 1}: got {csv_fault(error)}, expected the names of columns") from None
     rows = _rows(lines, begin, delimiter, len(heading))
     next(rows, None)
     return heading, [row for row in rows if any(row.cells) or row.broken]
 
 
-def what_broke(error: csv.Error) -> str:
+def csv_fault(error: csv.Error) -> str:
     """Return what is wrong with a row that cannot be read as CSV."""
     too_long = "field larger than" in str(error)
     return "a cell without end" if too_long else "a quote that is not closed where its cell ends"
@@ -88,7 +88,7 @@ def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterato
                 begin = end
         except csv.Error as error:
             begin += 1
-            yield Row(begin, [], what_broke(error))
+            yield Row(begin, [], csv_fault(error))
         else:
             return
 
@@ -112,7 +112,7 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
             rows.append((line, cells))
             line = begin + reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{where}: line {line}: got {what_broke(error)}, expected CSV") from None
+        raise ValueError(f"{where}: line {line}: got {csv_fault(error)}, expected CSV") from None
     header = [name.strip() for name in rows[0][1]] if rows else []
     for name in names:
         if header.count(name) != 1:

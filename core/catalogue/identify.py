@@ -46,12 +46,12 @@ def identify(facts: Mapping[str, Any], boards: Mapping[str, Board]) -> Identifie
     """
     if facts.get("key") in boards:
         return Identified(str(facts["key"]), "by its key")
-    told = list(_told(facts))
-    found = {board.key: at for board in boards.values() if (at := _match(board, told)) is not None}
+    texts = list(_texts(facts))
+    found = {board.key: at for board in boards.values() if (at := _match(board, texts)) is not None}
     fitting = {key: at for key, at in found.items() if _fits(boards[key], facts.get("memory_byte"))}
-    surest = [key for key, at in fitting.items() if told[at][0] == told[min(fitting.values())][0]]
+    surest = [key for key, at in fitting.items() if texts[at][0] == texts[min(fitting.values())][0]]
     if len(surest) == 1:
-        kind, text = told[fitting[surest[0]]]
+        kind, text = texts[fitting[surest[0]]]
         return Identified(surest[0], f"by its {_WORDS[kind]}, {text}")
     if surest:
         return Absent(f"it may be {' or '.join(boards[key].name for key in surest)}")
@@ -60,7 +60,7 @@ def identify(facts: Mapping[str, Any], boards: Mapping[str, Board]) -> Identifie
     return Absent("none of the catalogue fits it")
 
 
-def _told(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _texts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return each text that may identify a board, behind what kind of text it is; the surest kind first."""
     of_tree = facts.get("compatible", ())
     texts = [("compatible", text) for text in (of_tree if isinstance(of_tree, list | tuple) else ())]
@@ -70,13 +70,13 @@ def _told(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in texts if isinstance(text, str)]
 
 
-def _match(board: Board, told: list[tuple[str, str]]) -> int | None:
+def _match(board: Board, texts: list[tuple[str, str]]) -> int | None:
     """Return which of the texts is the first that fits a board."""
     wanted = [pattern.lower() for pattern in board.identify if not pattern.startswith("!")]
     refused = [pattern[1:].lower() for pattern in board.identify if pattern.startswith("!")]
-    if any(fnmatchcase(text.lower(), pattern) for _, text in told for pattern in refused):
+    if any(fnmatchcase(text.lower(), pattern) for _, text in texts for pattern in refused):
         return None
-    for at, (_, text) in enumerate(told):
+    for at, (_, text) in enumerate(texts):
         if any(fnmatchcase(text.lower(), pattern) for pattern in wanted):
             return at
     return None

@@ -29,7 +29,7 @@ N_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class StatedModel:
+class ModelFacts:
     """What is stated of a model; None where nothing is. At least one of the first two."""
 
     total_params: float | None = None
@@ -110,7 +110,7 @@ class TypicalShapes:
             width=Line.through(one[:, None], body - layers - 2.0 * hidden),
         )
 
-    def shape(self, key: str, name: str, stated: StatedModel) -> ModelShape:
+    def shape(self, key: str, name: str, facts: ModelFacts) -> ModelShape:
         """Return the shape to expect of a model.
 
         Parameters
@@ -128,19 +128,19 @@ class TypicalShapes:
         ValueError
             Nothing is stated of its parameters.
         """
-        if stated.read_params is None and stated.total_params is None:
+        if facts.read_params is None and facts.total_params is None:
             raise ValueError("stated.read_params, stated.total_params = None, None; expected at least one of them")
-        total = stated.total_params
-        read = stated.read_params or (total or 0.0) * np.exp(self.read.at())
+        total = facts.total_params
+        read = facts.read_params or (total or 0.0) * np.exp(self.read.at())
         held = max(total or read, read)
         sparse = held > SPARSE * read
-        head, head_log_sd = self._head(read, held, sparse=sparse, exact=None not in (total, stated.read_params))
+        head, head_log_sd = self._head(read, held, sparse=sparse, exact=None not in (total, facts.read_params))
         body = read - head
-        n_layers, depth_log_sd = self._depth(read, held if sparse else read, stated.kv_byte_per_token)
+        n_layers, depth_log_sd = self._depth(read, held if sparse else read, facts.kv_byte_per_token)
         n_heads = max(1, round(float(np.sqrt(body / n_layers / np.exp(self.width.at()))) / HEAD_WIDTH))
         kv_width = float(np.exp(self.kv_width.at(np.log(read))))
-        if stated.kv_byte_per_token is not None:
-            kv_width = stated.kv_byte_per_token / (KV_16_BIT_BYTE * n_layers)
+        if facts.kv_byte_per_token is not None:
+            kv_width = facts.kv_byte_per_token / (KV_16_BIT_BYTE * n_layers)
         n_kv_heads = max(1, round(kv_width / HEAD_WIDTH))
         head_dim = max(1, round(kv_width / n_kv_heads))
         hidden = HEAD_WIDTH * n_heads
@@ -160,9 +160,9 @@ class TypicalShapes:
             total_params=held,
             max_context_tokens=ANY_CONTEXT,
             depth_log_sd=depth_log_sd,
-            cache_log_sd=self.kv_width.log_sd if stated.kv_byte_per_token is None else 0.0,
+            cache_log_sd=self.kv_width.log_sd if facts.kv_byte_per_token is None else 0.0,
             body_log_sd=head_log_sd * head / body,
-            read_log_sd=0.0 if stated.weighed else self._read_log_sd(stated),
+            read_log_sd=0.0 if facts.weighed else self._read_log_sd(facts),
         )
 
     def _head(self, read: float, held: float, *, sparse: bool, exact: bool) -> tuple[float, float]:
@@ -187,12 +187,12 @@ class TypicalShapes:
         off = np.square(np.log(DEPTHS / best))
         return best, float(np.sqrt(np.average(off, weights=weight)))
 
-    def _read_log_sd(self, stated: StatedModel) -> float:
+    def _read_log_sd(self, facts: ModelFacts) -> float:
         """Return how uncertain the parameters read are: where only a total is stated, and where it is a name's."""
-        told = stated.read_params or stated.total_params or 0.0
-        unit = next((unit for unit in (1e9, 1e8) if abs(told / unit - round(told / unit)) < 1e-6), 0.0)
-        rounded = float(np.hypot(NAMED_LOG_SD, unit / (np.sqrt(12.0) * told))) if unit else 0.0
-        return float(np.hypot(rounded, 0.0 if stated.read_params else self.read.log_sd))
+        params = facts.read_params or facts.total_params or 0.0
+        unit = next((unit for unit in (1e9, 1e8) if abs(params / unit - round(params / unit)) < 1e-6), 0.0)
+        rounded = float(np.hypot(NAMED_LOG_SD, unit / (np.sqrt(12.0) * params))) if unit else 0.0
+        return float(np.hypot(rounded, 0.0 if facts.read_params else self.read.log_sd))
 
 
 def _held(model: ModelShape) -> float:

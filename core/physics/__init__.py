@@ -7,7 +7,7 @@ catalogue entries by name, priors, measurements.
 symbol       meaning                                       function                           source
 ===========  ============================================  =================================  =======
 W            bytes of weights streamed per token           traffic.weight_byte                M1 A01
-W_pre        bytes of weights that a prompt reads          traffic.prompt_weight_byte         M2
+W_pre        bytes of weights that a prompt reads          traffic.prefill_weight_byte        M2
 N_idle       weights of experts that a token leaves out    traffic.idle_params                M2
 K            bytes of KV cache per cached token            traffic.kv_byte_per_token          M1 A01
 n            cached tokens that a layer reads              traffic.cached_tokens              M1

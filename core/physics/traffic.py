@@ -347,7 +347,7 @@ def idle_params(shape: ModelShape) -> float:
     return max(shape.total_params - embedding - shape.body_params - shape.head_params, 0.0)
 
 
-def prompt_weight_byte(
+def prefill_weight_byte(
     shape: ModelShape, weights: WeightFormat, n_tokens: Array, head: WeightFormat | None = None
 ) -> Array:
     """Return the bytes of weights that a prompt reads once: those of a token, and of idle experts.
@@ -384,7 +384,7 @@ def prompt_weight_byte(
     >>> from core.catalogue.load import load_catalogue
     >>> four_bit = WeightFormat("q", "4.5 bit", bits_per_weight=4.5, head_bits_per_weight=4.5, needs_unpacking=True)
     >>> sparse = load_catalogue().models["deepseek-v2-lite"]
-    >>> [round(float(prompt_weight_byte(sparse, four_bit, n)) / 1e9, 2) for n in (1.0, 8.0, 512.0)]
+    >>> [round(float(prefill_weight_byte(sparse, four_bit, n)) / 1e9, 2) for n in (1.0, 8.0, 512.0)]
     [1.38, 6.3, 8.72]
     """
     check_range("n_tokens", n_tokens, 1.0)

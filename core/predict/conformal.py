@@ -42,8 +42,8 @@ FEWEST_NARROWING = 9
 SEEN = "seen"
 """The bucket of other formats and contexts of a model that was measured."""
 
-TELLING = 1.15  # a guard beyond this factor is worth a sentence
-FEWEST_TELLING = 3  # with fewer points of its own a board says nothing of itself
+REPORTED_SCALE = 1.15  # a guard beyond this factor is worth a sentence
+FEWEST_REPORTED = 3  # with fewer points of its own a board says nothing of itself
 
 
 def bucket(n_models: int) -> str:
@@ -71,7 +71,7 @@ def quantiles(scores: Floats, weights: Floats) -> tuple[float, ...]:
     return tuple(float(x) for x in np.maximum(_quantile(scores, weights, levels), mixed))
 
 
-def factor(published: Floats, own: Floats) -> float:
+def factor(board_scores: Floats, own: Floats) -> float:
     """Return how many times as wide intervals must be.
 
     Parameters
@@ -82,9 +82,9 @@ def factor(published: Floats, own: Floats) -> float:
         Scores of the board's own points, each predicted without itself, >= 0; n may be 0. Fewer than nine do not
         reach the 90 % quantile by themselves, so they can only widen.
     """
-    level, even = np.array([LEVEL]), np.full(len(published), N_HELD_OUT / len(published))
-    alone = float(_quantile(published, even, level)[0]) / Z90
-    together = np.concatenate([published, own]), np.concatenate([even, np.ones(len(own))])
+    level, even = np.array([LEVEL]), np.full(len(board_scores), N_HELD_OUT / len(board_scores))
+    alone = float(_quantile(board_scores, even, level)[0]) / Z90
+    together = np.concatenate([board_scores, own]), np.concatenate([even, np.ones(len(own))])
     mixed = float(_quantile(*together, level)[0]) / Z90
     return round(mixed if len(own) >= FEWEST_NARROWING else max(alone, mixed), 9)
 
@@ -96,9 +96,9 @@ def _quantile(values: Floats, weights: Floats, levels: Floats) -> Floats:
     return found
 
 
-def inside_others(published: Floats, own: Floats) -> NDArray[np.bool_]:
+def inside_others(board_scores: Floats, own: Floats) -> NDArray[np.bool_]:
     """Return which of a board's points lie inside an interval whose guard the other points and boards give."""
-    return np.array([score <= Z90 * factor(published, np.delete(own, i)) for i, score in enumerate(own)], dtype=bool)
+    return np.array([score <= Z90 * factor(board_scores, np.delete(own, i)) for i, score in enumerate(own)], dtype=bool)
 
 
 def sentence(interval_scale: IntervalScale, own: Sequence[float], what: str = "points") -> str:
@@ -113,7 +113,7 @@ def sentence(interval_scale: IntervalScale, own: Sequence[float], what: str = "p
         What the points are called.
     """
     times = interval_scale.decode
-    if len(own) < FEWEST_TELLING or 1.0 / TELLING < times < TELLING:
+    if len(own) < FEWEST_REPORTED or 1.0 / REPORTED_SCALE < times < REPORTED_SCALE:
         return ""
     inside = sum(score <= Z90 for score in own)
     found = f"{inside} of {len(own)} {what} predicted from the others lie inside the model's own 90 % interval"

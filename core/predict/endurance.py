@@ -78,8 +78,8 @@ def predicted_speeds(
         reason = watts.reason if isinstance(watts, Absent) else "its decode time is not known"
         raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected --power")
     top_w = float(watts.median)
-    taught = posterior.idle_power_w if posterior is not None and posterior.n_energy else None
-    idle = _idle_w(at, taught if idle_w is None else idle_w, top_w, notes)
+    measured_idle_w = posterior.idle_power_w if posterior is not None and posterior.n_energy else None
+    idle = _idle_w(at, measured_idle_w if idle_w is None else idle_w, top_w, notes)
     costs = decode_costs(point, at, point.bandwidth_byte_s or at.mode.bandwidth_byte_s)
     moved = float(np.asarray(costs.weight_byte) + np.asarray(costs.kv_byte))
     dram = min(float(power.dram_energy_j(moved)) / float(decode.median), DRAM_MOST_FRAC * (top_w - idle))

@@ -37,7 +37,7 @@ PARTS_OF = {
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedLimit:
     """A limit that a point misses, and the value that misses it, measured where there is one."""
 
     output: str  # field of `Prediction`
@@ -55,8 +55,8 @@ class Verdict:
     bound: Bound | None  # the group that dominates; None where none does
     memory: MemoryFit | Absent
     outside: tuple[str, ...]  # what the model is not valid for or the board cannot do, memory first
-    missed: tuple[Missed, ...]
-    holding_alpha: float | None  # lower prune rate that keeps a missed accuracy limit
+    missed: tuple[MissedLimit, ...]
+    feasible_alpha: float | None  # lower prune rate that keeps a missed accuracy limit
     needs_bits: bool  # without pruning that limit is missed too: weights or cache need more bits
     changes: tuple[Change, ...]  # single steps that make it faster, the one that saves most first
     proposed: tuple[Change, ...]  # the best two of settings, see `core.predict.changes.proposed`
@@ -114,7 +114,7 @@ def explain(
     limits = {"decode_s": latency_s, "power_w": power_w, "top1_agreement": accuracy_frac}
     missed = tuple(_missed({name: limit for name, limit in limits.items() if limit is not None}, here, measured))
     tried = tuple(changes(here, steps(point, catalogue, known.bandwidth_byte_s, alpha_max), predicted))
-    holding_alpha, needs_bits = _accuracy_remedy(point, missed, alpha_max, predicted)
+    feasible_alpha, needs_bits = _accuracy_remedy(point, missed, alpha_max, predicted)
     parts = binding_parts_s(here) if isinstance(here.decode_s, Estimate) else {}
     return Verdict(
         decode_s=here.decode_s,
@@ -124,7 +124,7 @@ def explain(
         memory=memory_fit(point, at),
         outside=here.outside,
         missed=missed,
-        holding_alpha=holding_alpha,
+        feasible_alpha=feasible_alpha,
         needs_bits=needs_bits,
         changes=tried,
         proposed=tuple(proposed(tried, here, latency_s)),
@@ -142,19 +142,19 @@ def _bound(parts_s: Mapping[str, float]) -> Bound | None:
 
 def _missed(
     limits: Mapping[str, float], here: Prediction, measured: Callable[[str], Output] | None
-) -> Iterator[Missed]:
+) -> Iterator[MissedLimit]:
     for name, limit in limits.items():
         found = measured(name) if measured else getattr(here, name)
         output = found if isinstance(found, Estimate) else getattr(here, name)
         if isinstance(output, Estimate):
             value = float(output.median)
             if (value < limit) if name == "top1_agreement" else (value > limit):
-                yield Missed(name, limit, value)
+                yield MissedLimit(name, limit, value)
 
 
 def _accuracy_remedy(
     point: OperatingPoint,
-    missed: Sequence[Missed],
+    missed: Sequence[MissedLimit],
     alpha_max: float | None,
     predicted: Callable[[OperatingPoint], Prediction],
 ) -> tuple[float | None, bool]:

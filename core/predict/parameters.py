@@ -35,7 +35,7 @@ RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: fe
 SPARSE_LOG_SD = 0.4  # [prior] of prompts of mixtures of experts, whose products are many and of few tokens each
 SPARSE_SHARE = 0.5  # weights that a token leaves alone, over those it reads, beyond which a model is such a mixture
 TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
-DECODE_FACTOR, PROMPT_FACTOR = FACTORS = ("model.", "prompt.")
+DECODE_FACTOR, PREFILL_FACTOR = FACTORS = ("model.", "prompt.")
 """How the names of a model's factors on decode time and on time to first token begin."""
 
 UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
@@ -71,7 +71,7 @@ _SIZE_ROOT = np.linalg.cholesky(_correlation(_SIZE_KNOTS, _SIZE_KNOTS) + 1e-6 * 
 _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
-def prompt_op_s(at: ResolvedPoint) -> float:
+def prefill_op_s(at: ResolvedPoint) -> float:
     """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place.
 
     Units that multiply floats of fewer bits m times as fast are the harder to feed, as in `data_sheet_shift`.
@@ -85,7 +85,7 @@ def product_speedup(board: Board, weights: WeightFormat) -> float:
     return {"fp8": board.fp8_speedup, "fp4": board.fp4_speedup}.get(weights.products, 1.0)
 
 
-def guessed_log_sd(at: ResolvedPoint) -> dict[str, float]:
+def data_sheet_log_sd(at: ResolvedPoint) -> dict[str, float]:
     """Return what guesses about a board add to the log-sd of parameters."""
     compute = UNKNOWN_OP_LOG_SD if at.mode.compute_op_s is None else 0.0
     bandwidth = float(np.hypot(at.board.bandwidth_log_sd, at.mode.bandwidth_log_sd))
@@ -116,7 +116,7 @@ def prior(at: ResolvedPoint) -> Posterior:
     names = PARAMETER_NAMES
     given = [at.runtime.priors[name] for name in names]
     log_sd = np.array([p.log_sd for p in given])
-    for name, guessed in guessed_log_sd(at).items():
+    for name, guessed in data_sheet_log_sd(at).items():
         log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
     log_mean = np.log([p.median for p in given])
     for name, shift in data_sheet_shift(at).items():
@@ -138,16 +138,16 @@ def ratio_names(at: ResolvedPoint) -> dict[str, float | Prior]:
     """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     model = same_model(at.model.key)
-    guessed, guessed_prompt = shape_log_sd(at)
+    guessed, prefill_log_sd = shape_log_sd(at)
     return {
         **_format_ratios(at, quantised=False),
         f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(
             model, float(np.hypot(at.runtime.model_log_sd, guessed))
         ),
-        f"{PROMPT_FACTOR}{model}": at.runtime.prompt_factor.get(
-            model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, guessed_prompt))
+        f"{PREFILL_FACTOR}{model}": at.runtime.prompt_factor.get(
+            model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, prefill_log_sd))
         ),
-        **_prompt_kinds(at.model),
+        **_prefill_kinds(at.model),
         **_format_ratios(at, quantised=True),
         **shared,
     }
@@ -181,7 +181,7 @@ def heavy_tailed(name: str) -> bool:
     return name.partition(".")[0] in _HEAVY_TAILED
 
 
-def _prompt_kinds(model: ModelShape) -> dict[str, float]:
+def _prefill_kinds(model: ModelShape) -> dict[str, float]:
     """Return the factors that prompts of all models of its kinds have in common, with their log-sd."""
     kinds = {"recurrent_prompt": RECURRENT_LOG_SD} if model.n_caching_layers < model.n_layers else {}
     if traffic.idle_params(model) > SPARSE_SHARE * (model.body_params + model.head_params):
@@ -234,7 +234,7 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -
     made_of = {
         **{p.name: (p.name, ratios.get(p.name), ratios.get(p.follows)) for p in PARAMETERS},
         DECODE_FACTOR: (f"{DECODE_FACTOR}{model}",),
-        PROMPT_FACTOR: (f"{PROMPT_FACTOR}{model}", *_prompt_kinds(at.model)),
+        PREFILL_FACTOR: (f"{PREFILL_FACTOR}{model}", *_prefill_kinds(at.model)),
     }
     column = {name: j for j, name in enumerate(names)}
     loading = np.zeros((len(ROWS), len(names)))
@@ -277,14 +277,14 @@ class Physical:
 
 
 def physical_parameters(
-    points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False, rate_stated: bool = True
+    points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False, rate_known: bool = True
 ) -> tuple[Physical, ...]:
     """Return the parameters that these points depend on."""
-    rate = "the compute rate" if rate_stated else "a compute rate that was assumed, since no source states it"
+    rate = "the compute rate" if rate_known else "a compute rate that was assumed, since no source states it"
     found = [
         _physical(parameter, form, rate)
         for parameter in PARAMETERS
-        if with_ttft or not parameter.of_prompts
+        if with_ttft or not parameter.of_prefill
         for form in _formats(parameter, points)
     ]
     if with_accuracy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.physics import latency, traffic
-from core.predict.parameters import prompt_op_s
+from core.predict.parameters import prefill_op_s
 from core.spec import Array, OperatingPoint, ResolvedPoint
 
 LAYER_HEADS = 48.0
@@ -30,11 +30,11 @@ def prefill_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Ar
     return latency.PrefillCosts(
         flop=flop,
         width_cost=latency.width_cost(at.model.hidden_size, at.runtime.prompt_half_width),
-        weight_byte=n_chunks * traffic.prompt_weight_byte(at.model, at.weights, n_tokens, at.head),
+        weight_byte=n_chunks * traffic.prefill_weight_byte(at.model, at.weights, n_tokens, at.head),
         n_layers=n_layers,
         n_launched=n_launched,
         bandwidth_byte_s=bandwidth_byte_s,
-        compute_op_s=prompt_op_s(at),
+        compute_op_s=prefill_op_s(at),
         beta=point.beta,
         n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
     )

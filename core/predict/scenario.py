@@ -19,7 +19,7 @@ from core.predict import accuracy, conformal, validity
 from core.predict.chunks import joined
 from core.predict.parameters import (
     DECODE_FACTOR,
-    PROMPT_FACTOR,
+    PREFILL_FACTOR,
     ROW,
     ROWS,
     extended,
@@ -93,17 +93,17 @@ def _saved(point: OperatingPoint, at: ResolvedPoint) -> Array:
     return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
 
 
-def knowledge(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
+def initial_posterior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
     """Return what is known of a board, runtime and power mode before any measurement of the user's.
 
     What published measurements teach, of this power mode or else of another one and moved to this; the runtime's prior
     where there are none.
     """
-    same = catalogue.published.get((at.board.key, at.runtime.key, at.mode.key))
+    same = catalogue.board_posteriors.get((at.board.key, at.runtime.key, at.mode.key))
     if same is not None:
         return same
     for mode in at.board.power_modes.values():
-        other = catalogue.published.get((at.board.key, at.runtime.key, mode.key))
+        other = catalogue.board_posteriors.get((at.board.key, at.runtime.key, mode.key))
         if other is not None:
             moved = transferred(other, mode, at.mode)
             return replace(moved, basis=f"{other.basis} in mode {mode.key}, moved to {at.mode.key}")
@@ -130,7 +130,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         Where its keys are looked up.
     posterior : Posterior, optional
         What measurements taught. One of another board, runtime or power mode says nothing here and is left aside, as
-        the provenance of the outputs shows; `knowledge` takes its place.
+        the provenance of the outputs shows; `initial_posterior` takes its place.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         at.runtime.key,
         at.mode.key,
     ):
-        posterior = knowledge(at, catalogue)
+        posterior = initial_posterior(at, catalogue)
     if posterior.reselection is not None:
         at = replace(at, runtime=replace(at.runtime, reselection=posterior.reselection))
     known = _Known.of(posterior, point, at)
@@ -184,7 +184,7 @@ class _Known:
     posterior: Posterior
     parameters: latency.LatencyParameters
     model_factor: float
-    prompt_factor: float
+    prefill_factor: float
     decode_log_var: float  # of a new measurement beyond the parameters; it and the covariances are guarded
     ttft_log_var: float
     decode_log_cov: NDArray[np.float64]  # of `ROWS`, in logarithms, about decode times
@@ -206,7 +206,7 @@ class _Known:
             posterior,
             latency.LatencyParameters(**{name: medians[name] for name in PARAMETER_NAMES}),
             model_factor=medians[DECODE_FACTOR],
-            prompt_factor=medians[PROMPT_FACTOR],
+            prefill_factor=medians[PREFILL_FACTOR],
             decode_log_var=(decode * posterior.decode_log_sd) ** 2,
             ttft_log_var=(ttft * posterior.ttft_log_sd) ** 2,
             decode_log_cov=decode**2 * cov,
@@ -348,10 +348,10 @@ def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _Known, bandwidth: Ar
     if at.mode.compute_op_s is None and not known.posterior.n_ttft:
         return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
-    gradient_s = {**latency.prefill_gradient_s(parts), PROMPT_FACTOR: parts.total}
+    gradient_s = {**latency.prefill_gradient_s(parts), PREFILL_FACTOR: parts.total}
     variance = _log_variance(gradient_s, parts.total, known.ttft_log_cov)
     log_sd = np.sqrt(variance + known.ttft_log_var)
-    return _estimate(parts.total * known.prompt_factor, log_sd, _origin(known.posterior.n_ttft))
+    return _estimate(parts.total * known.prefill_factor, log_sd, _origin(known.posterior.n_ttft))
 
 
 def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:

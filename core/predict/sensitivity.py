@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.predict.scenario import knowledge, predict
+from core.predict.scenario import initial_posterior, predict
 from core.spec import BY_NAME, NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
 from core.units import check_range
 
@@ -41,7 +41,7 @@ def elasticities(
     if output in STEPWISE:
         raise ValueError(f"output = {output!r} follows whole tokens and has no slope, expected another than {STEPWISE}")
     at = catalogue.resolve(point)
-    bandwidth = point.bandwidth_byte_s or (posterior or knowledge(at, catalogue)).bandwidth_byte_s
+    bandwidth = point.bandwidth_byte_s or (posterior or initial_posterior(at, catalogue)).bandwidth_byte_s
     here = {
         "bandwidth_byte_s": float(bandwidth),
         "context_tokens": float(point.context_tokens),

@@ -181,14 +181,14 @@ def dominated_share(found: Sweep, names: Sequence[str]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Bend:
+class FrontKnee:
     """Where a front of two objectives bends most."""
 
     index: int
     edge: bool  # at the end of a numeric axis that could go on: the front may bend more beyond what was swept
 
 
-def bend(found: Sweep, names: Sequence[str]) -> Bend | Absent:
+def front_knee(found: Sweep, names: Sequence[str]) -> FrontKnee | Absent:
     """Return the knee of the front of two objectives: the point farthest from the line between its ends (Kneedle)."""
     if len(names) != 2:
         raise ValueError(f"knee of {len(names)} objectives, expected two")
@@ -202,7 +202,7 @@ def bend(found: Sweep, names: Sequence[str]) -> Bend | Absent:
     if at is None:
         return Absent("the front is a straight line or bends the other way")
     index = int(ranked[at])
-    return Bend(index, any(_ends(name, values, index) for name, values in found.axes.items() if name in NUMERIC))
+    return FrontKnee(index, any(_ends(name, values, index) for name, values in found.axes.items() if name in NUMERIC))
 
 
 def _ends(name: str, values: Floats, index: int) -> bool:

@@ -51,16 +51,16 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     That memory does not hold it comes first. By how much it is short is part of the sentence of a single point only: of
     arrays, however they are cut, the sentences are the same.
     """
-    said = _not_held(point, at) + _not_run(at)
-    said += cache_bounds([at.model])
+    sentences = _not_held(point, at) + _not_run(at)
+    sentences += cache_bounds([at.model])
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
-        said.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
+        sentences.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
     asked = point.bandwidth_byte_s
     if asked is not None and np.any(np.greater(asked, 1.05 * at.mode.bandwidth_byte_s)):
-        said.append(f"{at.board.name} has less than the bandwidth asked for")
+        sentences.append(f"{at.board.name} has less than the bandwidth asked for")
     if "alpha" not in at.runtime.knobs and _pruned(point):
-        said.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
-    return tuple(said)
+        sentences.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
+    return tuple(sentences)
 
 
 def cache_bounds(models: Iterable[ModelShape]) -> list[str]:
@@ -93,13 +93,13 @@ def _not_run(at: ResolvedPoint) -> list[str]:
 
     Of a machine that neither is in the catalogue nor has its data sheet, what it runs is not known.
     """
-    board, runtime, said = at.board, at.runtime, list[str]()
+    board, runtime, sentences = at.board, at.runtime, list[str]()
     sheet = board.data_sheet or (board.key if board.listed else "")
     unit = runtime.key.rpartition("_")[2]
     if sheet and runtime.runs_on and not any(fnmatchcase(sheet, pattern) for pattern in runtime.runs_on):
-        said.append(f"{runtime.name} does not run on {board.name}")
+        sentences.append(f"{runtime.name} does not run on {board.name}")
     elif sheet and (unit == "npu" or (unit == "gpu" and board.unit == "cpu")) and unit != board.unit:
-        said.append(f"the data sheet of {board.name} has no {unit.upper()}")
+        sentences.append(f"the data sheet of {board.name} has no {unit.upper()}")
     if runtime.takes and not any(fnmatchcase(at.weights.key, pattern) for pattern in runtime.takes):
-        said.append(f"{runtime.name} takes no weights in {at.weights.name}")
-    return said
+        sentences.append(f"{runtime.name} takes no weights in {at.weights.name}")
+    return sentences

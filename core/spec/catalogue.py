@@ -13,7 +13,7 @@ from core.spec.model import ModelShape
 from core.spec.point import OperatingPoint
 from core.spec.posterior import Posterior
 from core.spec.runtime import Runtime
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Catalogue:
     runtimes: Mapping[str, Runtime]
     weight_formats: Mapping[str, WeightFormat]
     kv_formats: Mapping[str, KvFormat]
-    published: Mapping[tuple[str, str, str], Posterior] = field(default_factory=dict)
+    board_posteriors: Mapping[tuple[str, str, str], Posterior] = field(default_factory=dict)
     """What published measurements teach, by board, runtime and power mode."""
     held_out: HeldOut | None = None
-    benched: Mapping[tuple[str, str], Runtime] = field(default_factory=dict)
+    bench_runtimes: Mapping[tuple[str, str], Runtime] = field(default_factory=dict)
     """A runtime as the bench of a board's kernels found it there, by board and runtime: it holds for no other board."""
 
     @property
@@ -42,7 +42,7 @@ class Catalogue:
         mode = point.power_mode or next(iter(board.power_modes))
         described = _named(f"power mode of {board.key}", mode, board.power_modes)
         runtime = _named("runtime", point.runtime, self.runtimes)
-        runtime = self.benched.get((board.key, runtime.key), runtime)
+        runtime = self.bench_runtimes.get((board.key, runtime.key), runtime)
         if runtime.on_cpu and board.unit != "cpu":
             board, described = replace(board, unit="cpu"), _of_cores(described)
         return ResolvedPoint(
@@ -85,4 +85,4 @@ def _named(kind: str, key: str, known: Mapping[str, _Described]) -> _Described:
     try:
         return known[key]
     except KeyError:
-        raise ValueError(f"{kind} {key!r} is unknown; {instead(kind, key, known)}") from None
+        raise ValueError(f"{kind} {key!r} is unknown; {suggestion(kind, key, known)}") from None

@@ -79,7 +79,7 @@ class Parameter:
     follows: str = ""
     power_mode: PowerModeRule = PowerModeRule.NOTHING
     heavy_tailed: bool = False
-    of_prompts: bool = False
+    of_prefill: bool = False
     of_bandwidth: bool = False
 
     @property
@@ -159,7 +159,7 @@ PARAMETERS = (
         meaning="share of {rate}, {format} prompts",
         ratio=FormatRatio("weights", log_sd=0.50),  # conversion, missing instructions
         power_mode=PowerModeRule.COMPUTE_RATE,
-        of_prompts=True,
+        of_prefill=True,
     ),
     Parameter(
         "t_layer_prefill_s",
@@ -171,7 +171,7 @@ PARAMETERS = (
         label="per layer, prompts",
         meaning="cost per layer of a prompt",
         power_mode=PowerModeRule.CORES,
-        of_prompts=True,
+        of_prefill=True,
     ),
 )
 """The cost parameters, in the order of every vector and matrix of them."""

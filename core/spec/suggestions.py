@@ -10,7 +10,7 @@ LISTED_BY = {"board": "boards", "model": "models"}
 """Which of the program's commands lists all names of a kind."""
 
 
-def instead(kind: str, name: str, known: Collection[str]) -> str:
+def suggestion(kind: str, name: str, known: Collection[str]) -> str:
     """Return what there is instead of an unknown name, as the end of a sentence.
 
     Parameters

@@ -22,12 +22,12 @@ from core.tables.entries import Entries
 from core.tables.models import models_of
 from core.tables.row_facts import (
     UNKNOWN_TOKENS,
+    compiled_graph_tokens,
     context_tokens,
-    copied_prompts,
+    copied_ttft,
     graph_tokens,
     prompt_unknown,
-    stated_graph_tokens,
-    with_prompt,
+    with_prompt_tokens,
     without_ttft,
     without_unknown_prompt,
 )
@@ -53,9 +53,9 @@ class ComparedRow:
     group: Group
     weights: str  # format in the table's words
     decode: OperatingPoint  # where its decode time and energy belong
-    prompt: OperatingPoint  # where its time to first token belongs
-    bandwidth_stated: bool
-    compute_stated: bool
+    prefill: OperatingPoint  # where its time to first token belongs
+    bandwidth_known: bool
+    compute_known: bool
     outside: str  # why the equations do not cover it; "" where they do
     log_sd: float  # how uncertain its figures are by themselves
 
@@ -83,8 +83,8 @@ def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
     Comparison
         In the order of the rows.
     """
-    rows, ran_on = [with_prompt(row) for row in rows], boards_of(rows, catalogue.boards)
-    made, copied, most_threads = Entries(catalogue), copied_prompts(rows), dict[Group, float]()
+    rows, ran_on = [with_prompt_tokens(row) for row in rows], boards_of(rows, catalogue.boards)
+    made, copied, most_threads = Entries(catalogue), copied_ttft(rows), dict[Group, float]()
     groups = [_group(row, board.name) for row, board in zip(rows, ran_on, strict=True)]
     for row, group in zip(rows, groups, strict=True):
         most_threads[group] = max(most_threads.get(group, 0.0), row.number.get("threads", 0.0))
@@ -168,10 +168,10 @@ def _compared(
         row.text["quant"],
         replace(point, context_tokens=graph_tokens(row, chunk) if compiled else context_tokens(row)),
         replace(
-            point, context_tokens=max(prompt, 1.0), graph_tokens=stated_graph_tokens(row, chunk) if compiled else 0.0
+            point, context_tokens=max(prompt, 1.0), graph_tokens=compiled_graph_tokens(row, chunk) if compiled else 0.0
         ),
-        made.bandwidth_stated[board, mode],
-        made.compute_stated[board, mode],
+        made.bandwidth_known[board, mode],
+        made.compute_known[board, mode],
         _unlike(bits, row.number.get("threads", most_threads), most_threads),
         DOUBTFUL_LOG_SD if row.text["trust"].upper() == "C" else 0.0,
     )
@@ -189,7 +189,7 @@ def _unlike(bits: float, n_threads: float, most_threads: float) -> str:
 def _wrong_speed(row: ComparedRow, made: Entries) -> str:
     """Say that no board decodes as fast or as slowly as the row; "" where one may, or nobody knows its bandwidth."""
     decode_s, at = row.row.decode_s, row.decode
-    if decode_s is None or not row.bandwidth_stated:
+    if decode_s is None or not row.bandwidth_known:
         return ""
     mode = made.boards[at.board].power_modes[at.power_mode]
     byte = float(np.max(traffic.weight_byte(made.models[at.model], made.weights(at.weights))))
@@ -215,17 +215,17 @@ def _beyond_memory(row: ComparedRow, made: Entries) -> str:
 
 def _cached_prompt(row: ComparedRow, made: Entries) -> str:
     """Return why the row's time to first token cannot be of its whole prompt; "" where it can."""
-    point, ttft_s = row.prompt, row.row.ttft_s
+    point, ttft_s = row.prefill, row.row.ttft_s
     model, mode = made.models[point.model], made.boards[point.board].power_modes[point.power_mode]
     if ttft_s is None:
         return ""
     weights = made.weights(point.weights)
-    byte = np.max(traffic.prompt_weight_byte(model, weights, point.context_tokens))
-    if row.bandwidth_stated and ttft_s < byte / float(np.max(point.bandwidth_byte_s or mode.bandwidth_byte_s)):
+    byte = np.max(traffic.prefill_weight_byte(model, weights, point.context_tokens))
+    if row.bandwidth_known and ttft_s < byte / float(np.max(point.bandwidth_byte_s or mode.bandwidth_byte_s)):
         return "the prompt took less time than reading its weights at the peak bandwidth: cached"
     faster = max(product_speedup(made.boards[point.board], weights), INTEGER_SPEEDUP)
     faster = 1.0 if mode.compute_op_s == mode.vector_op_s else faster
     flop_s = (mode.compute_op_s or np.inf) * faster
-    if row.compute_stated and ttft_s < np.max(traffic.prefill_flop(model, point.context_tokens)) / flop_s:
+    if row.compute_known and ttft_s < np.max(traffic.prefill_flop(model, point.context_tokens)) / flop_s:
         return "the prompt took less time than its arithmetic at the peak rate: cached"
     return ""

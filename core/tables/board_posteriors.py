@@ -15,16 +15,16 @@ from core.predict.parameters import same_model
 from core.spec import PARAMETERS, Catalogue, Posterior
 from core.spec.interval_scale import IntervalScale
 from core.tables.as_points import ComparedRow, Comparison
-from core.tables.hierarchical_priors import thinned
-from core.tables.scores import Judged, Score
-from core.tables.splits import Collected, Times
+from core.tables.hierarchical_priors import subsampled
+from core.tables.scores import Residuals, Score
+from core.tables.splits import SplitResiduals, TimeSplits
 
 FEWEST_ROWS, FEWEST_MODELS = 4, 2
 MOST_ROWS = 96  # of one board, runtime and power mode: repeats of two models teach nothing more
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedFit:
+class BoardPosterior:
     """What published rows teach of one board, runtime and power mode, and how well it predicts a model left out."""
 
     posterior: Posterior
@@ -34,7 +34,7 @@ class PublishedFit:
     sources: tuple[str, ...]
 
 
-def fit_all(compared: Comparison, catalogue: Catalogue) -> list[PublishedFit]:
+def fit_boards(compared: Comparison, catalogue: Catalogue) -> list[BoardPosterior]:
     """Fit every board, runtime and power mode of the catalogue that has enough rows.
 
     Parameters
@@ -72,9 +72,9 @@ def _distinct(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     return kept
 
 
-def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue) -> PublishedFit:
+def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue) -> BoardPosterior:
     points = list[MeasuredPoint]()
-    for row in thinned(rows, MOST_ROWS):
+    for row in subsampled(rows, MOST_ROWS):
         energy_j = row.row.energy_j_per_token
         if row.row.decode_s is not None or energy_j is not None:
             covers = row.row.text["power_rail"] if energy_j is not None else ""
@@ -82,7 +82,7 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
                 MeasuredPoint(row.decode, row.row.decode_s, row.log_sd, energy_j=energy_j, power_covers=covers)
             )
         if row.row.ttft_s is not None:
-            points.append(MeasuredPoint(row.prompt, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
+            points.append(MeasuredPoint(row.prefill, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
     n_models = len({same_model(row.decode.model) for row in rows})
     posterior = calibrate(points, extended, check=False).posterior
     left_out = _left_out(rows, extended)
@@ -93,28 +93,28 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
     where = f" ({', '.join(sources)})" if sources else ""
     basis = f"{len(rows)} published rows of {n_models} models{where}{error}"
     kept = without(posterior, {name for name in posterior.names if not _in_catalogue(name, catalogue)})
-    return PublishedFit(replace(kept, basis=basis), len(rows), n_models, score, sources)
+    return BoardPosterior(replace(kept, basis=basis), len(rows), n_models, score, sources)
 
 
-def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> dict[str, Judged]:
+def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> dict[str, Residuals]:
     """Return the predictions of each model from the others, by quantity, with the model's own intervals."""
-    found = Collected()
-    Times(rows, range(len(rows)), catalogue).judge(found)
-    return {q: Judged.joined(found.parts.get((q, "leave_one_model_out"), [])) for q in ("decode_s", "ttft_s")}
+    found = SplitResiduals()
+    TimeSplits(rows, range(len(rows)), catalogue).evaluate(found)
+    return {q: Residuals.joined(found.parts.get((q, "leave_one_model_out"), [])) for q in ("decode_s", "ttft_s")}
 
 
 def _interval_scale(
-    posterior: Posterior, n_models: int, left_out: Mapping[str, Judged], catalogue: Catalogue
+    posterior: Posterior, n_models: int, left_out: Mapping[str, Residuals], catalogue: Catalogue
 ) -> IntervalScale:
     """Return the guard of models of the fit, which other boards give, and that of others, with its own rows' say."""
     of_seen, of_other = dict[str, float](), dict[str, float]()
-    for quantity, judged in left_out.items():
+    for quantity, residuals in left_out.items():
         seen, other = (
             conformal.population(catalogue.held_out, posterior.runtime, quantity, of)
             for of in (conformal.SEEN, conformal.bucket(n_models))
         )
         of_seen[quantity] = conformal.factor(seen, np.zeros(0))
-        of_other[quantity] = conformal.factor(other, np.abs(judged.log_error) / judged.log_sd)
+        of_other[quantity] = conformal.factor(other, np.abs(residuals.log_error) / residuals.log_sd)
     return IntervalScale(of_seen["decode_s"], of_seen["ttft_s"], of_other["decode_s"], of_other["ttft_s"])
 
 

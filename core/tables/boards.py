@@ -61,7 +61,7 @@ def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[
     ]
 
 
-def same(one: float, other: float) -> bool:
+def same_bandwidth(one: float, other: float) -> bool:
     """Tell whether two bandwidths are the same but for rounding."""
     return abs(one / other - 1.0) <= SAME_FRAC
 
@@ -73,7 +73,7 @@ def _many(rows: Sequence[PublishedRow]) -> set[str]:
         given = row.number.get("dram_bandwidth_gb_s")
         if given is not None:
             of = (row.text["board_key"], row.text["compute"], row.text["power_mode"])
-            if not same(given, first.setdefault(of, given)):
+            if not same_bandwidth(given, first.setdefault(of, given)):
                 many.add(row.text["board_key"])
     return many
 
@@ -88,7 +88,7 @@ def _known(key: str, name: str, stated: set[float], known: Mapping[str, Board]) 
     if found or not (named := board_called(name, known)):
         return found
     modes = [mode.bandwidth_byte_s for mode in known[named].power_modes.values()]
-    return named if all(any(same(one, mode) for mode in modes) for one in stated) else ""
+    return named if all(any(same_bandwidth(one, mode) for mode in modes) for one in stated) else ""
 
 
 def _name(row: PublishedRow, many: set[str], given: Mapping[tuple[str, str], set[float]]) -> str:
@@ -96,7 +96,7 @@ def _name(row: PublishedRow, many: set[str], given: Mapping[tuple[str, str], set
     return key if given[key, name] and key not in many else name or key
 
 
-def described_mode(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:
+def mode_of_row(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:
     """Return a power mode as the board's data sheet states it, or as a table does where that has none of the name.
 
     A mode that the data sheet lacks is taken to have the bandwidth of its first one where the table states none, surely

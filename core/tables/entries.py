@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from core.catalogue.names.formats import agree, described, format_name, with_scales
+from core.catalogue.names.formats import described, format_name, same_bits, with_scales
 from core.catalogue.names.runtimes import OTHER, described_key, runtime_key
 from core.catalogue.shape_regression import ANY_CONTEXT
 from core.physics import traffic
 from core.spec import Board, Catalogue, ModelShape, Runtime, WeightFormat
-from core.tables.boards import BoardOfRow, described_mode, mode_key, same
+from core.tables.boards import BoardOfRow, mode_key, mode_of_row, same_bandwidth
 from core.tables.row_facts import streamed_byte
 from core.tables.rows import PublishedRow
 from core.units import BIT_PER_BYTE
@@ -23,7 +23,7 @@ from core.units import BIT_PER_BYTE
 MIXTURE = 1.5
 """Times what a token reads: a model of so many parameters is a mixture of experts. Files store those in fewer bits than
 what every token reads, so an even share of the file is too little."""
-LEAST_STATED_BIT, MOST_STATED_BIT = 0.5, 40.0  # no format has fewer or more
+LEAST_BIT, MOST_BIT = 0.5, 40.0  # no format has fewer or more
 OTHER_BANDWIDTH, OTHER_SIZE = 3.0, 4.0  # times what the catalogue has: the row has another unit, board or model
 
 AS_COMPUTED = frozenset({"auto", "default", "off", "full", "unquantized", "unquantised"})
@@ -42,8 +42,8 @@ class Entries:
         self.models = dict[str, ModelShape]()
         self.formats = dict[str, WeightFormat]()
         self.runtimes = dict[str, Runtime]()
-        self.bandwidth_stated = dict[tuple[str, str], bool]()
-        self.compute_stated = dict[tuple[str, str], bool]()
+        self.bandwidth_known = dict[tuple[str, str], bool]()
+        self.compute_known = dict[tuple[str, str], bool]()
 
     def runtime_of(self, row: PublishedRow) -> str:
         """Return the key of the row's runtime, of its own among those of its unit where nobody knows it."""
@@ -67,14 +67,14 @@ class Entries:
         key = ran_on.name if same_unit else f"{ran_on.name}.{unit}"
         modes = known.power_modes if known is not None else {}
         mode = mode_key(row.text["power_mode"], modes)
-        if (key, mode) in self.bandwidth_stated:
+        if (key, mode) in self.bandwidth_known:
             return key, mode
-        described = described_mode(mode, unit, known, ran_on.bandwidth_byte_s)
+        described = mode_of_row(mode, unit, known, ran_on.bandwidth_byte_s)
         plain = known if known is not None and same_unit else Board(key, ran_on.name, unit, {})
         board = self.boards.get(key, plain)
         self.boards[key] = replace(board, power_modes={**board.power_modes, mode: described})
-        self.bandwidth_stated[key, mode] = described.bandwidth_log_sd == 0.0
-        self.compute_stated[key, mode] = described.compute_op_s is not None
+        self.bandwidth_known[key, mode] = described.bandwidth_log_sd == 0.0
+        self.compute_known[key, mode] = described.compute_op_s is not None
         return key, mode
 
     def wrong_bandwidth(self, ran_on: BoardOfRow) -> str:
@@ -90,7 +90,7 @@ class Entries:
     def own_bandwidth(self, board: str, mode: str, stated: float | None) -> float | None:
         """Return the bandwidth that a row states where it differs from that of its board and mode."""
         theirs = self.boards[board].power_modes[mode].bandwidth_byte_s
-        return None if stated is None or same(stated, theirs) else stated
+        return None if stated is None or same_bandwidth(stated, theirs) else stated
 
     def extended(self) -> Catalogue:
         """Return the catalogue with the entries that were made."""
@@ -142,23 +142,23 @@ class Entries:
         read = format_name(name, self.catalogue.weight_formats, nominal or row.number.get("bits_per_weight"))
         if read.contradiction:
             return f"{name} names formats of different bits, {read.contradiction}; weight_bits would tell which it is"
-        if read.bits and nominal and not agree(read.bits, nominal):
+        if read.bits and nominal and not same_bits(read.bits, nominal):
             return f"{name} has {read.bits:g} bits a weight and weight_bits is {nominal:g}, expected the same"
         if read.key:
             return self.catalogue.weight_formats[read.key]
         bits = read.bits or nominal
         whole = read.bits_per_weight or (with_scales(bits) if bits else row.number.get("bits_per_weight"))
         whole = whole or (BIT_PER_BYTE * byte / params if byte else None)
-        if whole is None or not LEAST_STATED_BIT <= whole <= MOST_STATED_BIT:
+        if whole is None or not LEAST_BIT <= whole <= MOST_BIT:
             bits_of = f"the bits (bits_per_weight) of {name}"
             return f"neither the bytes read per token (weight_stream_bytes) nor {bits_of} are known"
-        return self._described(described(name, bits or whole, whole))
+        return self._unique_format(described(name, bits or whole, whole))
 
-    def _described(self, made: WeightFormat) -> WeightFormat:
+    def _unique_format(self, made: WeightFormat) -> WeightFormat:
         """Return the format of that name; a name that stands for several numbers of bits is as many formats."""
         taken = {**self.catalogue.weight_formats, **self.formats}.get(made.key)
         if taken is not None and not (
-            taken.needs_unpacking == made.needs_unpacking and agree(taken.bits_per_weight, made.bits_per_weight)
+            taken.needs_unpacking == made.needs_unpacking and same_bits(taken.bits_per_weight, made.bits_per_weight)
         ):
             made = replace(made, key=f"{made.key}_{made.bits_per_weight:g}_bit")
         return self.formats.setdefault(made.key, made)

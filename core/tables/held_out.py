@@ -10,7 +10,7 @@ from core.predict import conformal
 from core.predict.parameters import same_model
 from core.spec.interval_scale import HeldOut
 from core.tables.as_points import Comparison
-from core.tables.scores import Judged, Parts, predictions
+from core.tables.scores import Parts, Residuals, predictions
 
 QUANTITIES = ("decode_s", "ttft_s")
 
@@ -54,7 +54,7 @@ def _scores(inside: pd.DataFrame, without_board: str) -> HeldOut:
     return HeldOut(found)
 
 
-def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Judged]]:
+def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Residuals]]:
     """Return the predictions with the intervals that the guard makes of them.
 
     Parameters
@@ -68,13 +68,13 @@ def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict
     boards = {row.group[0] for row in compared.rows} if leave_board_out else set[str]()
     inside = _inside(parts, compared)
     others = {board: _scores(inside, board) for board in boards}
-    found = dict[tuple[str, str], list[Judged]]()
+    found = dict[tuple[str, str], list[Residuals]]()
     for (quantity, method), fits in parts.items():
         for fit in fits:
             if fit.of and fit.row.size:
                 row = compared.rows[fit.row[0]]
                 held_out = others.get(row.group[0], compared.catalogue.held_out)
-                published = conformal.population(held_out, row.decode.runtime, quantity, fit.of)
-                fit = replace(fit, log_sd=fit.log_sd * conformal.factor(published, fit.own))
+                board_scores = conformal.population(held_out, row.decode.runtime, quantity, fit.of)
+                fit = replace(fit, log_sd=fit.log_sd * conformal.factor(board_scores, fit.own))
             found.setdefault((quantity, method), []).append(fit)
     return found

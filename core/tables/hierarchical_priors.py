@@ -7,7 +7,7 @@ costs per layer and per token::
 
 rho and the share of the compute rate are relative to what the board's data sheet makes of them
 (`core.predict.parameters.data_sheet_shift`). S, diagonal and common to all, is how much boards differ; what is guessed
-of one (`core.predict.parameters.guessed_log_sd`) comes on top. Means and S follow by expectation maximisation: every
+of one (`core.predict.parameters.data_sheet_log_sd`) comes on top. Means and S follow by expectation maximisation: every
 group is fitted under the current priors (`core.calibrate.observations`), then runtimes and classes are averaged with
 shrinkage. A runtime or a class with few boards or none keeps close to what stands above it, so a board nobody has
 measured is predicted by what its kind of runtime does elsewhere.
@@ -30,16 +30,16 @@ from core.calibrate.observations import MeasuredPoint, Rows
 from core.predict.parameters import (
     DECODE_FACTOR,
     FACTORS,
-    PROMPT_FACTOR,
+    PREFILL_FACTOR,
+    data_sheet_log_sd,
     data_sheet_shift,
     extended,
-    guessed_log_sd,
     prior,
     ratio_names,
 )
 from core.spec import PARAMETER_NAMES, PARAMETERS, Catalogue, Posterior, Prior, Runtime
 from core.tables.as_points import ComparedRow
-from core.tables.model_effects import MODEL_LOG_SD, Factor, Key, expected, scatter
+from core.tables.model_effects import MODEL_LOG_SD, Factor, Key, expected_factors, scatter
 
 Floats = NDArray[np.float64]
 
@@ -98,27 +98,27 @@ class Population:
         }
         scatter: dict[str, Any] = {
             "model_log_sd": self.model_log_sd.get((runtime.key, DECODE_FACTOR), MODEL_LOG_SD),
-            "prompt_log_sd": self.model_log_sd.get((runtime.key, PROMPT_FACTOR), MODEL_LOG_SD),
+            "prompt_log_sd": self.model_log_sd.get((runtime.key, PREFILL_FACTOR), MODEL_LOG_SD),
             "model_factor": self.factors.get((runtime.key, DECODE_FACTOR), {}),
-            "prompt_factor": self.factors.get((runtime.key, PROMPT_FACTOR), {}),
+            "prompt_factor": self.factors.get((runtime.key, PREFILL_FACTOR), {}),
             "size_log_sd": SIZE_LOG_SD,
             "repeat_log_sd": REPEAT_LOG_SD,
         }
         return replace(runtime, priors=priors, **scatter)
 
 
-def measured(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
+def points_of(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
     """Return the times of rows as measured points: decode time and time to first token belong to different contexts."""
     points = []
     for row in rows:
         if row.row.decode_s is not None:
             points.append(MeasuredPoint(row.decode, row.row.decode_s, row.log_sd))
         if row.row.ttft_s is not None:
-            points.append(MeasuredPoint(row.prompt, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
+            points.append(MeasuredPoint(row.prefill, None, ttft_s=row.row.ttft_s, ttft_log_sd=row.log_sd))
     return points
 
 
-def thinned(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
+def subsampled(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
     """Return at most so many rows, or one of each sort: a model with the times that were measured of it.
 
     Of each sort at most as many are taken as there is room for of all alike, evenly over its rows.
@@ -205,7 +205,7 @@ class Learner:
     """
 
     def __init__(self, rows: Sequence[ComparedRow], catalogue: Catalogue) -> None:
-        usable = [row for row in rows if row.bandwidth_stated and not row.outside and measured([row])]
+        usable = [row for row in rows if row.bandwidth_known and not row.outside and points_of([row])]
         runtimes = {
             key: replace(
                 one,
@@ -219,7 +219,7 @@ class Learner:
             for key, one in catalogue.runtimes.items()
         }
         catalogue = replace(catalogue, runtimes=runtimes)
-        self._groups = [_laid_out(of_group, catalogue) for of_group in boards_of(usable).values()]
+        self._groups = [_group_of(of_group, catalogue) for of_group in boards_of(usable).values()]
         self._class_of = {key: one.possible_classes[0] for key, one in runtimes.items()}
 
     @property
@@ -240,29 +240,29 @@ class Learner:
             means, classes = _averaged(groups, means, classes, board_sd, self._class_of)
             board_sd = _spread(groups, means)
             found = [factor for group in groups for factor in group.factors()]
-            factors = expected(
+            factors = expected_factors(
                 found, {key: model_log_sd.get(key, MODEL_LOG_SD) for key in scatter(found, model_log_sd)}
             )
             model_log_sd = scatter(found, model_log_sd)
         n_rows = sum(group.n_rows for group in groups)
-        to_expect = _to_expect(groups, means, classes, board_sd, self._class_of)
-        return Population(*to_expect, len(groups), n_rows, model_log_sd, factors)
+        predictive = _predictive(groups, means, classes, board_sd, self._class_of)
+        return Population(*predictive, len(groups), n_rows, model_log_sd, factors)
 
 
-def _laid_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
+def _group_of(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
     at = catalogue.resolve(rows[0].decode)
-    points = measured(thinned(rows))
+    points = points_of(subsampled(rows))
     before = prior(at)
     for point in points:
         before = extended(before, ratio_names(catalogue.resolve(point.point)))
     shift, guessed = (
         np.array([said.get(name, 0.0) for name in PARAMETER_NAMES])
-        for said in (data_sheet_shift(at), guessed_log_sd(at))
+        for said in (data_sheet_shift(at), data_sheet_log_sd(at))
     )
     if at.mode.compute_op_s is None:
         guessed[PARAMETER_NAMES.index("eta_compute")] = NOTHING_LOG_SD
-    laid = Rows.of(points, catalogue, before)
-    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, laid, shift, np.square(guessed))
+    observations = Rows.of(points, catalogue, before)
+    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, observations, shift, np.square(guessed))
 
 
 def _averaged(
@@ -288,7 +288,7 @@ def _averaged(
     return means, classes
 
 
-def _to_expect(
+def _predictive(
     groups: Sequence[_Group],
     means: Mapping[str, Floats],
     classes: Mapping[str, Floats],

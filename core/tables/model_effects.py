@@ -61,7 +61,7 @@ def scatter(factors: Sequence[Factor], before: Mapping[Key, float]) -> dict[Key,
     return {key: float(max(LEAST_LOG_SD, np.sqrt(variance))) for key, variance in found.items()}
 
 
-def expected(factors: Sequence[Factor], log_sd: Mapping[Key, float]) -> dict[Key, dict[str, Prior]]:
+def expected_factors(factors: Sequence[Factor], log_sd: Mapping[Key, float]) -> dict[Key, dict[str, Prior]]:
     """Return the factors of models to expect on a board where they were not measured, by runtime and kind.
 
     Several findings of one board count as one, weighted by their certainty.
@@ -85,11 +85,11 @@ def expected(factors: Sequence[Factor], log_sd: Mapping[Key, float]) -> dict[Key
             guess[key, one.model] = one.guess_var
     found = dict[Key, dict[str, Prior]]()
     for (key, model), boards in sorted(said.items()):
-        found.setdefault(key, {})[model] = _elsewhere(list(boards.values()), log_sd[key] ** 2, guess[key, model])
+        found.setdefault(key, {})[model] = _on_another_board(list(boards.values()), log_sd[key] ** 2, guess[key, model])
     return found
 
 
-def _elsewhere(boards: Sequence[Sequence[tuple[float, float]]], variance: float, guess_var: float) -> Prior:
+def _on_another_board(boards: Sequence[Sequence[tuple[float, float]]], variance: float, guess_var: float) -> Prior:
     """Return the factor on another board, given what each board says of it (means and variances).
 
     A guess about the model's shape is off by as much on all boards.

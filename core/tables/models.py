@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from core.catalogue.names.models import KnownNames, ModelName, model_name
-from core.catalogue.shape_regression import StatedModel, TypicalShapes
+from core.catalogue.shape_regression import ModelFacts, TypicalShapes
 from core.spec import ModelShape
 from core.tables.rows import PublishedRow
 
@@ -41,7 +41,7 @@ def models_of(rows: Sequence[PublishedRow], known: Mapping[str, ModelShape]) -> 
     typical = TypicalShapes.of(known.values()) if unknown else None
     for key, mine in unknown.items():
         for one, of_one in _told_apart(key, mine, [rows[i] for i in mine], [read[i] for i in mine]).items():
-            stated = stated_model([rows[i] for i in of_one])
+            stated = model_facts([rows[i] for i in of_one])
             made: ModelShape | str = ""
             if isinstance(stated, str):
                 made = stated
@@ -78,7 +78,7 @@ def _told_apart(
     return found
 
 
-def stated_model(rows: Sequence[PublishedRow]) -> StatedModel | str:
+def model_facts(rows: Sequence[PublishedRow]) -> ModelFacts | str:
     """Return what rows of one model state of it, their medians, its name being the last resort; or what is missing."""
     names = [model_name(row.text["model"]) for row in rows]
     sizes = {size for name in names for size in name.sizes}
@@ -95,7 +95,7 @@ def stated_model(rows: Sequence[PublishedRow]) -> StatedModel | str:
     if read is None and any(row.text["moe_or_sparse"].lower() == "true" for row in rows):
         return "the parameters that a token reads (params_streamed_b)"
     kv_byte = _median([row.number.get("kv_bytes_per_token") for row in rows])
-    return StatedModel(total, read, kv_byte, weighed=any(map(_weighed, rows)))
+    return ModelFacts(total, read, kv_byte, weighed=any(map(_weighed, rows)))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

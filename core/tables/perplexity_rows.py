@@ -34,7 +34,7 @@ MODEL_LOG_SD, N_PRIOR = 0.5, 2.0  # [prior] scatter between models, and how many
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class PerplexityRow:
     """One row that can be compared."""
 
     line: int
@@ -55,13 +55,13 @@ class Bands:
     coverage_frac: float
     median_factor: float  # of measured degradation over the band's middle or the reverse, rows of degradation above 0
     by_model: Mapping[str, tuple[int, int]]  # rows inside, rows
-    outside: tuple[Precision, ...]
+    outside: tuple[PerplexityRow, ...]
     left_out: tuple[tuple[int, str], ...]  # line and reason
 
 
-def read_precision(
+def read_perplexities(
     path: Path | str, formats: Mapping[str, WeightFormat]
-) -> tuple[list[Precision], list[tuple[int, str]]]:
+) -> tuple[list[PerplexityRow], list[tuple[int, str]]]:
     """Read a table of perplexities against weight formats.
 
     Returns
@@ -82,7 +82,7 @@ def read_precision(
     lines = [(row.line, dict(zip_longest(heading, row.cells[: len(heading)], fillvalue=""))) for row in read]
     broken = {row.line: row.broken for row in read if row.broken}
     base = {_series(line): float(line["ppl"]) for _, line in lines if _is_reference(line) and _above(line, "ppl", 0)}
-    rows, left_out = list[Precision](), list[tuple[int, str]]()
+    rows, left_out = list[PerplexityRow](), list[tuple[int, str]]()
     for number, line in lines:
         found = broken.get(number) or _row(number, line, base, formats)
         if isinstance(found, str):
@@ -115,7 +115,7 @@ def _above(line: Mapping[str, str], name: str, low: float) -> float | None:
 
 def _row(
     number: int, line: Mapping[str, str], base: Mapping[tuple[str, ...], float], formats: Mapping[str, WeightFormat]
-) -> Precision | str:
+) -> PerplexityRow | str:
     if (line.get("trust") or "").upper() == "X":
         return "trust X: inconsistent or not comparable"
     if _is_reference(line):
@@ -139,14 +139,14 @@ def _row(
     stated = _number(line, "delta_ppl_err")
     error = stated / ppl if stated is not None and ppl else PRINTED_ERROR
     matrix = (line.get("imatrix") or "none").lower() not in ("", "none", "no", "false")
-    return Precision(number, _model(line["model"]), line["quant"], bits, matrix, degradation, error)
+    return PerplexityRow(number, _model(line["model"]), line["quant"], bits, matrix, degradation, error)
 
 
 def _model(name: str) -> str:
     return re.sub(r"\s*\(.*\)", "", name).strip().lower()
 
 
-def bands(rows: Sequence[Precision], left_out: Sequence[tuple[int, str]] = ()) -> Bands:
+def bands(rows: Sequence[PerplexityRow], left_out: Sequence[tuple[int, str]] = ()) -> Bands:
     """Predict every model's rows from those of the others.
 
     Raises
@@ -175,7 +175,7 @@ def bands(rows: Sequence[Precision], left_out: Sequence[tuple[int, str]] = ()) -
     return Bands(len(rows), len(models), sum(inside.values()) / len(rows), median, by_model, outside, tuple(left_out))
 
 
-def _fitted(rows: Sequence[Precision]) -> Callable[[Precision], tuple[float, float]]:
+def _fitted(rows: Sequence[PerplexityRow]) -> Callable[[PerplexityRow], tuple[float, float]]:
     """Return what predicts the logarithm of the degradation of a row of another model, and its log-sd.
 
     A mixed model: intercepts of models are random, their variance and that of the residuals found by expectation
@@ -201,7 +201,7 @@ def _fitted(rows: Sequence[Precision]) -> Callable[[Precision], tuple[float, flo
         within = float(np.average(np.maximum(left - noise, 0.0), weights=precision))
     n = fixed.shape[1]
 
-    def predict(row: Precision) -> tuple[float, float]:
+    def predict(row: PerplexityRow) -> tuple[float, float]:
         design = _design(row)
         variance = design @ cov[:n, :n] @ design + between + within
         return float(design @ mean[:n]), float(np.sqrt(variance))
@@ -209,7 +209,7 @@ def _fitted(rows: Sequence[Precision]) -> Callable[[Precision], tuple[float, flo
     return predict
 
 
-def _design(row: Precision) -> Floats:
+def _design(row: PerplexityRow) -> Floats:
     """Return what intercept and slope are multiplied by, and what they differ by with an importance matrix."""
     bits, kind = row.bits - CENTRE_BIT, float(row.importance_matrix)
     return np.array([1.0, bits, kind, kind * bits])

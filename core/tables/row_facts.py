@@ -25,10 +25,10 @@ def context_tokens(row: PublishedRow) -> float:
 
 def graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
     """Return the context that a compiled graph reads at every token: its limit, however little of it is filled."""
-    return stated_graph_tokens(row, prompt_chunk_tokens) or context_tokens(row)
+    return compiled_graph_tokens(row, prompt_chunk_tokens) or context_tokens(row)
 
 
-def stated_graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
+def compiled_graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
     """Return the context that a graph was compiled for; 0 where the row does not tell.
 
     `prompt_chunk_tokens` is what the graph takes of a prompt at once.
@@ -44,7 +44,7 @@ def without_ttft(row: PublishedRow) -> PublishedRow:
     return replace(row, number={name: x for name, x in row.number.items() if name not in ("ttft_ms", "prefill_tok_s")})
 
 
-def copied_prompts(rows: Sequence[PublishedRow]) -> dict[int, str]:
+def copied_ttft(rows: Sequence[PublishedRow]) -> dict[int, str]:
     """Return the lines whose time to first token is that of another weight format of the model, and that format.
 
     Times of four digits and more do not agree by chance: a table's author copied one. The first one is believed.
@@ -60,7 +60,7 @@ def copied_prompts(rows: Sequence[PublishedRow]) -> dict[int, str]:
     return copied
 
 
-def with_prompt(row: PublishedRow) -> PublishedRow:
+def with_prompt_tokens(row: PublishedRow) -> PublishedRow:
     """Return the row with the tokens of its prompt where its other figures tell them.
 
     They are its time to first token times its speed, or the context while decoding less half of what was generated.

@@ -22,7 +22,7 @@ N_RESAMPLINGS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Residuals:
     """Predictions beside measurements, in logarithms: predicted minus measured, and the prediction's log-sd.
 
     A log-sd of NaN is a prediction without an interval.
@@ -35,7 +35,7 @@ class Judged:
     of: str = ""  # bucket of `core.predict.conformal` that it belongs to; "" without a guard
 
     @classmethod
-    def joined(cls, parts: Sequence[Judged]) -> Judged:
+    def joined(cls, parts: Sequence[Residuals]) -> Residuals:
         """Put several together."""
         return cls(
             np.concatenate([p.row for p in parts] or [np.zeros(0, dtype=np.intp)]),
@@ -43,14 +43,14 @@ class Judged:
             np.concatenate([p.log_sd for p in parts] or [np.zeros(0)]),
         )
 
-    def only(self, rows: Iterable[int]) -> Judged:
+    def only(self, rows: Iterable[int]) -> Residuals:
         """Return the predictions of these rows."""
         wanted = rows if isinstance(rows, set) else set(rows)
         mine = np.array([row in wanted for row in self.row.tolist()], dtype=bool)  # few against many: no sorting
-        return Judged(self.row[mine], self.log_error[mine], self.log_sd[mine], self.own, self.of)
+        return Residuals(self.row[mine], self.log_error[mine], self.log_sd[mine], self.own, self.of)
 
 
-Parts = Mapping[tuple[str, str], Sequence[Judged]]
+Parts = Mapping[tuple[str, str], Sequence[Residuals]]
 """Predictions by quantity and method, one record a fit."""
 
 
@@ -58,7 +58,7 @@ def predictions(parts: Parts) -> pd.DataFrame:
     """Return one line for each prediction, in order: quantity, method, bucket, row, log_error and log_sd."""
     fits = [(quantity, method, fit) for (quantity, method), of in parts.items() for fit in of]
     n = [fit.row.size for *_, fit in fits]
-    joined = Judged.joined([fit for *_, fit in fits])
+    joined = Residuals.joined([fit for *_, fit in fits])
     return pd.DataFrame(
         {
             "quantity": np.repeat(np.array([quantity for quantity, *_ in fits], dtype=object), n),
@@ -85,7 +85,7 @@ class Score:
     interval_ratio: float | None  # median of q95 / q05
 
     @classmethod
-    def of(cls, judged: Judged, models: Sequence[str]) -> Score | None:
+    def of(cls, judged: Residuals, models: Sequence[str]) -> Score | None:
         """Sum up predictions; `models` names the model of every row of the comparison. None if there are none."""
         if not judged.row.size:
             return None

@@ -16,11 +16,11 @@ from core.calibrate.observations import DECODE, TTFT, MeasuredPoint, Rows
 from core.predict import conformal
 from core.predict.parameters import FACTORS, extended, prior, ratio_names, same_model
 from core.predict.power_mode_transfer import transferred
-from core.predict.scenario import knowledge
+from core.predict.scenario import initial_posterior
 from core.spec import Catalogue, Posterior, Prior
 from core.tables.as_points import ComparedRow
-from core.tables.hierarchical_priors import measured, thinned
-from core.tables.scores import Judged
+from core.tables.hierarchical_priors import points_of, subsampled
+from core.tables.scores import Residuals
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -30,10 +30,10 @@ DATA_SHEET_SHARE = 0.65  # of the peak bandwidth (docs/physics.md, M1)
 
 
 @dataclass(slots=True)
-class Collected:
+class SplitResiduals:
     """Predictions by quantity and method, of all groups together."""
 
-    parts: dict[tuple[str, str], list[Judged]] = field(default_factory=dict)
+    parts: dict[tuple[str, str], list[Residuals]] = field(default_factory=dict)
 
     def add(
         self,
@@ -48,69 +48,69 @@ class Collected:
     ) -> None:
         """Add predictions of some rows, with what guards their intervals."""
         own = np.zeros(0) if own is None else own
-        part = Judged(np.asarray(row, dtype=np.intp), np.asarray(log_error), np.asarray(log_sd), own, of)
+        part = Residuals(np.asarray(row, dtype=np.intp), np.asarray(log_error), np.asarray(log_sd), own, of)
         self.parts.setdefault((quantity, method), []).append(part)
 
 
-class Times:
+class TimeSplits:
     """The times of one board, unit, runtime and power mode, laid out once for all splits."""
 
     def __init__(self, rows: Sequence[ComparedRow], number: Sequence[int], catalogue: Catalogue) -> None:
         self.rows, self.catalogue = rows, catalogue
         self.at = catalogue.resolve(rows[0].decode)
-        owners = [(i, row) for i, row in enumerate(rows) for _ in measured([row])]
-        points = measured(rows)
+        owners = [(i, row) for i, row in enumerate(rows) for _ in points_of([row])]
+        points = points_of(rows)
         self.points = points
         self.before = _extended(prior(self.at), points, catalogue)
-        self.laid = Rows.of(points, catalogue, self.before)
-        self.kind = self.laid.observed.kind
-        owner = np.array([owners[i][0] for i in self.laid.owner], dtype=np.intp)
+        self.observations = Rows.of(points, catalogue, self.before)
+        self.kind = self.observations.observed.kind
+        owner = np.array([owners[i][0] for i in self.observations.owner], dtype=np.intp)
         self.number = np.array([number[i] for i in owner], dtype=np.intp)
         self.model = np.array([same_model(rows[i].decode.model) for i in owner], dtype=str)
         self.inside = np.array([not rows[i].outside for i in owner], dtype=bool)
-        kept = {id(row) for row in thinned([row for row in rows if not row.outside])}
-        self.taught = np.array([id(rows[i]) in kept for i in owner], dtype=bool)  # rows that fits may use
+        kept = {id(row) for row in subsampled([row for row in rows if not row.outside])}
+        self.in_fit = np.array([id(rows[i]) in kept for i in owner], dtype=bool)  # rows that fits may use
         self.owner = owner
 
-    def judge(self, found: Collected) -> None:
+    def evaluate(self, found: SplitResiduals) -> None:
         """Predict the times by every method but that of other modes."""
-        self._judge_data_sheet(found)
-        if self.rows[0].bandwidth_stated:
-            self._judge_shipped(found)
-        self._judge_left_out("leave_one_model_out", self.before, found)
-        self._judge_left_out("unseen_model", _forgetting_models(self.before, self.points, self.catalogue), found)
+        self._evaluate_data_sheet(found)
+        if self.rows[0].bandwidth_known:
+            self._evaluate_shipped(found)
+        self._evaluate_left_out("leave_one_model_out", self.before, found)
+        self._evaluate_left_out("unseen_model", _without_model_factors(self.before, self.points, self.catalogue), found)
         for model in dict.fromkeys(self.model):
-            self._judge_same_model(self.model == model, found)
+            self._evaluate_same_model(self.model == model, found)
         for n, kind in product(N_POINTS, (DECODE, TTFT)):
             chosen = self._chosen(n, kind)
             others = ~np.isin(self.model, self.model[chosen]) & (self.kind == kind)
             if len(chosen) == n and others.any():
-                taught = np.isin(self.owner, self.owner[chosen])
-                own = {kind: self._left_out_scores(taught, kind)} if n >= FEWEST else None
-                self._add(found, f"k{n}", others, *self._fitted(taught), own=own, of=conformal.bucket(n))
+                in_fit = np.isin(self.owner, self.owner[chosen])
+                own = {kind: self._left_out_scores(in_fit, kind)} if n >= FEWEST else None
+                self._add(found, f"k{n}", others, *self._fitted(in_fit), own=own, of=conformal.bucket(n))
 
-    def _judge_left_out(self, method: str, before: Posterior, found: Collected) -> None:
+    def _evaluate_left_out(self, method: str, before: Posterior, found: SplitResiduals) -> None:
         """Predict each model from all others; the scores of the others, found the same way, guard its interval."""
         log_s, log_sd = np.full((2, len(self.number)), np.nan)
         for model in dict.fromkeys(self.model):
             mine = self.model == model
-            if not mine.all() and (self.taught & ~mine).any():
-                taught = self.taught & ~mine
-                of_fit = self._fitted(taught, before)
-                told = mine & self._told(int(np.count_nonzero(self.kind[taught] == TTFT)))
-                log_s[told], log_sd[told] = of_fit[0][told], of_fit[1][told]
+            if not mine.all() and (self.in_fit & ~mine).any():
+                in_fit = self.in_fit & ~mine
+                of_fit = self._fitted(in_fit, before)
+                predictable = mine & self._predictable(int(np.count_nonzero(self.kind[in_fit] == TTFT)))
+                log_s[predictable], log_sd[predictable] = of_fit[0][predictable], of_fit[1][predictable]
         known = np.isfinite(log_sd)
-        score = np.abs(log_s - self.laid.observed.value) / log_sd
-        of = conformal.bucket(len(set(self.model[self.taught])) - 1) if known.any() else ""
+        score = np.abs(log_s - self.observations.observed.value) / log_sd
+        of = conformal.bucket(len(set(self.model[self.in_fit])) - 1) if known.any() else ""
         for model in dict.fromkeys(self.model[known]):
             mine = known & (self.model == model)
-            own = {kind: score[known & ~mine & self.taught & (self.kind == kind)] for kind in (DECODE, TTFT)}
+            own = {kind: score[known & ~mine & self.in_fit & (self.kind == kind)] for kind in (DECODE, TTFT)}
             self._add(found, method, mine, log_s, log_sd, own=own, of=of)
 
-    def _told(self, n_ttft: int) -> Mask:
+    def _predictable(self, n_ttft: int) -> Mask:
         """Return which times can be predicted: prompts only where a source states the rate, or some were measured."""
-        told: Mask = (self.kind == DECODE) | self.rows[0].compute_stated | (n_ttft > 0)
-        return told
+        predictable: Mask = (self.kind == DECODE) | self.rows[0].compute_known | (n_ttft > 0)
+        return predictable
 
     def decode_without_model(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the logarithms of the decode times of some rows and their log-sd, predicted without the rows' models.
@@ -125,32 +125,32 @@ class Times:
                 continue
             model = str(self.model[mine[0]])
             if model not in fitted:
-                fitted[model] = self._fitted(self.taught & (self.model != model))
+                fitted[model] = self._fitted(self.in_fit & (self.model != model))
             log_s[j], log_sd[j] = (of[mine[0]] for of in fitted[model])
         return log_s, log_sd
 
-    def _left_out_scores(self, taught: Mask, kind: int) -> Floats:
-        rows = self.laid.without(~taught)
-        check = leave_one_out(rows, self.before, self.before.log_mean, self.model[taught]).get(kind)
+    def _left_out_scores(self, in_fit: Mask, kind: int) -> Floats:
+        rows = self.observations.without(~in_fit)
+        check = leave_one_out(rows, self.before, self.before.log_mean, self.model[in_fit]).get(kind)
         return np.zeros(0) if check is None else check.score
 
-    def judge_other_mode(self, other: Times, found: Collected) -> None:
+    def evaluate_other_mode(self, other: TimeSplits, found: SplitResiduals) -> None:
         """Predict what is measured here from another mode's rows of the same models."""
-        if not (self.rows[0].bandwidth_stated and other.rows[0].bandwidth_stated and other.taught.any()):
+        if not (self.rows[0].bandwidth_known and other.rows[0].bandwidth_known and other.in_fit.any()):
             return
         if self.at.mode.key == other.at.mode.key:
             return
-        fit = other.laid.without(~other.taught).fit(other.before)
-        known = _taught(other.before, fit)
+        fit = other.observations.without(~other.in_fit).fit(other.before)
+        known = _posterior(other.before, fit)
         known = _extended(transferred(known, other.at.mode, self.at.mode), self.points, self.catalogue)
-        mine = np.isin(self.model, other.model[other.taught]) & self.inside
-        self._add(found, "other_mode", mine, *_predicted(self._laid(known), known), of=conformal.SEEN)
+        mine = np.isin(self.model, other.model[other.in_fit]) & self.inside
+        self._add(found, "other_mode", mine, *_predicted(self._observations(known), known), of=conformal.SEEN)
 
-    def _judge_shipped(self, found: Collected) -> None:
+    def _evaluate_shipped(self, found: SplitResiduals) -> None:
         """Predict by the published fit where there is one, guarded as it is shipped, else by the runtime's prior."""
-        shipped = knowledge(self.at, self.catalogue)
+        shipped = initial_posterior(self.at, self.catalogue)
         known = _extended(shipped, self.points, self.catalogue)
-        log_s, log_sd = _predicted(self._laid(known), known)
+        log_s, log_sd = _predicted(self._observations(known), known)
         fitted = shipped.n_decode + shipped.n_ttft > 0
         if fitted:
             seen = np.array([f"model.{model}" in shipped.names for model in self.model])
@@ -163,46 +163,48 @@ class Times:
                 )
             )
             log_sd = log_sd * np.where(self.kind == DECODE, decode, ttft)
-        self._add(found, "shipped", self._told(shipped.n_ttft), log_s, log_sd, of="" if fitted else conformal.bucket(0))
+        self._add(
+            found, "shipped", self._predictable(shipped.n_ttft), log_s, log_sd, of="" if fitted else conformal.bucket(0)
+        )
 
-    def _laid(self, known: Posterior) -> Rows:
+    def _observations(self, known: Posterior) -> Rows:
         return Rows.of(self.points, self.catalogue, known)
 
-    def _fitted(self, taught: Mask, before: Posterior | None = None) -> tuple[Floats, Floats]:
+    def _fitted(self, in_fit: Mask, before: Posterior | None = None) -> tuple[Floats, Floats]:
         before = before or self.before
-        return _predicted(self.laid, _taught(before, self.laid.without(~taught).fit(before)))
+        return _predicted(self.observations, _posterior(before, self.observations.without(~in_fit).fit(before)))
 
-    def _judge_data_sheet(self, found: Collected) -> None:
+    def _evaluate_data_sheet(self, found: SplitResiduals) -> None:
         decode = self.kind == DECODE
-        costs = self.laid.decode
+        costs = self.observations.decode
         log_s = np.log(np.asarray(costs.weight_byte) / (DATA_SHEET_SHARE * np.asarray(costs.bandwidth_byte_s)))
-        if self.rows[0].bandwidth_stated:
+        if self.rows[0].bandwidth_known:
             self._add(found, "data_sheet", decode, log_s, np.full(len(log_s), np.nan))
 
-    def _judge_same_model(self, mine: Mask, found: Collected) -> None:
+    def _evaluate_same_model(self, mine: Mask, found: SplitResiduals) -> None:
         """Predict a model's other settings from one of its rows, the middle one, and the other models' rows."""
-        of_model = np.flatnonzero(mine & self.taught & (self.kind == DECODE))
+        of_model = np.flatnonzero(mine & self.in_fit & (self.kind == DECODE))
         if not of_model.size:
             return
-        middle = of_model[np.argsort(self.laid.observed.value[of_model], kind="stable")[of_model.size // 2]]
+        middle = of_model[np.argsort(self.observations.observed.value[of_model], kind="stable")[of_model.size // 2]]
         here = self.rows[self.owner[middle]].decode
         other = np.array([self.rows[i].decode != here for i in self.owner]) & mine & (self.kind == DECODE)
         if other.any():
-            taught = (self.taught & ~mine) | (np.arange(len(mine)) == middle)
-            self._add(found, "same_model", other, *self._fitted(taught), of=conformal.SEEN)
+            in_fit = (self.in_fit & ~mine) | (np.arange(len(mine)) == middle)
+            self._add(found, "same_model", other, *self._fitted(in_fit), of=conformal.SEEN)
 
     def _chosen(self, n: int, kind: int) -> list[int]:
         """Return up to `n` times of a kind, of different models, that narrow the predictions of all models most."""
         first = dict[tuple[str, str], int]()
-        for i in np.flatnonzero(self.taught & (self.kind == kind)):
+        for i in np.flatnonzero(self.in_fit & (self.kind == kind)):
             first.setdefault((self.model[i], self.rows[self.owner[i]].weights), int(i))
         left = list(first.values())
-        gradient = self.laid.model(self.before.log_mean)[1]
+        gradient = self.observations.model(self.before.log_mean)[1]
         aims = gradient[left]
         cov, chosen = self.before.log_cov, list[int]()
         while left and len(chosen) < n:
             scatter = np.hypot(
-                (self.before.decode_log_sd, self.before.ttft_log_sd)[kind], self.laid.observed.noise_sd[left]
+                (self.before.decode_log_sd, self.before.ttft_log_sd)[kind], self.observations.observed.noise_sd[left]
             )
             best, cov = most_informative(gradient[left], aims, cov, scatter)
             chosen.append(left[best])
@@ -211,7 +213,7 @@ class Times:
 
     def _add(
         self,
-        found: Collected,
+        found: SplitResiduals,
         method: str,
         rows: Mask,
         log_s: Floats,
@@ -222,7 +224,7 @@ class Times:
     ) -> None:
         for kind, quantity in ((DECODE, "decode_s"), (TTFT, "ttft_s")):
             mine = rows & (self.kind == kind)
-            error = log_s[mine] - self.laid.observed.value[mine]
+            error = log_s[mine] - self.observations.observed.value[mine]
             mine_own = (own or {}).get(kind)
             found.add(quantity, method, self.number[mine].tolist(), error, log_sd[mine], own=mine_own, of=of)
 
@@ -233,7 +235,7 @@ def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: 
     return posterior
 
 
-def _forgetting_models(before: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
+def _without_model_factors(before: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
     """Return a prior that knows no model from other boards."""
     bare = {key: replace(runtime, model_factor={}, prompt_factor={}) for key, runtime in catalogue.runtimes.items()}
     mean, cov = before.log_mean.copy(), before.log_cov.copy()
@@ -245,7 +247,7 @@ def _forgetting_models(before: Posterior, points: Sequence[MeasuredPoint], catal
     return replace(before, log_mean=mean, log_cov=cov)
 
 
-def _taught(before: Posterior, fit: robust.Fit) -> Posterior:
+def _posterior(before: Posterior, fit: robust.Fit) -> Posterior:
     decode_log_sd, ttft_log_sd = (float(scale) for scale in fit.scale * robust.NORMAL_SD_PER_SCALE)
     return replace(before, log_mean=fit.mean, log_cov=fit.cov, decode_log_sd=decode_log_sd, ttft_log_sd=ttft_log_sd)
 

@@ -27,13 +27,13 @@ from core.calibrate import robust
 from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior, log_energy
 from core.calibrate.observations import MeasuredPoint
 from core.predict.parameters import same_model
-from core.predict.scenario import decode_costs, knowledge
+from core.predict.scenario import decode_costs, initial_posterior
 from core.spec import Catalogue
 from core.tables import held_out
 from core.tables.as_points import ComparedRow, Comparison
 from core.tables.hierarchical_priors import groups_of
-from core.tables.scores import Judged, Parts, Score, Summary, predictions
-from core.tables.splits import N_POINTS, Collected, Times
+from core.tables.scores import Parts, Residuals, Score, Summary, predictions
+from core.tables.splits import N_POINTS, SplitResiduals, TimeSplits
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -65,7 +65,7 @@ class GroupReport:
     power_mode: str
     weights: str
     outside: str  # why the equations do not cover it; "" where they do
-    bandwidth_stated: bool
+    bandwidth_known: bool
     n_rows: Mapping[str, int]  # by quantity
     n_models: int
     scores: Mapping[str, Mapping[str, Score]]
@@ -93,7 +93,7 @@ class Report:
             for group in self.groups
             if not group.outside
             and group.n_models >= fewest_models
-            and (group.bandwidth_stated or quantity == "energy_j_per_token")
+            and (group.bandwidth_known or quantity == "energy_j_per_token")
         ]
         found = [(group.board, (group.shipped if by_shipped else group.scores)[quantity]) for group in groups]
         having = [(board, scores[method]) for board, scores in found if method in scores]
@@ -110,17 +110,19 @@ def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | No
         Catalogue to use for a board in the table's words, as when priors are learned without its rows; that of the
         comparison when missing.
     """
-    found = Collected()
+    found = SplitResiduals()
     number = {id(row): i for i, row in enumerate(compared.rows)}
     by_group = groups_of(compared.rows)
     catalogues = {board: catalogue_of(board) if catalogue_of else compared.catalogue for board, *_ in by_group}
     for key, rows in by_group.items():
-        times = Times(rows, [number[id(row)] for row in rows], catalogues[key[0]])
-        times.judge(found)
-        _judge_energy(rows, [number[id(row)] for row in rows], times, found)
+        times = TimeSplits(rows, [number[id(row)] for row in rows], catalogues[key[0]])
+        times.evaluate(found)
+        _evaluate_energy(rows, [number[id(row)] for row in rows], times, found)
         for other, theirs in by_group.items():
             if other[:3] == key[:3] and other[3] != key[3]:
-                times.judge_other_mode(Times(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found)
+                times.evaluate_other_mode(
+                    TimeSplits(theirs, [number[id(row)] for row in theirs], catalogues[key[0]]), found
+                )
     scaled = held_out.scaled(found.parts, compared, leave_board_out=catalogue_of is not None)
     predicted = predictions(scaled)
     return Report(_reports(compared, predicted), predicted, found.parts)
@@ -128,10 +130,10 @@ def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | No
 
 def _reports(compared: Comparison, predicted: pd.DataFrame) -> tuple[GroupReport, ...]:
     about = [
-        (*row.group, row.weights, row.outside, same_model(row.decode.model), row.bandwidth_stated)
+        (*row.group, row.weights, row.outside, same_model(row.decode.model), row.bandwidth_known)
         for row in compared.rows
     ]
-    rows = pd.DataFrame(about, columns=[*GROUP, "model", "bandwidth_stated"])
+    rows = pd.DataFrame(about, columns=[*GROUP, "model", "bandwidth_known"])
     for quantity in QUANTITIES:
         rows[quantity] = [_has(row, quantity) for row in compared.rows]
     predicted = predicted.join(rows[GROUP], on="row")
@@ -141,7 +143,7 @@ def _reports(compared: Comparison, predicted: pd.DataFrame) -> tuple[GroupReport
     return tuple(
         GroupReport(
             **dict(zip(GROUP, key, strict=True)),
-            bandwidth_stated=bool(mine["bandwidth_stated"].all()),
+            bandwidth_known=bool(mine["bandwidth_known"].all()),
             n_rows={quantity: int(mine[quantity].sum()) for quantity in QUANTITIES},
             n_models=mine["model"].nunique(),
             scores={quantity: _of_methods(scores, key, quantity) for quantity in QUANTITIES},
@@ -154,7 +156,7 @@ def _reports(compared: Comparison, predicted: pd.DataFrame) -> tuple[GroupReport
 def _scores(predicted: pd.DataFrame, models: Sequence[str]) -> dict[tuple[str, ...], Score | None]:
     """Return the score of each group, quantity and method."""
     by = predicted.groupby([*GROUP, "quantity", "method"], sort=False)[["row", "log_error", "log_sd"]]
-    return {key: Score.of(Judged(*(of[name].to_numpy() for name in of)), models) for key, of in by}
+    return {key: Score.of(Residuals(*(of[name].to_numpy() for name in of)), models) for key, of in by}
 
 
 def _of_methods(
@@ -168,7 +170,9 @@ def _has(row: ComparedRow, quantity: str) -> bool:
     return getattr(row.row, quantity) is not None
 
 
-def _judge_energy(rows: Sequence[ComparedRow], number: Sequence[int], times: Times, found: Collected) -> None:
+def _evaluate_energy(
+    rows: Sequence[ComparedRow], number: Sequence[int], times: TimeSplits, found: SplitResiduals
+) -> None:
     """Predict energies per token from figures of other models on the same rail."""
     rails = dict[str, list[int]]()
     for i, row in enumerate(rows):
@@ -179,7 +183,7 @@ def _judge_energy(rows: Sequence[ComparedRow], number: Sequence[int], times: Tim
             MeasuredPoint(rows[i].decode, rows[i].row.decode_s, energy_j=rows[i].row.energy_j_per_token) for i in mine
         ]
         model = np.array([same_model(rows[i].decode.model) for i in mine])
-        _Energies(rail, points, model, [number[i] for i in mine], *times.decode_without_model(mine)).judge(
+        _Energies(rail, points, model, [number[i] for i in mine], *times.decode_without_model(mine)).evaluate(
             found, times.catalogue
         )
 
@@ -201,13 +205,13 @@ class _Energies:
         self.log_s, self.log_sd = log_s, log_sd  # of decode times, predicted without the model
         self.log_j = np.log([float(p.energy_j or np.nan) for p in points])
 
-    def judge(self, found: Collected, catalogue: Catalogue) -> None:
+    def evaluate(self, found: SplitResiduals, catalogue: Catalogue) -> None:
         """Predict the energies by the methods that apply."""
         at = catalogue.resolve(self.points[0].point)
         costs = [decode_costs(p.point, catalogue.resolve(p.point), 1.0) for p in self.points]
         self.byte = np.array([float(c.weight_byte + c.kv_byte) for c in costs])
         self.before = energy_prior(self.rail, at.mode.bandwidth_byte_s, ENERGY_J_BYTE, ENERGY_LOG_SD)
-        known = knowledge(at, catalogue)
+        known = initial_posterior(at, catalogue)
         if known.n_energy and known.power_covers == self.rail:
             index = [known.names.index(name) for name in ENERGY_NAMES]
             everything = np.ones(len(self.points), dtype=bool)
@@ -229,12 +233,12 @@ class _Energies:
         picked = {int((j + 0.5) / n * len(ordered)) for j in range(n)}
         return [ordered[j] for j in sorted(picked)]
 
-    def _fit(self, found: Collected, method: str, taught: Mask, others: Mask, catalogue: Catalogue) -> None:
-        given = [point for point, use in zip(self.points, taught, strict=True) if use]
+    def _fit(self, found: SplitResiduals, method: str, in_fit: Mask, others: Mask, catalogue: Catalogue) -> None:
+        given = [point for point, use in zip(self.points, in_fit, strict=True) if use]
         fit = energy_fit(given, catalogue, self.before, ENERGY_SCATTER)
         self._add(found, method, others, fit.mean, fit.cov, float(fit.scale[0] * robust.NORMAL_SD_PER_SCALE))
 
-    def _add(self, found: Collected, method: str, rows: Mask, mean: Floats, cov: Floats, scatter: float) -> None:
+    def _add(self, found: SplitResiduals, method: str, rows: Mask, mean: Floats, cov: Floats, scatter: float) -> None:
         log_j, slopes = log_energy(mean, self.byte[rows], np.exp(self.log_s[rows]))
         variance = np.sum(slopes @ cov * slopes, axis=1) + scatter**2
         log_sd = np.sqrt(variance + np.square(slopes[:, 1] * self.log_sd[rows]))

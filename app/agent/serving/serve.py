@@ -36,9 +36,9 @@ from app.protocol import MAGIC, Decoder, ProtocolError, decode_control, encode_c
 from app.secure import (
     PORT,
     Pump,
+    constant_time_equal,
     new_nonce,
     proof,
-    same,
 )
 
 GREET_S = 5.0  # for a client to prove itself
@@ -132,7 +132,7 @@ class Server:
         client.sendall(encode_control({"op": "challenge", "nonce": nonce}, 0))
         answer = _read_answer(client)
         wanted = proof(self._token, "client", nonce, answer["nonce"], self._certificate)
-        if not same(answer["proof"], wanted):
+        if not constant_time_equal(answer["proof"], wanted):
             self._locks.failed(address)
             _refuse(client, "the token is not that of this board")
             return None

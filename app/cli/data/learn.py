@@ -16,7 +16,7 @@ from core.catalogue.load import load_catalogue
 from core.spec import OWN_RUNTIME, PARAMETER_NAMES, Catalogue, Prior, Runtime
 from core.spec.interval_scale import HeldOut
 from core.tables.as_points import Comparison
-from core.tables.board_posteriors import PublishedFit, fit_all
+from core.tables.board_posteriors import BoardPosterior, fit_boards
 from core.tables.held_out import scores
 from core.tables.hierarchical_priors import REPEAT_LOG_SD, SIZE_LOG_SD, Learner, Population
 from core.tables.validation import validate
@@ -38,15 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn, write if asked to, and report."""
-    catalogue = replace(load_catalogue(), published={})
+    catalogue = replace(load_catalogue(), board_posteriors={})
     _, compared = compared_table(args.table, catalogue)
     learner = Learner(compared.rows, compared.catalogue)
     population = learner.learn()
-    every = {key: _as_written(one) for key, one in learned(compared.catalogue, population).items()}
+    every = {key: _as_written(one) for key, one in with_priors(compared.catalogue, population).items()}
     runtimes = {key: every[key] for key in catalogue.runtimes}
     held_out = scores(validate(compared, without_board(compared, learner)).unscaled, compared)
     known = replace(compared.catalogue, runtimes=every, held_out=held_out)
-    fits = fit_all(replace(compared, catalogue=known), catalogue)
+    fits = fit_boards(replace(compared, catalogue=known), catalogue)
     if args.into is not None:
         _write(Path(args.into), runtimes, catalogue, population, held_out, fits, Path(args.table).name)
     if args.json:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def learned(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
+def with_priors(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
     """Return the runtimes with the priors that were learned."""
     return {key: one if key == OWN_RUNTIME else population.applied(one) for key, one in catalogue.runtimes.items()}
 
@@ -83,7 +83,7 @@ def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Cat
     def catalogue_of(board: str) -> Catalogue:
         left_out = board if board in learner.boards else ""
         if left_out not in known:
-            runtimes = learned(compared.catalogue, learner.learn(left_out))
+            runtimes = with_priors(compared.catalogue, learner.learn(left_out))
             # what is known of single formats was not learned without the board
             bare = {key: replace(runtime, ratios={}) for key, runtime in runtimes.items()}
             known[left_out] = replace(compared.catalogue, runtimes=bare)
@@ -98,7 +98,7 @@ def _write(
     catalogue: Catalogue,
     population: Population,
     held_out: HeldOut,
-    fits: list[PublishedFit],
+    fits: list[BoardPosterior],
     table: str,
 ) -> None:
     source = (
@@ -144,7 +144,7 @@ def _json(document: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _about(fit: PublishedFit, table: str) -> dict[str, Any]:
+def _about(fit: BoardPosterior, table: str) -> dict[str, Any]:
     return {
         "source": f"`trilemma data learn {table}`: {', '.join(fit.sources)}",
         "n_rows": fit.n_rows,
@@ -200,7 +200,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _document(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> dict[str, Any]:
+def _document(runtimes: dict[str, Runtime], population: Population, fits: list[BoardPosterior]) -> dict[str, Any]:
     return {
         "n_groups": population.n_groups,
         "n_rows": population.n_rows,
@@ -223,7 +223,7 @@ def _document(runtimes: dict[str, Runtime], population: Population, fits: list[P
     }
 
 
-def _print(runtimes: dict[str, Runtime], population: Population, fits: list[PublishedFit]) -> None:
+def _print(runtimes: dict[str, Runtime], population: Population, fits: list[BoardPosterior]) -> None:
     print(f"{population.n_rows} decode rows of {population.n_groups} boards, runtimes and power modes\n")
     rows: list[tuple[str, ...]] = [("RUNTIME", *(name.upper() for name in PARAMETER_NAMES))]
     for key, runtime in runtimes.items():

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from app.cli.shared.output import UserError, print_json, print_table
 from core.catalogue.load import load_catalogue
-from core.tables.perplexity_rows import Bands, bands, read_precision
+from core.tables.perplexity_rows import Bands, bands, read_perplexities
 
 
 def report_bands(table: str, *, json: bool) -> int:
@@ -19,7 +19,7 @@ def report_bands(table: str, *, json: bool) -> int:
         One sentence: the file cannot be read, or has too few models that can be compared.
     """
     try:
-        rows, left_out = read_precision(table, load_catalogue().weight_formats)
+        rows, left_out = read_perplexities(table, load_catalogue().weight_formats)
         found = bands(rows, left_out)
     except OSError as error:
         raise UserError(f"{table}: {(error.strerror or str(error)).lower()}") from error

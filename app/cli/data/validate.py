@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         return report_bands(args.table, json=args.json)
     catalogue = load_catalogue()
     if args.leave_board_out:
-        catalogue = replace(catalogue, published={})
+        catalogue = replace(catalogue, board_posteriors={})
     table, compared = compared_table(args.table, catalogue)
     learner = Learner(compared.rows, compared.catalogue) if args.leave_board_out else None
     report = validate(compared, without_board(compared, learner) if learner else None)
@@ -113,7 +113,7 @@ def _group(group: GroupReport) -> dict[str, Any]:
         "power_mode": group.power_mode,
         "weights": group.weights,
         "outside": group.outside or None,
-        "bandwidth_stated": group.bandwidth_stated,
+        "bandwidth_stated": group.bandwidth_known,
         "n_models": group.n_models,
         **{
             quantity: {

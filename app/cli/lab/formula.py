@@ -15,7 +15,7 @@ from app.text.format import parse_quantity
 from app.text.formulas import Formula, Parameter, formulas
 from core.catalogue.load import load_catalogue
 from core.catalogue.names.models import KnownNames
-from core.spec.suggestions import instead
+from core.spec.suggestions import suggestion
 
 EXAMPLES = """examples:
   trilemma lab formula                                              every formula with its meaning and source
@@ -70,7 +70,7 @@ def _named(name: str) -> Formula:
         return known[name]
     if len(same) == 1:
         return same[0]
-    raise UserError(f"formula: got {name!r}; {instead('formula', name, known)}; see trilemma lab formula")
+    raise UserError(f"formula: got {name!r}; {suggestion('formula', name, known)}; see trilemma lab formula")
 
 
 def _described(formula: Formula) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _of_catalogue(parameter: Parameter, text: str) -> Any:
         records = catalogue.weight_formats if parameter.kind.startswith("Weight") else catalogue.kv_formats
     if key not in records:
         kind = "model" if parameter.kind.startswith("ModelShape") else "format"
-        raise UserError(f"{parameter.name}: got {text!r}; {instead(kind, text, records)}")
+        raise UserError(f"{parameter.name}: got {text!r}; {suggestion(kind, text, records)}")
     return records[key]
 
 

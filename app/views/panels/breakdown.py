@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QWidget
 
-from app.model.breakdown import Roofline, roofline, token_stages_s, told_here
+from app.model.breakdown import Roofline, reported_here, roofline, token_stages_s
 from app.model.store import Store
 from app.text.bar import Bar
 from app.text.chart import Chart, Points, Rule, Series
@@ -109,7 +109,7 @@ class Breakdown(Page):
     def _show_stages(self) -> None:
         """Show the stages of the last measured request, else the two that are predicted."""
         store = self._store
-        spans, request = told_here(store, "spans"), told_here(store, "request_stages_s")
+        spans, request = reported_here(store, "spans"), reported_here(store, "request_stages_s")
         said = "KV build and first token are one forward pass and are not added twice."
         if spans:
             bars = stage_bars(spans)
@@ -142,7 +142,7 @@ class Breakdown(Page):
     def _show_token_stages(self) -> None:
         """Show the stages of a token: as measured where they were, each with its prediction."""
         store, prediction = self._store, self._store.prediction
-        measured = told_here(store, "stages_s")
+        measured = reported_here(store, "stages_s")
         measured = measured if isinstance(measured, Mapping) and "absent" not in measured else {}
         predicted = token_stages_s(store.point, store.catalogue, prediction)
         origin = prediction.decode_s.provenance if isinstance(prediction.decode_s, Estimate) else Provenance.PREDICTED

@@ -122,7 +122,7 @@ class CalibrationPanel(QWidget):
     def _show_check(self) -> None:
         calibration = self._store.calibration
         assert calibration is not None
-        check, published, n = calibration.check, calibration.published_check, len(calibration.points)
+        check, published, n = calibration.check, calibration.article_check, len(calibration.points)
         n_outliers = int(sum(calibration.outlier))
         flagged = f" Flagged as outliers and kept: {n_outliers}." if n_outliers else ""
         if check is None:

@@ -13,7 +13,7 @@ from app.library.timelines import Chain, Graph, Request, Tasks, request_of, timi
 from app.model.background import Background
 from app.model.commands import SetValue
 from app.model.store import Store
-from app.text.schedule_data import Timeline, Told, told
+from app.text.schedule_data import ScheduleContent, Timeline, content_of
 from app.views.widgets.common import Card, Choice, label, row, set_role, set_text
 from app.views.widgets.page import Page
 from app.views.widgets.theme import Theme
@@ -114,9 +114,9 @@ class ScheduleView(Page):
     def show_found(self, found: Graph | Chain | Tasks | Request | ValueError) -> None:
         """Show a timing, or why there is none."""
         if isinstance(found, ValueError):
-            shown = Told(Timeline((), (), "s", message="–"), f"It cannot be shown: {found}.")
+            shown = ScheduleContent(Timeline((), (), "s", message="–"), f"It cannot be shown: {found}.")
         else:
-            shown = told(found)
+            shown = content_of(found)
         set_text(self.sentence, shown.sentence[0].upper() + shown.sentence[1:])
         set_role(self.sentence, "bad" if shown.holds is False else "")
         set_text(self._facts, "\n".join(shown.facts))

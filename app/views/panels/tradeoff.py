@@ -114,11 +114,11 @@ class TradeOff(Page):
 
     def _words(self, found: Trade) -> str:
         quantity = _QUANTITY[found.against]
-        if isinstance(found.bend, Absent):
-            return f"No knee: {found.bend.reason}."
-        i = found.bend.index
+        if isinstance(found.knee, Absent):
+            return f"No knee: {found.knee.reason}."
+        i = found.knee.index
         at, values = found.points[i], found.found.outputs
-        edge = ", at the end of what was tried" if found.bend.edge else ""
+        edge = ", at the end of what was tried" if found.knee.edge else ""
         return (
             f"The front bends at {self._name(at)}{edge}: {quantity_text(float(values['decode_s'].median[i]), 's')} "
             f"per token, {quantity.title.lower()} "

@@ -103,7 +103,7 @@ def format_name(
         text = of_others.sub(" ", text)
     words = list(_words(text))
     if stated_bits is not None:
-        words = [word for word in words if agree(word.bits, stated_bits)] or words
+        words = [word for word in words if same_bits(word.bits, stated_bits)] or words
     if not words:
         return FormatName(exact)
     odd = next((word for word in words if not _of_one(word, words[0])), None)
@@ -141,7 +141,7 @@ def described(name: str, bits: float, bits_per_weight: float) -> WeightFormat:
     return WeightFormat(key, name, bits_per_weight, bits_per_weight, unpacked, source="bits as its name tells them")
 
 
-def agree(one: float, other: float) -> bool:
+def same_bits(one: float, other: float) -> bool:
     """Tell whether two numbers of bits may be of one format, one of them with scales."""
     return max(one, other) < AGREE * min(one, other)
 
@@ -149,7 +149,7 @@ def agree(one: float, other: float) -> bool:
 def _of_one(one: _Word, other: _Word) -> bool:
     """Tell whether two words may be of one format; of few bits, scales are a large part."""
     scaled = "whole" in (one.kind, other.kind) and abs(one.bits - other.bits) < MOST_SCALE_BIT
-    return scaled or agree(one.bits, other.bits)
+    return scaled or same_bits(one.bits, other.bits)
 
 
 def _words(text: str) -> Iterator[_Word]:

@@ -144,4 +144,4 @@ def test_another_power_mode_starts_from_what_is_published_of_it(library):
     catalogue = library.catalogue()
     others = calibrate._calibrations(measured, catalogue, here)[1]
     assert list(others) == ["15W"]
-    assert others["15W"].posterior.basis.endswith(catalogue.published[here.board, here.runtime, "15W"].basis)
+    assert others["15W"].posterior.basis.endswith(catalogue.board_posteriors[here.board, here.runtime, "15W"].basis)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from app.library.bandwidth import disturbed, learned, read_record
+from app.library.bandwidth import disturbed, read_record, with_bandwidth
 from app.library.board_library import BoardLibrary
 from app.library.calibration import measured_points
 from app.library.measurements import Measurement
@@ -45,20 +45,20 @@ def test_a_bandwidth_of_a_body_knows_how_quiet_it_was():
 
 
 def test_replaces_the_prior_of_a_board():
-    board = learned(load_catalogue().boards["this"], RECORD)
+    board = with_bandwidth(load_catalogue().boards["this"], RECORD)
     assert next(iter(board.power_modes.values())).bandwidth_byte_s == 30e9
     assert board.bandwidth_log_sd == pytest.approx(math.log(31 / 28) / 3.289707)
     assert board.sources["default.bandwidth_byte_s"].startswith("measured")
 
 
 def test_says_that_it_was_disturbed():
-    board = learned(load_catalogue().boards["this"], BUSY)
+    board = with_bandwidth(load_catalogue().boards["this"], BUSY)
     assert board.sources["default.bandwidth_byte_s"].endswith("while other programs ran")
 
 
 def test_leaves_the_rest_of_the_board():
     board = load_catalogue().boards["this"]
-    after = learned(board, RECORD)
+    after = with_bandwidth(board, RECORD)
     assert (after.key, after.system_energy_j_byte) == (board.key, board.system_energy_j_byte)
     assert after.power_modes["default"].compute_op_s == board.power_modes["default"].compute_op_s
 

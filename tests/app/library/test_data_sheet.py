@@ -11,9 +11,9 @@ from app.cli import main
 from app.client.blocking_session import AttachedBoard
 from app.client.transport import LocalTransport
 from app.library.axes import canonical, own_bandwidth_byte_s
-from app.library.bandwidth import learned
+from app.library.bandwidth import with_bandwidth
 from app.library.board_library import BoardLibrary
-from app.library.calibration import kin
+from app.library.calibration import share_calibration
 from app.library.data_sheet import (
     NONE_BY_HAND,
     THIS,
@@ -28,7 +28,7 @@ from app.library.machine import machine_key, why_not_measurable
 from app.library.measurements import ran
 from core.catalogue.load import load_catalogue
 from core.catalogue.memory_reserve import usable_memory
-from core.predict.scenario import knowledge, predict
+from core.predict.scenario import initial_posterior, predict
 from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
@@ -83,7 +83,7 @@ def test_an_agent_on_a_rk3588_is_described_by_its_data_sheet(here):
         point = OperatingPoint(board="pi@rock", runtime=runtime, model="qwen2.5-1.5b", weights="w8a8", kv="fp16")
         ours, sheet = (predict(replace(point, board=key), catalogue).decode_s for key in ("pi@rock", "rk3588"))
         assert ours == sheet
-    assert knowledge(catalogue.resolve(replace(point, runtime="rkllm_npu")), catalogue).n_decode > 0
+    assert initial_posterior(catalogue.resolve(replace(point, runtime="rkllm_npu")), catalogue).n_decode > 0
 
 
 @pytest.mark.parametrize(("key", "runtime"), [("dgx_spark", "llamacpp_gpu"), ("spacemit_k3", "llamacpp_cpu")])
@@ -140,9 +140,9 @@ def test_the_mode_that_a_board_is_in_is_its_default_and_the_others_cannot_be_mea
     filed = ran(OperatingPoint(), {}, catalogue)
     assert filed.power_mode == "15W"
     assert canonical(filed, catalogue) == OperatingPoint()
-    assert kin(filed, OperatingPoint(), catalogue)
+    assert share_calibration(filed, OperatingPoint(), catalogue)
     tomorrow = described(CATALOGUE, THIS, replace(found, mode="MAXN"))
-    assert not kin(filed, OperatingPoint(), tomorrow)
+    assert not share_calibration(filed, OperatingPoint(), tomorrow)
     elsewhere = {**HELLO, "state": {"power_mode": {"value": "nvpmodel MAXN_SUPER"}}}
     assert sheet_of(elsewhere).mode == "MAXN"
     assert sheet_of({**HELLO, "state": {"power_mode": {"value": "nvpmodel MODE_10W"}}}).by.endswith(
@@ -152,7 +152,7 @@ def test_the_mode_that_a_board_is_in_is_its_default_and_the_others_cannot_be_mea
 
 def test_the_cores_of_a_gpu_board_have_their_own_rates_and_measured_bandwidth():
     catalogue = described(CATALOGUE, THIS, sheet_of())
-    board = learned(catalogue.boards[THIS], {"median": 30e9, "q05": 29e9, "q95": 31e9})
+    board = with_bandwidth(catalogue.boards[THIS], {"median": 30e9, "q05": 29e9, "q95": 31e9})
     catalogue = replace(catalogue, boards={**catalogue.boards, THIS: board})
     cores = catalogue.resolve(OperatingPoint())
     gpu = catalogue.resolve(OperatingPoint(runtime="llamacpp_gpu"))

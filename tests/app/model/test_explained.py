@@ -12,7 +12,7 @@ from app.model.explained import evidence, explained
 from app.model.store import Store
 from app.text.explain import rich
 from core.catalogue.load import load_catalogue
-from core.predict.scenario import knowledge, predict
+from core.predict.scenario import initial_posterior, predict
 from core.spec import OperatingPoint
 
 CATALOGUE = load_catalogue()
@@ -49,7 +49,7 @@ def test_terminal_and_dashboard_say_the_same_of_the_same_point(qapp, board):
             point = OperatingPoint(
                 board=board, runtime=runtime, model=model, weights=weights, alpha=alpha, context_tokens=2048.0
             )
-            known = library.posterior(point, CATALOGUE) or knowledge(CATALOGUE.resolve(point), CATALOGUE)
+            known = library.posterior(point, CATALOGUE) or initial_posterior(CATALOGUE.resolve(point), CATALOGUE)
             said = command.document(point, CATALOGUE, known, limits, library)["limits"]
             assert on_the_dashboard(point, limits) == said
             firsts.add(said.partition(" ")[0])

@@ -7,14 +7,14 @@ import pytest
 from app.text.explain import document, plain, ranked, rich
 from core.catalogue.load import load_catalogue
 from core.predict.changes import Change, Kind, Step
-from core.predict.explain import Bound, Missed, explain
-from core.predict.scenario import knowledge
+from core.predict.explain import Bound, MissedLimit, explain
+from core.predict.scenario import initial_posterior
 from core.predict.validity import MemoryFit
 from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
 POINT = OperatingPoint(weights="int8")
-VERDICT = explain(POINT, CATALOGUE, knowledge(CATALOGUE.resolve(POINT), CATALOGUE))
+VERDICT = explain(POINT, CATALOGUE, initial_posterior(CATALOGUE.resolve(POINT), CATALOGUE))
 
 
 def of(bound, **parts):
@@ -80,8 +80,8 @@ def test_where_nothing_helps_it_says_what_was_tried():
 
 
 def test_memory_comes_before_limits_and_limits_before_the_bottleneck():
-    missed = (Missed("decode_s", 0.005, 0.0071), Missed("top1_agreement", 0.95, 0.90))
-    said = plain(replace(VERDICT, outside=("It does not fit in the memory",), missed=missed, holding_alpha=0.34))
+    missed = (MissedLimit("decode_s", 0.005, 0.0071), MissedLimit("top1_agreement", 0.95, 0.90))
+    said = plain(replace(VERDICT, outside=("It does not fit in the memory",), missed=missed, feasible_alpha=0.34))
     assert said.startswith(
         "It does not fit in the memory. Limits are missed: latency by 2.1 ms and top-1 by 5.0 %. "
         "Pruning at most α 0.34 would hold it. Decode is "

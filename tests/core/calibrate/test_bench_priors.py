@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.calibrate.bench_priors import ATTENTION, LINEAR, shares, taught
+from core.calibrate.bench_priors import ATTENTION, LINEAR, shares, with_bench_priors
 from core.catalogue.load import load_catalogue
 from core.predict.scenario import predict
 from core.spec import Catalogue, OperatingPoint
@@ -32,7 +32,7 @@ def test_the_best_variant_of_each_shape_counts_and_traps_do_not():
 
 def test_a_format_s_efficiency_becomes_what_its_kernel_reached():
     catalogue = load_catalogue()
-    runtime = taught(catalogue.runtimes["builtin"], ROWS)
+    runtime = with_bench_priors(catalogue.runtimes["builtin"], ROWS)
     for dtype, share in shares(ROWS, LINEAR).items():
         assert runtime.priors["eta"].median * runtime.ratios[f"eta.{dtype}"].median == pytest.approx(share)
     assert runtime.priors["kappa"].median * runtime.ratios["kappa.bf16"].median == pytest.approx(2.0)
@@ -44,8 +44,8 @@ def test_a_format_s_efficiency_becomes_what_its_kernel_reached():
 def test_a_cache_format_costs_what_its_kernel_reached_and_others_keep_their_ratio():
     before = load_catalogue().runtimes["builtin"]
     int8 = {"name": "decode attention int8", "dtype": "int8", "shape": [3, 3, 64, 4096], "read_share": 0.1}
-    after = taught(before, [*ROWS, int8])
-    ratio = after.priors["kappa"].median / taught(before, ROWS).priors["kappa"].median
+    after = with_bench_priors(before, [*ROWS, int8])
+    ratio = after.priors["kappa"].median / with_bench_priors(before, ROWS).priors["kappa"].median
     assert after.priors["kappa"].median * after.ratios["kappa.bf16"].median == pytest.approx(2.0)
     assert after.priors["kappa"].median * after.ratios["kappa.int8"].median == pytest.approx(8.0)
     assert after.ratios["kappa.int4"] == before.ratios["kappa.int4"]
@@ -54,6 +54,6 @@ def test_a_cache_format_costs_what_its_kernel_reached_and_others_keep_their_rati
 
 def test_without_a_bench_the_runtime_is_as_it_was():
     runtime = load_catalogue().runtimes["builtin"]
-    assert taught(runtime, []) is runtime
-    assert taught(runtime, ROWS[-3:]) is runtime
-    assert taught(runtime, ROWS[:1]).priors["kappa"] == runtime.priors["kappa"]
+    assert with_bench_priors(runtime, []) is runtime
+    assert with_bench_priors(runtime, ROWS[-3:]) is runtime
+    assert with_bench_priors(runtime, ROWS[:1]).priors["kappa"] == runtime.priors["kappa"]

@@ -209,7 +209,7 @@ def test_energy_of_a_board_that_states_none():
 
 def test_what_published_rows_taught_together_stays_a_covariance():
     catalogue = load_catalogue()
-    known = catalogue.published["rk3588", "rkllm_npu", "default"]
+    known = catalogue.board_posteriors["rk3588", "rkllm_npu", "default"]
     at = OperatingPoint(
         board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8", kv="bf16", context_tokens=96
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.calibrate.fit import calibrate
-from core.calibrate.leave_one_out import _of, merged, of_predictions, published_shape
+from core.calibrate.leave_one_out import _of, article_shape, cross_check, merged
 from core.calibrate.observations import MeasuredPoint, Rows
 from tests.core.calibrate.simulated_board import BASE, CATALOGUE, grid, prior_of
 
@@ -21,8 +21,8 @@ def test_leave_one_out_finds_the_scatter_and_the_formula_fails():
     assert 0.80 <= check.coverage_frac <= 0.97
     assert check.r2 > 0.99
     assert calibration.ttft_check.n == len(points)
-    assert calibration.published_check.n == len(points)
-    assert calibration.published_check.median_error_frac > 0.3
+    assert calibration.article_check.n == len(points)
+    assert calibration.article_check.median_error_frac > 0.3
 
 
 def test_leave_one_out_leaves_out_all_repeats_of_a_point():
@@ -56,16 +56,16 @@ def test_an_exact_formula_of_the_published_shape_has_no_error():
     points = [replace(BASE, context_tokens=n, alpha=a) for n in (256.0, 1024.0) for a in (0.0, 0.3, 0.6)]
     measured = [MeasuredPoint(p, 2e-2 * (1 - p.alpha)) for p in points]
     rows = Rows.of(measured, CATALOGUE, prior_of(tuple(points)))
-    check = published_shape(rows)
+    check = article_shape(rows)
     assert check.n == 6
     assert check.median_error_frac == pytest.approx(0.0, abs=1e-12)
     assert check.coverage_frac == 1.0
-    assert published_shape(rows.without(rows.group > 1)) is None  # two points are too few
+    assert article_shape(rows.without(rows.group > 1)) is None  # two points are too few
 
 
 def test_errors_of_predictions_are_those_of_the_logarithms():
     measured = np.log([1.0, 2.0, 4.0])
-    check = of_predictions(measured, measured + np.log([1.1, 1.0, 0.9]), np.full(3, 0.1))
+    check = cross_check(measured, measured + np.log([1.1, 1.0, 0.9]), np.full(3, 0.1))
     np.testing.assert_allclose(check.error_frac, [0.1, 0.0, -0.1], atol=1e-12)
     np.testing.assert_allclose(check.measured_s, [1.0, 2.0, 4.0])
     np.testing.assert_allclose(check.score, np.abs(np.log([1.1, 1.0, 0.9])) / 0.1)

@@ -7,7 +7,7 @@ import pytest
 
 from core.calibrate.fit import calibrate
 from core.calibrate.observations import MeasuredPoint
-from core.calibrate.reselection import MeasuredReselection, check, learned, measured_reselections
+from core.calibrate.reselection import MeasuredReselection, check, fitted_cost, measured_reselections
 from core.catalogue.load import load_catalogue
 from core.physics.traffic import reselection_byte
 from core.predict.scenario import predict
@@ -40,7 +40,7 @@ def timed(point, noise=0.0, g=None):
 
 
 def test_the_terms_of_a_machine_are_found():
-    found = learned(KNOWN, [timed(point) for point in POINTS])
+    found = fitted_cost(KNOWN, [timed(point) for point in POINTS])
     assert found.layer_s["key_norm"] == pytest.approx(TRUE.layer_s["key_norm"], rel=0.1)
     for kv in ("bf16", "int8", "int4"):
         assert found.copy[kv] == pytest.approx(TRUE.copy[kv], rel=0.1)
@@ -51,13 +51,13 @@ def test_the_terms_of_a_machine_are_found():
 
 def test_measured_policies_tell_of_those_that_were_not_measured():
     reading = [p for p in POINTS if p.policy in ("attention_mass", "key_norm")]
-    found = learned(KNOWN, [timed(point) for point in reading])
+    found = fitted_cost(KNOWN, [timed(point) for point in reading])
     assert found.score["snapkv"] == pytest.approx(TRUE.score["snapkv"], rel=0.35)
     assert found.score["snapkv"] < 0.8 * KNOWN.score["snapkv"]
 
 
 def test_nothing_measured_leaves_what_is_known():
-    assert learned(KNOWN, []) is KNOWN
+    assert fitted_cost(KNOWN, []) is KNOWN
     assert check(KNOWN, [timed(POINTS[0])]) is None
 
 

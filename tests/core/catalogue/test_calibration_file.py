@@ -15,7 +15,7 @@ KEY = ("rk3588", "rkllm_npu", "default")
 
 
 def test_documents_hold_a_posterior_to_seven_digits():
-    known = CATALOGUE.published[KEY]
+    known = CATALOGUE.board_posteriors[KEY]
     found = json.loads(json.dumps(calibration_file.document(known, {"source": "a test"})))
     assert found["source"] == "a test"
     again = calibration_file.posterior_from("x", found)
@@ -34,13 +34,13 @@ def test_documents_hold_a_posterior_to_seven_digits():
     ],
 )
 def test_wrong_documents_are_refused(key, value, message):
-    found = calibration_file.document(CATALOGUE.published[KEY], {})
+    found = calibration_file.document(CATALOGUE.board_posteriors[KEY], {})
     with pytest.raises(ValueError, match=f"x: {message}"):
         calibration_file.posterior_from("x", {**found, key: value})
 
 
 def test_matrix_that_is_no_covariance_is_refused():
-    found = calibration_file.document(CATALOGUE.published[KEY], {})
+    found = calibration_file.document(CATALOGUE.board_posteriors[KEY], {})
     found["log_cov"][0][0] = -1.0
     with pytest.raises(ValueError, match="no covariance"):
         calibration_file.posterior_from("x", found)
@@ -49,7 +49,7 @@ def test_matrix_that_is_no_covariance_is_refused():
 
 
 def test_parameters_can_be_left_out():
-    known = CATALOGUE.published[KEY]
+    known = CATALOGUE.board_posteriors[KEY]
     dropped = {name for name in known.names if name.startswith("model.")}
     fewer = calibration_file.without(known, dropped)
     assert dropped
@@ -60,7 +60,7 @@ def test_parameters_can_be_left_out():
 
 def test_every_shipped_file_says_what_it_was_learned_from_and_how_good_it_is():
     entries = [e for e in files("resources").joinpath(calibration_file.FOLDER).iterdir() if e.name.endswith(".json")]
-    assert len(entries) == len(CATALOGUE.published) >= 12
+    assert len(entries) == len(CATALOGUE.board_posteriors) >= 12
     for entry in entries:
         found = json.loads(entry.read_text("utf-8"))
         assert entry.name == f"{found['board']}.{found['runtime']}.{found['power_mode']}.json"
@@ -78,7 +78,7 @@ def test_board_with_published_rows_is_calibrated_and_others_are_not():
     calibrated = predict(point, CATALOGUE)
     assert calibrated.decode_s.provenance is Provenance.CALIBRATED
     assert calibrated.decode_s.median == pytest.approx(0.0603, rel=0.04)  # the table: 59.9 to 61.3 ms
-    prior = predict(point, replace(CATALOGUE, published={}))
+    prior = predict(point, replace(CATALOGUE, board_posteriors={}))
     assert prior.decode_s.provenance is Provenance.PREDICTED
     assert calibrated.decode_s.q95 / calibrated.decode_s.q05 < 0.75 * prior.decode_s.q95 / prior.decode_s.q05
     assert predict(replace(point, board="rk3576"), CATALOGUE).decode_s.provenance is Provenance.PREDICTED

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.catalogue.shape_regression import Line, StatedModel, TypicalShapes
-from core.physics.traffic import kv_byte_per_token, prompt_weight_byte, weight_byte
+from core.catalogue.shape_regression import Line, ModelFacts, TypicalShapes
+from core.physics.traffic import kv_byte_per_token, prefill_weight_byte, weight_byte
 from core.units import Z90
 
 CATALOGUE = load_catalogue()
@@ -19,11 +19,11 @@ FP16 = CATALOGUE.kv_formats["fp16"]
 
 
 def shape(**stated):
-    return TYPICAL.shape("m", "m", StatedModel(**stated))
+    return TYPICAL.shape("m", "m", ModelFacts(**stated))
 
 
 def stated(model):
-    return StatedModel(
+    return ModelFacts(
         model.total_params, model.body_params + model.head_params, kv_byte_per_token(model, FP16), weighed=True
     )
 
@@ -68,7 +68,7 @@ def test_experts_rest_and_make_it_deeper():
     dense, sparse = shape(read_params=3e9), shape(read_params=3e9, total_params=30e9)
     assert sparse.n_layers > dense.n_layers
     assert weight_byte(sparse, CATALOGUE.weight_formats["fp16"]) == pytest.approx(6e9)
-    assert prompt_weight_byte(sparse, CATALOGUE.weight_formats["fp16"], 1e4) > 40e9
+    assert prefill_weight_byte(sparse, CATALOGUE.weight_formats["fp16"], 1e4) > 40e9
 
 
 def test_nothing_stated_is_refused():

@@ -91,7 +91,7 @@ def test_counts_out_of_range_are_refused():
     with pytest.raises(ValueError, match=r"alpha = 1\.5"):
         traffic.decode_flop(LLAMA3_8B, 1.0, 1.5)
     with pytest.raises(ValueError, match="n_tokens = 0"):
-        traffic.prompt_weight_byte(LLAMA3_8B, FOUR_AND_A_HALF, 0.0)
+        traffic.prefill_weight_byte(LLAMA3_8B, FOUR_AND_A_HALF, 0.0)
 
 
 def test_one_token_prefill_costs_exactly_what_decoding_at_one_token_does():
@@ -199,10 +199,10 @@ def test_prompt_reads_the_idle_experts_too():
     dense, sparse = catalogue.models["llama-3-8b"], catalogue.models["qwen3-30b-a3b"]
     eight = catalogue.weight_formats["w8a8"]
     for model in (dense, sparse):
-        assert traffic.prompt_weight_byte(model, eight, 1.0) == traffic.weight_byte(model, eight)
-    assert traffic.prompt_weight_byte(dense, eight, 512.0) == traffic.weight_byte(dense, eight)
-    assert traffic.prompt_weight_byte(sparse, eight, 512.0) == pytest.approx(30.22e9, rel=0.01)
-    rising = traffic.prompt_weight_byte(sparse, eight, np.array([1.0, 2.0, 8.0, 64.0]))
+        assert traffic.prefill_weight_byte(model, eight, 1.0) == traffic.weight_byte(model, eight)
+    assert traffic.prefill_weight_byte(dense, eight, 512.0) == traffic.weight_byte(dense, eight)
+    assert traffic.prefill_weight_byte(sparse, eight, 512.0) == pytest.approx(30.22e9, rel=0.01)
+    rising = traffic.prefill_weight_byte(sparse, eight, np.array([1.0, 2.0, 8.0, 64.0]))
     assert np.all(np.diff(rising) > 0.0)
 
 

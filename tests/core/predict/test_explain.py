@@ -4,7 +4,7 @@ import pytest
 
 from core.catalogue.load import load_catalogue
 from core.predict.explain import Bound, explain, margins, roofline_s
-from core.predict.scenario import decode_costs, knowledge, predict
+from core.predict.scenario import decode_costs, initial_posterior, predict
 from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
@@ -12,7 +12,7 @@ BASE = OperatingPoint(weights="int8")
 
 
 def explained(point, catalogue=CATALOGUE, **more):
-    return explain(point, catalogue, knowledge(catalogue.resolve(point), catalogue), **more)
+    return explain(point, catalogue, initial_posterior(catalogue.resolve(point), catalogue), **more)
 
 
 def test_shares_are_of_the_decode_time_and_the_largest_dominates():
@@ -85,9 +85,9 @@ def test_a_measured_value_goes_before_the_predicted():
 def test_remedies_of_a_missed_accuracy_limit():
     pruned = replace(BASE, alpha=0.9)
     kept = explained(pruned, accuracy_frac=0.9, alpha_max=0.3)
-    assert (kept.holding_alpha, kept.needs_bits) == (0.3, False)
+    assert (kept.feasible_alpha, kept.needs_bits) == (0.3, False)
     assert explained(replace(BASE, weights="int4"), accuracy_frac=0.999, alpha_max=0.0).needs_bits
-    assert explained(BASE, accuracy_frac=0.9, alpha_max=0.3).holding_alpha is None
+    assert explained(BASE, accuracy_frac=0.9, alpha_max=0.3).feasible_alpha is None
 
 
 def test_no_change_prunes_beyond_r_max():

@@ -14,8 +14,8 @@ from core.predict.parameters import (
     loadings,
     physical_parameters,
     plain,
+    prefill_op_s,
     prior,
-    prompt_op_s,
     quadratic,
     ratio_names,
 )
@@ -138,12 +138,12 @@ def test_lanes_that_take_integers_beside_floats_unpack_faster():
 
 def test_prompts_in_small_floats_are_faster_where_units_multiply_those():
     at = CATALOGUE.resolve(replace(THOR, weights="nvfp4"))
-    assert prompt_op_s(at) == pytest.approx(258e12 * 4.0**0.75)
+    assert prefill_op_s(at) == pytest.approx(258e12 * 4.0**0.75)
     fp8 = CATALOGUE.resolve(replace(THOR, weights="fp8"))
-    assert prompt_op_s(fp8) == pytest.approx(258e12 * 2.0**0.75)
+    assert prefill_op_s(fp8) == pytest.approx(258e12 * 2.0**0.75)
     awq = CATALOGUE.resolve(replace(THOR, weights="w4a16_g128"))
     orin = CATALOGUE.resolve(replace(THOR, board="jetson_agx_orin_64gb", weights="nvfp4"))
-    assert [prompt_op_s(one) for one in (awq, orin)] == [one.mode.compute_op_s for one in (awq, orin)]
+    assert [prefill_op_s(one) for one in (awq, orin)] == [one.mode.compute_op_s for one in (awq, orin)]
 
 
 def test_matrix_units_reach_a_smaller_share_than_vector_lanes():

@@ -6,7 +6,7 @@ import pytest
 from core.catalogue.load import load_catalogue
 from core.predict.parameters import prior
 from core.predict.power_mode_transfer import transferred
-from core.predict.scenario import knowledge, predict
+from core.predict.scenario import initial_posterior, predict
 from core.spec import OperatingPoint, PowerMode
 
 CATALOGUE = load_catalogue()
@@ -55,7 +55,7 @@ def test_unknown_clock_widens():
 
 def test_mode_without_rows_is_predicted_from_the_mode_that_has_them():
     slow = replace(POINT, power_mode="7W")
-    known = knowledge(CATALOGUE.resolve(slow), CATALOGUE)
+    known = initial_posterior(CATALOGUE.resolve(slow), CATALOGUE)
     assert known.power_mode == "7W"
     assert "moved to 7W" in known.basis
     assert known.n_decode > 0

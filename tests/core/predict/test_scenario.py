@@ -7,7 +7,7 @@ from core.catalogue.load import load_catalogue
 from core.physics.traffic import weight_byte
 from core.predict import scenario
 from core.predict.parameters import extended, prior
-from core.predict.scenario import IDLE_FRAC, knowledge, predict
+from core.predict.scenario import IDLE_FRAC, initial_posterior, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prior, Provenance
 from core.spec.interval_scale import IntervalScale
 
@@ -137,7 +137,7 @@ def test_power_does_not_fall_below_the_idle_board_however_slow_its_memory():
     bandwidth = np.geomspace(1e7, 100e9, 60)
     power = np.asarray(predict(replace(pi, bandwidth_byte_s=bandwidth), CATALOGUE).power_w.median)
     assert np.all(power >= idle_w * (1 - 1e-12))
-    known = knowledge(CATALOGUE.resolve(pi), CATALOGUE)
+    known = initial_posterior(CATALOGUE.resolve(pi), CATALOGUE)
     static_w = float(np.exp(known.log_mean[known.names.index("static_power_w")]))
     assert power[0] == pytest.approx(static_w, rel=0.02)  # of cores that wait, which is more than that of an idle board
     assert static_w > idle_w
@@ -157,11 +157,13 @@ def test_an_idle_power_that_is_only_a_prior_widens_the_interval_away_from_the_ow
 
 
 def test_idle_power_measured_beside_the_energy_is_the_floor():
-    base = knowledge(CATALOGUE.resolve(OperatingPoint()), CATALOGUE)
-    taught = replace(extended(base, {"energy_j_byte": 0.01}), n_energy=3, power_covers="the package", idle_power_w=1.5)
-    mean = taught.log_mean.copy()
-    mean[taught.names.index("energy_j_byte")] = np.log(300e-12)
-    slow = predict(OperatingPoint(bandwidth_byte_s=1e6), CATALOGUE, replace(taught, log_mean=mean))
+    base = initial_posterior(CATALOGUE.resolve(OperatingPoint()), CATALOGUE)
+    calibrated = replace(
+        extended(base, {"energy_j_byte": 0.01}), n_energy=3, power_covers="the package", idle_power_w=1.5
+    )
+    mean = calibrated.log_mean.copy()
+    mean[calibrated.names.index("energy_j_byte")] = np.log(300e-12)
+    slow = predict(OperatingPoint(bandwidth_byte_s=1e6), CATALOGUE, replace(calibrated, log_mean=mean))
     assert float(slow.power_w.median) == pytest.approx(1.5, rel=0.01)
 
 
@@ -214,16 +216,16 @@ def delta_oracle(point, n=200_000):
 
 
 def test_interval_agrees_with_sampling():
-    output = predict(LLAMA, replace(CATALOGUE, published={}, held_out=None)).decode_s
+    output = predict(LLAMA, replace(CATALOGUE, board_posteriors={}, held_out=None)).decode_s
     low, high = delta_oracle(LLAMA)
     assert output.q95 / output.q05 == pytest.approx(high / low, rel=0.12)
     assert output.q05 == pytest.approx(low, rel=0.12)
 
 
 def test_posterior_of_another_board_is_left_aside():
-    taught = replace(prior(CATALOGUE.resolve(HERE)), n_decode=3, n_ttft=3)
-    assert predict(HERE, CATALOGUE, taught).decode_s.provenance is Provenance.CALIBRATED
-    elsewhere = predict(LLAMA, CATALOGUE, taught)
+    calibrated = replace(prior(CATALOGUE.resolve(HERE)), n_decode=3, n_ttft=3)
+    assert predict(HERE, CATALOGUE, calibrated).decode_s.provenance is Provenance.CALIBRATED
+    elsewhere = predict(LLAMA, CATALOGUE, calibrated)
     assert elsewhere.decode_s.provenance is Provenance.PREDICTED
     assert elsewhere == predict(LLAMA, CATALOGUE)
 

@@ -5,7 +5,7 @@ import pytest
 
 from core.catalogue.load import load_catalogue
 from core.predict.scenario import predict
-from core.predict.sweep import bend, costs, dominated_share, front, largest_context, sweep
+from core.predict.sweep import costs, dominated_share, front, front_knee, largest_context, sweep
 from core.spec import Absent, OperatingPoint
 
 CATALOGUE = load_catalogue()
@@ -59,21 +59,21 @@ def test_front_holds_what_no_other_point_beats():
         beaten = np.any(np.all(cost <= mine, axis=1) & np.any(cost < mine, axis=1))
         assert on_front[i] == (not beaten)
     assert 0.0 < dominated_share(found, names) < 1.0
-    knee = bend(found, names)
+    knee = front_knee(found, names)
     assert on_front[knee.index]
     assert not knee.edge
     faster = sweep(POINT, {"alpha": list(np.linspace(0, 0.9, 10)), "bandwidth_byte_s": [20e9, 40e9]}, CATALOGUE)
-    knee = bend(faster, names)
+    knee = front_knee(faster, names)
     assert faster.axes["bandwidth_byte_s"][knee.index] == 40e9
     assert knee.edge  # a faster memory yet would move the front
 
 
 def test_fronts_too_small_for_a_knee_say_so():
     found = sweep(POINT, {"alpha": [0.0, 0.5]}, CATALOGUE)
-    knee = bend(found, ["latency", "accuracy"])
+    knee = front_knee(found, ["latency", "accuracy"])
     assert isinstance(knee, Absent)
     with pytest.raises(ValueError, match="knee of 3 objectives"):
-        bend(found, ["latency", "accuracy", "memory"])
+        front_knee(found, ["latency", "accuracy", "memory"])
     with pytest.raises(ValueError, match="objective 'speed'"):
         front(found, ["speed"])
     assert dominated_share(found, ["memory", "perplexity"]) >= 0.0

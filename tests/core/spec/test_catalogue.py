@@ -27,7 +27,7 @@ def test_what_a_bench_found_holds_for_its_board_only():
     runtime = CATALOGUE.runtimes["builtin"]
     benched = replace(runtime, name="benched")
     point = OperatingPoint()
-    known = replace(CATALOGUE, benched={(point.board, "builtin"): benched})
+    known = replace(CATALOGUE, bench_runtimes={(point.board, "builtin"): benched})
     assert known.resolve(point).runtime is benched
     assert known.resolve(replace(point, board="raspberry_pi_5")).runtime is runtime
 

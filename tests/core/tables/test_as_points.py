@@ -14,8 +14,8 @@ def test_known_names_are_the_catalogue_s():
     point = found.decode
     assert (point.board, point.runtime, point.power_mode) == ("rk3588", "rkllm_npu", "default")
     assert (point.model, point.weights) == ("qwen2.5-1.5b", "w8a8")
-    assert found.bandwidth_stated
-    assert found.compute_stated
+    assert found.bandwidth_known
+    assert found.compute_known
     known = CATALOGUE.models["qwen2.5-1.5b"]
     assert weight_byte(catalogue.models[point.model], catalogue.weight_formats["w8a8"]) == weight_byte(
         known, CATALOGUE.weight_formats["w8a8"]

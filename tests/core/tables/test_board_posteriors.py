@@ -6,18 +6,18 @@ import pytest
 
 from core.catalogue.load import load_catalogue
 from core.tables.as_points import compare
-from core.tables.board_posteriors import fit_all
+from core.tables.board_posteriors import fit_boards
 from core.tables.rows import read_table
 
 SHIPPED = load_catalogue()
-CATALOGUE = replace(SHIPPED, published={})
+CATALOGUE = replace(SHIPPED, board_posteriors={})
 TABLE = read_table(str(files("resources").joinpath("measurements", "llm_decode.csv")))
 
 
 @pytest.fixture(scope="module")
 def fits():
     rows = [row for row in TABLE.rows if row.text["board_key"] in ("rk3588", "dgx_spark", "qcs8550")]
-    return {(f.posterior.board, f.posterior.runtime): f for f in fit_all(compare(rows, CATALOGUE), CATALOGUE)}
+    return {(f.posterior.board, f.posterior.runtime): f for f in fit_boards(compare(rows, CATALOGUE), CATALOGUE)}
 
 
 def test_boards_with_enough_rows_are_fitted_and_others_not(fits):
@@ -31,7 +31,7 @@ def test_boards_with_enough_rows_are_fitted_and_others_not(fits):
 
 def test_shipped_fits_are_those_of_the_shipped_table(fits):
     for (board, runtime), fit in fits.items():
-        shipped = SHIPPED.published[board, runtime, "default"]
+        shipped = SHIPPED.board_posteriors[board, runtime, "default"]
         assert shipped.basis == fit.posterior.basis
         assert shipped.names == fit.posterior.names
         np.testing.assert_allclose(shipped.log_mean, fit.posterior.log_mean, atol=2e-3)

@@ -1,7 +1,7 @@
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.tables.boards import UNLISTED_MODE_LOG_SD, boards_of, described_mode, mode_key
+from core.tables.boards import UNLISTED_MODE_LOG_SD, boards_of, mode_key, mode_of_row
 from core.tables.rows import PublishedRow
 
 KNOWN = load_catalogue().boards
@@ -83,15 +83,15 @@ def test_modes_of_a_board_that_nobody_knows_are_never_one_another():
 
 def test_what_is_not_known_of_a_mode_widens_that_mode_only():
     board = KNOWN["jetson_orin_nano_8gb_super"]
-    listed, new = (described_mode(key, "gpu", board, None) for key in ("15W", "10W"))
+    listed, new = (mode_of_row(key, "gpu", board, None) for key in ("15W", "10W"))
     assert listed == board.power_modes["15W"]
     assert new.bandwidth_byte_s == board.power_modes["MAXN"].bandwidth_byte_s
     assert new.bandwidth_log_sd == UNLISTED_MODE_LOG_SD
     assert (new.compute_op_s, new.clock_hz) == (None, None)
     assert new.vector_log_sd > 0.0
-    assert described_mode("night", "npu", KNOWN["rk3588"], None).bandwidth_log_sd == 0.0  # it has one bandwidth
-    stated = described_mode("10W", "gpu", board, 5e10)
+    assert mode_of_row("night", "npu", KNOWN["rk3588"], None).bandwidth_log_sd == 0.0  # it has one bandwidth
+    stated = mode_of_row("10W", "gpu", board, 5e10)
     assert (stated.bandwidth_byte_s, stated.bandwidth_log_sd) == (5e10, 0.0)
-    unknown = described_mode("x", "npu", None, None)
+    unknown = mode_of_row("x", "npu", None, None)
     assert unknown.bandwidth_log_sd >= 1.0
     assert unknown.vector_log_sd == 0.0  # NPUs unpack in their matrix units

@@ -50,10 +50,10 @@ def test_unlisted_board_is_described_by_its_row():
     board = catalogue.boards[found.decode.board]
     assert board.unit == "npu"
     assert board.power_modes[found.decode.power_mode].bandwidth_byte_s == 50e9
-    assert found.bandwidth_stated
-    assert not found.compute_stated
+    assert found.bandwidth_known
+    assert not found.compute_known
     unknown, catalogue = one(board_key="rk9999", params_b=2e9, weight_bits=8.0)
-    assert not unknown.bandwidth_stated
+    assert not unknown.bandwidth_known
     assert catalogue.boards[unknown.decode.board].power_modes[unknown.decode.power_mode].bandwidth_log_sd >= 1.0
 
 

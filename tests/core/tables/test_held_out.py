@@ -5,7 +5,7 @@ import pytest
 
 from core.predict import conformal
 from core.tables import held_out
-from core.tables.scores import Judged
+from core.tables.scores import Residuals
 
 ROWS = [
     SimpleNamespace(group=(board, "gpu", "llama.cpp", ""), outside=outside, decode=SimpleNamespace(model=model))
@@ -21,7 +21,7 @@ SCORE = np.array([5.0] * 9 + [20.0, 30.0, 90.0])  # beyond those of a model that
 
 
 def quantile(level: float, without_board: str = "") -> float:
-    fit = Judged(np.arange(len(ROWS)), -0.1 * SCORE, np.full(len(ROWS), 0.1), of="3")
+    fit = Residuals(np.arange(len(ROWS)), -0.1 * SCORE, np.full(len(ROWS), 0.1), of="3")
     found = held_out.scores({("decode_s", "k3"): [fit]}, COMPARED, without_board).scores["decode_s"]["3"]
     return float(np.interp(level, conformal.LEVELS, found))
 

@@ -18,14 +18,14 @@ from core.tables.hierarchical_priors import (
     RUNTIME_SD,
     Learner,
     Normal,
-    _to_expect,
+    _predictive,
     groups_of,
-    measured,
-    thinned,
+    points_of,
+    subsampled,
 )
 from core.tables.rows import PublishedRow, read_table
 
-CATALOGUE = replace(load_catalogue(), published={})
+CATALOGUE = replace(load_catalogue(), board_posteriors={})
 TABLE = files("resources").joinpath("measurements", "llm_decode.csv")
 
 
@@ -93,7 +93,7 @@ def test_expected_boards_are_those_of_the_gaussian_tree():
         for key, n in n_boards.items()
         for _ in range(n)
     ]
-    of_runtime, of_class = _to_expect(
+    of_runtime, of_class = _predictive(
         groups, dict.fromkeys(n_boards, PRIOR), {"npu": PRIOR}, board_sd, dict.fromkeys(n_boards, "npu")
     )
     for p, sd in enumerate(board_sd):
@@ -172,8 +172,8 @@ def test_classes_and_thinning():
     assert classes["rkllm_npu"] == "npu"
     compared = synthetic(2, (0.8, 2e-4, 4e-4))
     assert [len(rows) for rows in groups_of(compared.rows).values()] == [6, 6]
-    assert len(thinned(compared.rows, 6)) == 6
-    assert len(measured(compared.rows)) == len(compared.rows)
+    assert len(subsampled(compared.rows, 6)) == 6
+    assert len(points_of(compared.rows)) == len(compared.rows)
 
 
 def test_thinning_fills_up_and_keeps_every_sort_of_time():
@@ -189,14 +189,14 @@ def test_thinning_fills_up_and_keeps_every_sort_of_time():
 
     few = [row for i in range(21) for row in rows(f"m{i}", 3 if i % 2 else 1)]
     assert len(few) == 41
-    kept = [id(row) for row in thinned(few, 40)]
+    kept = [id(row) for row in subsampled(few, 40)]
     assert len(kept) == 31  # two of the ten models that have three
     assert [id(row) in kept for row in few[1:4]] == [True, False, True]
-    assert thinned(few, 41) == few
-    assert len(thinned(few, 5)) == 21  # one of each at least
+    assert subsampled(few, 41) == few
+    assert len(subsampled(few, 5)) == 21  # one of each at least
 
     many = rows("large", 100, prompts=2) + rows("small", 100, prompts=2)
-    kept = thinned(many, 40)
+    kept = subsampled(many, 40)
     assert Counter((row.decode.model, row.row.ttft_s is None) for row in kept) == dict.fromkeys(
         product(("large", "small"), (False, True)), 10
     )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from core.tables.model_effects import MODEL_LOG_SD, SHARED_FRAC, Factor, expected, scatter
+from core.tables.model_effects import MODEL_LOG_SD, SHARED_FRAC, Factor, expected_factors, scatter
 
 KEY = ("mlc_gpu", "model.")
 
@@ -24,27 +24,27 @@ def test_scatter_follows_the_models_and_is_shrunk():
 
 
 def test_a_measured_factor_is_half_expected_elsewhere():
-    found = expected([factor("slow", 0.3)], {KEY: 0.2})[KEY]["slow"]
+    found = expected_factors([factor("slow", 0.3)], {KEY: 0.2})[KEY]["slow"]
     assert np.log(found.median) == pytest.approx(SHARED_FRAC * 0.3, rel=0.02)
     assert 0.8 * 0.2 < found.log_sd < 0.2
 
 
 def test_more_boards_tell_more_and_repeats_of_one_do_not():
-    one = expected([factor("slow", 0.3)], {KEY: 0.2})[KEY]["slow"]
-    twice = expected([factor("slow", 0.3), factor("slow", 0.3)], {KEY: 0.2})[KEY]["slow"]
-    three = expected([factor("slow", 0.3, board) for board in "abc"], {KEY: 0.2})[KEY]["slow"]
+    one = expected_factors([factor("slow", 0.3)], {KEY: 0.2})[KEY]["slow"]
+    twice = expected_factors([factor("slow", 0.3), factor("slow", 0.3)], {KEY: 0.2})[KEY]["slow"]
+    three = expected_factors([factor("slow", 0.3, board) for board in "abc"], {KEY: 0.2})[KEY]["slow"]
     assert twice.median == pytest.approx(one.median)
     assert three.median > one.median
     assert three.log_sd < one.log_sd
 
 
 def test_a_factor_that_was_not_measured_is_not_expected():
-    assert expected([factor("m", 0.1, log_var=0.04)], {KEY: 0.2}) == {}
+    assert expected_factors([factor("m", 0.1, log_var=0.04)], {KEY: 0.2}) == {}
 
 
 def test_a_guessed_shape_is_off_by_as_much_elsewhere_and_says_nothing_of_the_scatter():
     guessed = factor("slow", 0.3)._replace(guess_var=0.2**2)
-    known, guess = (expected([one], {KEY: 0.2})[KEY]["slow"] for one in (factor("slow", 0.3), guessed))
+    known, guess = (expected_factors([one], {KEY: 0.2})[KEY]["slow"] for one in (factor("slow", 0.3), guessed))
     assert np.log(guess.median) == pytest.approx(0.75 * 0.3, rel=0.02)  # half of the scatter and all of the guess
     assert guess.median > known.median
     assert guess.log_sd < 0.2

@@ -7,7 +7,7 @@ from core.catalogue.load import load_catalogue
 from core.physics.traffic import weight_byte
 from core.predict.parameters import same_model
 from core.tables.as_points import compare
-from core.tables.models import models_of, stated_model
+from core.tables.models import model_facts, models_of
 from core.tables.rows import PublishedRow, read_table
 from tests.core.tables.test_as_points import row
 
@@ -59,7 +59,7 @@ def test_a_name_of_another_size_is_another_model():
     ],
 )
 def test_what_is_stated_of_a_model(changes, total, read):
-    found = stated_model([row(**changes)])
+    found = model_facts([row(**changes)])
     assert (found.total_params, found.read_params) == (total, read)
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.tables.perplexity_rows import Precision, bands, read_precision
+from core.tables.perplexity_rows import PerplexityRow, bands, read_perplexities
 
 TABLE = str(files("resources").joinpath("measurements", "precision_ppl.csv"))
 FORMATS = load_catalogue().weight_formats
 
 
 def test_bands_of_the_shipped_table_hold_what_they_promise():
-    rows, left_out = read_precision(TABLE, FORMATS)
+    rows, left_out = read_perplexities(TABLE, FORMATS)
     found = bands(rows, left_out)
     assert found.n_rows >= 60
     assert found.n_models >= 5
@@ -22,7 +22,9 @@ def test_bands_of_the_shipped_table_hold_what_they_promise():
 def made(model, scale, rng, sd=0.2):
     bits = np.arange(2.5, 8.0, 0.5)
     degradation = scale * 27.5 * np.exp(-1.3 * bits + rng.normal(0.0, sd, bits.size))
-    return [Precision(hash((model, b)), model, "q", b, False, d, 1e-6) for b, d in zip(bits, degradation, strict=True)]
+    return [
+        PerplexityRow(hash((model, b)), model, "q", b, False, d, 1e-6) for b, d in zip(bits, degradation, strict=True)
+    ]
 
 
 def test_rows_of_the_curve_are_covered_and_rows_off_it_are_not():
@@ -46,7 +48,7 @@ def test_what_cannot_be_compared_says_why(tmp_path):
     table.write_text(
         "model,quant,ppl,bits_per_weight,trust\nA,f16,6,16,A\nA,q4_k_m,6.1,,B\nA,zz,7,,B\nB,q8_0,5,8.5,B\nA,q8_0,6.01,,X\n"
     )
-    rows, left_out = read_precision(table, FORMATS)
+    rows, left_out = read_perplexities(table, FORMATS)
     assert [(row.line, row.format) for row in rows] == [(3, "q4_k_m")]
     assert rows[0].degradation == pytest.approx(np.log(6.1 / 6))
     reasons = dict(left_out)
@@ -58,4 +60,4 @@ def test_what_cannot_be_compared_says_why(tmp_path):
         bands(rows)
     table.write_text("model,quant\nA,f16\n")
     with pytest.raises(ValueError, match="got no column ppl"):
-        read_precision(table, FORMATS)
+        read_perplexities(table, FORMATS)

@@ -28,7 +28,7 @@ def test_context_follows_what_is_stated():
     assert tokens(context_tokens=700.0) == 700.0
     assert tokens(prompt_tokens=512.0, gen_tokens=128.0) == 576.0
     assert tokens() == 128.0
-    assert one(params_b=1e9, prompt_tokens=512.0)[0].prompt.context_tokens == 512.0
+    assert one(params_b=1e9, prompt_tokens=512.0)[0].prefill.context_tokens == 512.0
 
 
 def test_a_compiled_graph_reads_its_whole_context():
@@ -52,7 +52,7 @@ def test_a_prompt_of_unknown_length_is_left_out():
     assert unknown.row.decode_s is not None
     limited, _ = one(**qnn, ttft_full_context_ms=1.44, context_limit_tokens=1024.0)
     assert limited.row.ttft_s == pytest.approx(1.44)
-    assert limited.prompt.context_tokens == 1024.0
+    assert limited.prefill.context_tokens == 1024.0
 
 
 def test_estimates_by_nominal_bits_give_way_to_the_shape():
@@ -82,25 +82,25 @@ def test_a_time_copied_from_another_format_is_left_out():
 def test_a_prompt_of_unstated_length_has_no_time_to_first_token():
     (_, why), *_ = compare([row(ttft_ms=1.0)], CATALOGUE).without_ttft
     assert "prompt_tokens" in why
-    assert one(ttft_ms=1.0, prefill_tok_s=100.0)[0].prompt.context_tokens == 100.0
-    assert one(ttft_ms=1.0, context_tokens=192.0, gen_tokens=256.0)[0].prompt.context_tokens == 64.0
+    assert one(ttft_ms=1.0, prefill_tok_s=100.0)[0].prefill.context_tokens == 100.0
+    assert one(ttft_ms=1.0, context_tokens=192.0, gen_tokens=256.0)[0].prefill.context_tokens == 64.0
 
 
 def test_contexts_and_prompts_follow_from_each_other():
     assert row_facts.context_tokens(row()) == row_facts.UNKNOWN_TOKENS
     assert row_facts.context_tokens(row(prompt_tokens=100.0, gen_tokens=50.0)) == 125.0
     assert row_facts.context_tokens(row(prompt_tokens=100.0, context_tokens=7.0)) == 7.0
-    assert row_facts.with_prompt(row(ttft_ms=0.5, prefill_tok_s=100.0)).number["prompt_tokens"] == 50.0
-    assert "prompt_tokens" not in row_facts.with_prompt(row(ttft_ms=0.001, prefill_tok_s=100.0)).number
+    assert row_facts.with_prompt_tokens(row(ttft_ms=0.5, prefill_tok_s=100.0)).number["prompt_tokens"] == 50.0
+    assert "prompt_tokens" not in row_facts.with_prompt_tokens(row(ttft_ms=0.001, prefill_tok_s=100.0)).number
     stated = row(prompt_tokens=3.0, ttft_ms=0.5, prefill_tok_s=100.0)
-    assert row_facts.with_prompt(stated) is stated
+    assert row_facts.with_prompt_tokens(stated) is stated
 
 
 def test_a_graph_is_as_long_as_its_runs_over_a_full_context():
     timed = row(ttft_ms=100.0, ttft_full_context_ms=3190.0, context_limit_tokens=999.0)
-    assert row_facts.stated_graph_tokens(timed, 128.0) == 32 * 128.0
-    assert row_facts.stated_graph_tokens(row(context_limit_tokens=999.0), 128.0) == 999.0
-    assert row_facts.stated_graph_tokens(row(), 128.0) == 0.0
+    assert row_facts.compiled_graph_tokens(timed, 128.0) == 32 * 128.0
+    assert row_facts.compiled_graph_tokens(row(context_limit_tokens=999.0), 128.0) == 999.0
+    assert row_facts.compiled_graph_tokens(row(), 128.0) == 0.0
     assert row_facts.graph_tokens(row(prompt_tokens=100.0, gen_tokens=0.0), 128.0) == 100.0
 
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.tables.scores import Judged, Score, Summary
+from core.tables.scores import Residuals, Score, Summary
 
-JUDGED = Judged(np.arange(4), np.log([1.1, 0.9, 1.0, 2.0]), np.array([0.1, 0.1, 0.1, 0.1]))
+JUDGED = Residuals(np.arange(4), np.log([1.1, 0.9, 1.0, 2.0]), np.array([0.1, 0.1, 0.1, 0.1]))
 
 
 def test_errors_are_relative_and_absolute():
@@ -20,7 +20,7 @@ def test_errors_are_relative_and_absolute():
 
 
 def test_predictions_without_intervals_have_no_coverage():
-    bare = Judged(JUDGED.row, JUDGED.log_error, np.full(4, np.nan))
+    bare = Residuals(JUDGED.row, JUDGED.log_error, np.full(4, np.nan))
     score = Score.of(bare, ["a"] * 4)
     assert score.coverage_frac is None
     assert Summary.of([score], ["x"]).interval_ratio is None
@@ -56,6 +56,6 @@ def test_resampling_boards_tells_how_sure_a_median_is():
 
 
 def test_parts_are_joined():
-    both = Judged.joined([JUDGED.only([0]), JUDGED.only([2, 3])])
+    both = Residuals.joined([JUDGED.only([0]), JUDGED.only([2, 3])])
     np.testing.assert_array_equal(both.row, [0, 2, 3])
-    assert Judged.joined([]).row.size == 0
+    assert Residuals.joined([]).row.size == 0

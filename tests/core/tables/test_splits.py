@@ -7,7 +7,7 @@ from core.calibrate.observations import DECODE, TTFT
 from core.predict import conformal
 from core.predict.scenario import predict
 from core.tables.as_points import compare
-from core.tables.splits import DATA_SHEET_SHARE, Collected, Times
+from core.tables.splits import DATA_SHEET_SHARE, SplitResiduals, TimeSplits
 from tests.core.tables.published_row import CATALOGUE, row
 
 MODELS = ("qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b", "llama-3.2-1b", "llama-3.2-3b", "phi-3.5-mini")
@@ -29,13 +29,13 @@ def rows(models=MODELS, factor=FACTOR, **more):
 
 
 def times(compared):
-    return Times(compared.rows, range(len(compared.rows)), compared.catalogue)
+    return TimeSplits(compared.rows, range(len(compared.rows)), compared.catalogue)
 
 
 @pytest.fixture(scope="module")
 def judged():
-    board, found = times(rows()), Collected()
-    board.judge(found)
+    board, found = times(rows()), SplitResiduals()
+    board.evaluate(found)
     return board, found
 
 
@@ -50,8 +50,10 @@ def error(found, method):
 def test_the_data_sheet_is_bytes_over_its_share_of_the_bandwidth(judged):
     board, found = judged
     (part,) = parts(found, "data_sheet")
-    costs = board.laid.decode
-    expected = np.log(costs.weight_byte / (DATA_SHEET_SHARE * costs.bandwidth_byte_s)) - board.laid.observed.value
+    costs = board.observations.decode
+    expected = (
+        np.log(costs.weight_byte / (DATA_SHEET_SHARE * costs.bandwidth_byte_s)) - board.observations.observed.value
+    )
     np.testing.assert_allclose(part.log_error, expected)
     assert np.isnan(part.log_sd).all()
 
@@ -92,8 +94,8 @@ def test_a_row_does_not_move_its_own_prediction():
 
 
 def test_one_model_alone_is_predicted_by_nothing_of_its_own():
-    board, found = times(rows(MODELS[:1])), Collected()
-    board.judge(found)
+    board, found = times(rows(MODELS[:1])), SplitResiduals()
+    board.evaluate(found)
     assert not [part for part in found.parts.get(("decode_s", "leave_one_model_out"), []) if part.row.size]
     assert not [part for part in found.parts.get(("decode_s", "k1"), []) if part.row.size]
     assert error(found, "same_model") < error(found, "shipped")

@@ -14,7 +14,7 @@ from core.tables.rows import read_table
 from core.tables.validation import QUANTITIES, validate
 
 SHIPPED = load_catalogue()
-CATALOGUE = replace(SHIPPED, published={})
+CATALOGUE = replace(SHIPPED, board_posteriors={})
 BOARDS = ("rk3588", "snapdragon_8_elite", "jetson_orin_nano_8gb_super", "jetson_agx_orin_64gb", "apple_m3_ultra",
           "apple_m1_max")  # fmt: skip
 """The boards that have a group of four models."""

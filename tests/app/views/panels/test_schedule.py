@@ -11,7 +11,7 @@ from app.library.timelines import EXAMPLES, Chain, Graph, Request, Tasks, reques
 from app.model.commands import undo_stack
 from app.model.store import Store
 from app.model.verdicts import MINE, Figures, judged, judged_by_limits, known_scenarios
-from app.text.schedule_data import Bar, Timeline, told
+from app.text.schedule_data import Bar, Timeline, content_of
 from app.views.panels.scenarios import Scenarios
 from app.views.panels.schedule import ScheduleView
 from app.views.panels.triangle import Triangle
@@ -88,7 +88,7 @@ def test_examples_are_of_three_kinds():
 
 def test_a_graph_has_one_bar_an_operation_and_its_slack_ends_at_the_deadline():
     found = timing_of_file("schedule")
-    shown = told(found)
+    shown = content_of(found)
     assert [bar.label for bar in shown.timeline.bars] == [span.name for span in found.made.spans]
     assert max(bar.slack_end for bar in shown.timeline.bars) == pytest.approx(found.plan.deadline_s)
     assert shown.timeline.marks == ((found.plan.deadline_s, "deadline", "bad"),)
@@ -102,7 +102,7 @@ def test_a_graph_has_one_bar_an_operation_and_its_slack_ends_at_the_deadline():
 def test_a_missed_deadline_is_said(tmp_path):
     path = tmp_path / "late.toml"
     path.write_text(LATE)
-    shown = told(timing_of_file(str(path)))
+    shown = content_of(timing_of_file(str(path)))
     assert shown.holds is False
     assert "200 % after its deadline" in shown.sentence
     assert all(bar.role == "bad" for bar in shown.timeline.bars)
@@ -110,7 +110,7 @@ def test_a_missed_deadline_is_said(tmp_path):
 
 def test_the_published_chain_is_there_strict_and_as_printed():
     found = timing_of_file("pipeline")
-    shown = told(found)
+    shown = content_of(found)
     strict = [(b.start, b.end) for b in shown.timeline.bars if not b.hollow and b.label == "1"]
     printed = [(b.start, b.end) for b in shown.timeline.bars if b.hollow]
     assert strict == [(0, 8), (8, 20), (20, 23)]
@@ -122,7 +122,7 @@ def test_the_published_chain_is_there_strict_and_as_printed():
 
 def test_a_worst_response_is_made_of_waiting_interference_and_own_time():
     found = timing_of_file("realtime")
-    shown = told(found)
+    shown = content_of(found)
     for i, (task, worst) in enumerate(zip(found.given.tasks, found.worst, strict=True)):
         bars = [b for b in shown.timeline.bars if b.row == i and b.end > b.start]
         assert bars[0].start == 0
@@ -135,7 +135,7 @@ def test_a_worst_response_is_made_of_waiting_interference_and_own_time():
 def test_an_overloaded_processor_has_no_bound(tmp_path):
     path = tmp_path / "much.toml"
     path.write_text(OVERLOADED)
-    shown = told(timing_of_file(str(path)))
+    shown = content_of(timing_of_file(str(path)))
     assert shown.holds is False
     assert "y is late" in shown.sentence
     assert shown.table[2][1] == "no bound: overloaded"
@@ -143,14 +143,14 @@ def test_an_overloaded_processor_has_no_bound(tmp_path):
 
 def test_the_request_of_a_point_adds_up_and_names_its_worst_wait(store):
     found = request_of(store.point, CATALOGUE, store.prediction, 0.05)
-    shown = told(found)
+    shown = content_of(found)
     first, token = found.first_token_s.median, found.token_s.median
     assert shown.timeline.bars[0].end == pytest.approx(first)
     assert shown.inside.bars[-1].end == pytest.approx(token, rel=2e-3)
     assert shown.inside.marks[0][0] == 0.05
     assert shown.holds is (found.token_s.q95 <= 0.05)
     assert "P99" in shown.facts[1]
-    none = told(Request(None, None, {}, 30, 1024, None))
+    none = content_of(Request(None, None, {}, 30, 1024, None))
     assert none.timeline.message
 
 
@@ -209,7 +209,7 @@ def test_the_timeline_draws_its_deadline_and_as_printed_in_their_colours(qtbot):
     for name, color in (("schedule", DARK.bad), ("pipeline", DARK.published)):
         made = TimelineView(Theme("dark"), "t", "Timeline")
         qtbot.addWidget(made)
-        made.show_timeline(told(timing_of_file(name)).timeline)
+        made.show_timeline(content_of(timing_of_file(name)).timeline)
         assert color in colors_of(made, (500, made.height()))
 
 

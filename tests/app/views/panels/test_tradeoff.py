@@ -126,5 +126,5 @@ def test_the_sentence_names_the_bend(qtbot, store):
     view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
     qtbot.waitUntil(lambda: view._trade is not None)
     assert view.sentence.text().startswith("The front bends at")
-    assert not isinstance(view._trade.bend, Absent)
-    assert view._trade.on_front[view._trade.bend.index]
+    assert not isinstance(view._trade.knee, Absent)
+    assert view._trade.on_front[view._trade.knee.index]

@@ -1,7 +1,7 @@
 import pytest
 
 from core.catalogue.load import load_catalogue
-from core.catalogue.names.formats import agree, described, described_key, format_key, format_name, with_scales
+from core.catalogue.names.formats import described, described_key, format_key, format_name, same_bits, with_scales
 
 KNOWN = load_catalogue().weight_formats
 
@@ -162,8 +162,8 @@ def test_scales_are_of_groups_or_rows():
     assert with_scales(4.0, 128) == 4.125
     assert with_scales(4.0) == 4.5
     assert with_scales(8.0) == 8.0
-    assert agree(4.0, 5.5)
-    assert not agree(4.0, 8.0)
+    assert same_bits(4.0, 5.5)
+    assert not same_bits(4.0, 8.0)
 
 
 def test_a_format_of_which_only_the_bits_are_known_is_unpacked_where_they_are_few():
