@@ -19,12 +19,12 @@ Z90 = 1.6448536269514722  # half width of a 90 % interval of a normal distributi
 def check_range(
     name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False, open_high: bool = False
 ) -> None:
-    """Raise `ValueError` naming the argument, the value and the range unless every element of `value` lies in it.
+    """Raise `ValueError` with the argument, the value and the range unless every element of `value` is in range.
 
     Parameters
     ----------
     name : str
-        The argument, as the caller knows it.
+        Name of the argument.
     value : float or array
         NaN is outside every range.
     low, high : float

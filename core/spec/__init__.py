@@ -1,8 +1,8 @@
-"""The vocabulary: boards, models, formats, runtimes, operating points, and the estimates made of them.
+"""The vocabulary: boards, models, formats, runtimes, operating points, and estimates of their outputs.
 
 Everything here is a frozen value in SI units. The numeric fields of `OperatingPoint` may be arrays that broadcast
 against each other, so that one call of `core.predict.scenario.predict` evaluates a whole sweep; the named fields are
-scalars. `fields` is the table that describes them. Never here: formulas, files.
+scalars. `fields` describes all of them. Never here: formulas, files.
 """
 
 from core.spec.board import Board, PowerMode

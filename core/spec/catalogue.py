@@ -1,4 +1,4 @@
-"""All that an operating point can name, by key, and the point with its names looked up."""
+"""The catalogue: all records that an operating point can name, and the lookup of a point's keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.spec.suggestions import suggestion
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Everything that an operating point can name, by key."""
+    """The records that an operating point can name, by key."""
 
     boards: Mapping[str, Board]
     models: Mapping[str, ModelShape]
@@ -26,18 +26,24 @@ class Catalogue:
     weight_formats: Mapping[str, WeightFormat]
     kv_formats: Mapping[str, KvFormat]
     board_posteriors: Mapping[tuple[str, str, str], Posterior] = field(default_factory=dict)
-    """What published measurements teach, by board, runtime and power mode."""
+    """Posteriors fitted to published rows, by board, runtime and power mode."""
     held_out: HeldOut | None = None
     bench_runtimes: Mapping[tuple[str, str], Runtime] = field(default_factory=dict)
-    """A runtime as the bench of a board's kernels found it there, by board and runtime: it holds for no other board."""
+    """Runtimes with priors from a bench of a board's kernels, by board and runtime. Each is valid on its board only."""
 
     @property
     def head_formats(self) -> Mapping[str, WeightFormat]:
-        """The weight formats that an output head can have: those that have a speed."""
+        """The weight formats of an output head: those that some runtime has a kernel for."""
         return {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
 
     def resolve(self, point: OperatingPoint) -> ResolvedPoint:
-        """Look up what a point names; `ValueError` says which key is unknown and which ones exist."""
+        """Look up the keys of a point.
+
+        Raises
+        ------
+        ValueError
+            An unknown key; the message names it and suggests known ones.
+        """
         board = _named("board", point.board, self.boards)
         mode = point.power_mode or next(iter(board.power_modes))
         described = _named(f"power mode of {board.key}", mode, board.power_modes)
@@ -59,7 +65,7 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPoint:
-    """What the keys of an operating point name."""
+    """The records that the keys of an operating point name."""
 
     board: Board
     mode: PowerMode
@@ -67,12 +73,12 @@ class ResolvedPoint:
     model: ModelShape
     weights: WeightFormat
     kv: KvFormat
-    reference: WeightFormat | None  # what accuracy is relative to when the model comes from a file
-    head: WeightFormat | None = None  # of the output head, where it is not the one that `weights` gives it
+    reference: WeightFormat | None  # reference of accuracy where the model comes from a file
+    head: WeightFormat | None = None  # of the output head; None for the one that `weights` implies
 
 
 def _of_cores(mode: PowerMode) -> PowerMode:
-    """Return a mode of a board whose GPU or NPU decodes as a runtime on its CPU meets it: its rates are the cores'."""
+    """Return a power mode with the rates of the CPU, for a CPU runtime on a board whose GPU or NPU decodes."""
     rate = mode.cpu_vector_op_s
     bandwidth = mode.cpu_bandwidth_byte_s or mode.bandwidth_byte_s
     return replace(mode, bandwidth_byte_s=bandwidth, compute_op_s=rate, vector_op_s=rate, clock_hz=None)

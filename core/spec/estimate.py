@@ -13,12 +13,12 @@ Array = float | NDArray[np.float64]
 
 
 class Provenance(StrEnum):
-    """Where a number comes from. It travels with the value through protocol, store, screen, export and report."""
+    """Origin of a number. It travels with the value through protocol, store, screen, export and report."""
 
     MEASURED = "measured"  # read off the board
     CALIBRATED = "calibrated"  # model fitted to this board
     PREDICTED = "predicted"  # model with priors only
-    PUBLISHED = "published"  # somebody's table, with its source
+    PUBLISHED = "published"  # a published table, with its source
     SIMULATED = "simulated"  # a simulated board
     AS_PUBLISHED = "as_published"  # an article's formula that fails a check
 
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A value that does not exist, with the reason in words a user can act on. Never 0."""
+    """A value that does not exist, with the reason as a sentence that a user can act on. It is never 0."""
 
     reason: str
 

@@ -1,7 +1,7 @@
-"""The fields of `OperatingPoint` in one table; paths, options, axes, checks and records derive from it.
+"""The table of the fields of `OperatingPoint`: paths, options, axes, checks and records derive from it.
 
-A new field is a row here and a line of `OperatingPoint`, at the same place. The order is that of the dashboard's
-controls, of files and of checks: a board and a model come before what depends on them.
+A new field is a row here and a line of `OperatingPoint` at the same position. The order is that of the dashboard's
+controls, of files and of checks: a board and a model come before the fields that depend on them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from core.units import check_range
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """The range of a slider and of a curve, in the unit of its field; a typed value may lie beyond it."""
+    """Range of a slider and of a curve, in the unit of its field. A typed value may lie outside it."""
 
     low: float
     high: float
-    step: float  # that sensitivities refer to
+    step: float  # of sensitivities
     log: bool = False
 
 
@@ -33,10 +33,10 @@ class Field:
 
     Notes
     -----
-    `offered` makes a number a choice: the dashboard lists these values, any other may be typed. A `rare` field is left
-    out of files and commands, and a rare choice out of the dashboard's controls, where it is the default: files of
-    programs that do not have the field then hold the same points, and measurements and journals stay valid. Fields that
-    are added later are rare.
+    The dashboard lists the `offered` values of a number; any other value may be typed. A `rare` field at its default is
+    omitted from files and commands, and a rare choice from the dashboard's controls as well. So files of versions
+    without the field describe the same points, and their measurements and journals stay valid. Fields that are added
+    later are rare.
     """
 
     name: str  # of `OperatingPoint`; its key in files and in messages to the board
@@ -54,18 +54,18 @@ class Field:
     whole: bool = False
     expected: str = ""  # the range in words
     array: bool = False  # whether it may be an array
-    slider: Slider | None = None  # None where it depends on the board or the model
+    slider: Slider | None = None  # None where its range depends on the board or the model
     offered: tuple[float, ...] = ()
-    offered_text: str = ""  # of an offered value
+    offered_text: str = ""  # format of an offered value
     # of a name
     known: str = ""  # attribute of `Catalogue` that holds the keys
     options: tuple[str, ...] = ()  # the keys, where they are the same for every board
     # of both
-    unset: str = ""  # the default as a choice, where it is "" or 0
+    unset: str = ""  # label of the default in a list, where the default is "" or 0
     column: str = ""  # of tables of measurements, where it is not `name`
-    required: bool = False  # whether a file has to state it
+    required: bool = False  # whether a file must have it
     rare: bool = False
-    knob: bool = False  # whether a runtime may be able to apply it
+    knob: bool = False  # whether runtimes can have it among `Runtime.knobs`
     of_pruning: bool = False  # whether it has no effect without pruning
 
     @property
@@ -75,7 +75,7 @@ class Field:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the largest value [unit of the field]."""
+        """The lowest and the highest value [unit of the field]."""
         return self.low, self.high
 
     def holds(self, value: float) -> bool:
@@ -83,7 +83,7 @@ class Field:
         return self.low <= value < self.high if self.open_high else self.low <= value <= self.high
 
     def check(self, value: Any, high: float | None = None) -> None:
-        """Raise `ValueError` unless every element of a number or array lies in the range, with `high` as its end."""
+        """Raise `ValueError` unless every element of a number or array is in range; `high` replaces the upper end."""
         check_range(self.name, value, self.low, self.high if high is None else high, open_high=self.open_high)
 
 

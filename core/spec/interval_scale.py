@@ -1,4 +1,4 @@
-"""How much wider intervals are made than the model's own, and what that rests on."""
+"""Interval scale: the factor on the width of intervals, and the held-out scores that it follows from."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IntervalScale:
-    """How many times as wide intervals are as the parameters' covariance and the scatter alone make them, > 0."""
+    """Width of intervals over the width that follows from the parameters' covariance and the scatter, > 0."""
 
-    decode: float = 1.0  # of decode times of models that were measured on the board
+    decode: float = 1.0  # of decode times, for models that were measured on the board
     ttft: float = 1.0
-    decode_other: float = 1.0  # of models that were not
+    decode_other: float = 1.0  # for all other models
     ttft_other: float = 1.0
 
 
 UNSCALED = IntervalScale()
-"""Intervals as the model has them."""
+"""The model's own intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How far published boards were from predictions made without their rows, see `core.predict.conformal`."""
+    """Scores of boards in published tables, each predicted without its rows (`core.predict.conformal`)."""
 
     scores: Mapping[str, Mapping[str, tuple[float, ...]]]  # by quantity and bucket, ascending quantiles

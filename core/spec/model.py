@@ -9,24 +9,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CachingLayers:
-    """Layers of a model whose KV caches are alike."""
+    """Layers of a model with equal KV caches."""
 
     n_layers: int
     n_kv_heads: int
     key_dim: int  # values in a head's key
-    value_dim: int  # values in its value; 0 where the key serves as the value, as in latent attention
-    window_tokens: float = 0.0  # newest tokens that the layers attend to; 0: all
-    batch_tokens: float = 0.0  # tokens of a prompt's batch, which memory holds besides a window
+    value_dim: int  # values in a head's value; 0 where the key is the value as well, as in latent attention
+    window_tokens: float = 0.0  # newest tokens that the layers attend to; 0 for all
+    batch_tokens: float = 0.0  # tokens of a prefill batch, held in memory in addition to a window
 
     @property
     def kv_values(self) -> int:
-        """Values that one token adds to the cache."""
+        """Cached values per token."""
         return self.n_layers * self.n_kv_heads * (self.key_dim + self.value_dim)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A decoder-only transformer, as far as speed, memory and accuracy need it."""
+    """The shape of a decoder-only transformer: what speed, memory and accuracy depend on."""
 
     key: str
     name: str
@@ -38,34 +38,34 @@ class ModelShape:
     intermediate_size: int
     vocab_size: int
     tied_embeddings: bool
-    body_params: float  # parameters read per token, without embedding and head (MoE: of the active experts)
-    head_params: float  # output head
-    total_params: float  # all that must fit in memory
+    body_params: float  # read per token, without embedding and head (mixture of experts: of the active experts)
+    head_params: float  # of the output head
+    total_params: float  # in memory
     max_context_tokens: int
     degradation_scale: float = 1.0  # s_model of docs/physics.md M5: sensitivity to quantisation relative to Llama-3-8B
     degradation_scale_log_sd: float = 0.5
     weight_byte_by_format: Mapping[str, float] = field(default_factory=dict)  # exact bytes read per token, from a file
-    reference_format: str = ""  # accuracy is relative to this format when the model comes from a file
-    n_attention_layers: int | None = None  # layers that have a KV cache, where not all do
-    n_window_layers: int = 0  # of them, those that attend to and keep only the newest tokens
-    window_tokens: float = 0.0  # how many those keep
+    reference_format: str = ""  # reference of accuracy where the model comes from a file
+    n_attention_layers: int | None = None  # layers with a KV cache; None for all
+    n_window_layers: int = 0  # attention layers with a sliding window
+    window_tokens: float = 0.0  # length of that window
     cache_groups: tuple[CachingLayers, ...] = ()  # where the caches of layers differ by more than a window
-    cache_bound: str = ""  # why the KV cache is an upper bound, where it is
-    aliases: tuple[str, ...] = ()  # other names that it goes by
-    depth_log_sd: float = 0.0  # > 0 where the number of layers is a guess
-    cache_log_sd: float = 0.0  # > 0 where the size of the KV cache is
-    read_log_sd: float = 0.0  # > 0 where the parameters read per token are
-    body_log_sd: float = 0.0  # > 0 where the share of them that prompts read at every token is
+    cache_bound: str = ""  # reason that the size of the KV cache is an upper bound; "" where it is exact
+    aliases: tuple[str, ...] = ()  # other names of the model
+    depth_log_sd: float = 0.0  # > 0 where the number of layers is estimated
+    cache_log_sd: float = 0.0  # > 0 where the size of the KV cache is estimated
+    read_log_sd: float = 0.0  # > 0 where the number of parameters read per token is estimated
+    body_log_sd: float = 0.0  # > 0 where the share of the body in them is estimated
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_caching_layers(self) -> int:
-        """Layers that attend to a KV cache; the others of a hybrid model carry a state of fixed size."""
+        """Layers with a KV cache; the other layers of a hybrid model have a state of fixed size."""
         return self.n_layers if self.n_attention_layers is None else self.n_attention_layers
 
     @property
     def caching_layers(self) -> tuple[CachingLayers, ...]:
-        """Layers with a KV cache, in groups of equal caches."""
+        """The layers with a KV cache, in groups of equal caches."""
         if self.cache_groups:
             return self.cache_groups
         one = CachingLayers(1, self.n_kv_heads, self.head_dim, self.head_dim)

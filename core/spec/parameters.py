@@ -1,7 +1,7 @@
 """The cost parameters of a runtime on a board, each described once.
 
-The equations that they stand in are in `core.physics.latency`. Files of runtimes, priors, fits, the change to another
-power mode and the names on the screen follow `PARAMETERS`.
+`core.physics.latency` has their equations. Files of runtimes, priors, fits, the transfer to another power mode and the
+labels on the screen derive from `PARAMETERS`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ class Prior:
 
 
 class PowerModeRule(StrEnum):
-    """What a parameter follows from one power mode to another (`core.predict.power_mode_transfer`)."""
+    """Scaling of a parameter from one power mode to another (`core.predict.power_mode_transfer`)."""
 
     NOTHING = "nothing"
-    CORES = "cores"  # work of several kinds of cores, whose clocks differ less than that of the unit
-    VECTOR_LANES = "vector_lanes"  # work of the vector lanes, in units of reading at the peak bandwidth
-    COMPUTE_RATE = "compute_rate"  # a share of the peak compute rate
+    CORES = "cores"  # by the clocks of several kinds of cores, which change less than that of the unit
+    VECTOR_LANES = "vector_lanes"  # by the rate of the vector lanes relative to the peak bandwidth
+    COMPUTE_RATE = "compute_rate"  # as a share of the peak compute rate
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much a parameter differs: standard deviations of its logarithm, all [prior]."""
+    """Spread of a parameter: standard deviations of its logarithm, all [prior]."""
 
     classes: float  # between classes of runtimes
     runtimes: float  # between runtimes of a class
-    boards: float  # between boards of a runtime, before any was measured
-    least_boards: float  # the same at least, whatever was measured: boards are few
+    boards: float  # between boards of a runtime, at the start of the fit
+    least_boards: float  # lower bound of the same in the fit, since boards are few
 
 
 @dataclass(frozen=True, slots=True)
 class FormatRatio:
-    """The ratio that a parameter has to each format of weights or of the KV cache, "eta.int4", whose kernels differ."""
+    """Ratio of a parameter for one weight or KV format to its common value, such as "eta.int4": kernels differ."""
 
     of: str  # the field of `OperatingPoint` that names the format: "weights" or "kv"
     log_sd: float | None  # [prior]; None: `Runtime.format_log_sd`
-    quantised: bool = False  # only formats of fewer than 16 bits have one
+    quantised: bool = False  # whether only formats of fewer than 16 bits have one
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Parameter:
     name : field of `core.physics.latency.LatencyParameters`, and of priors and posteriors
     unit : in SI; "" is a ratio
     low, high : range of the median that the file of a runtime may give
-    median : [prior] of a runtime that nothing is known of
+    median : [prior] of an unknown runtime
     spread : [prior] about `median`
     label, meaning : on the screen, short and long; with "{format}" one for each format of `ratio`
-    ratio : to the formats, None where they do not matter
-    follows : a parameter whose ratio, of the same point, enters here too
-    power_mode : what it follows from one power mode to another
-    heavy_tailed : ordinary but for a few boards and formats, which must not bend the rest
-    of_prompts : only times to first token depend on it
+    ratio : ratios by format; None where formats do not matter
+    follows : a parameter whose ratio for the same point is a factor here too
+    power_mode : scaling from one power mode to another
+    heavy_tailed : a few boards and formats are outliers, so its prior is a Student-t
+    of_prefill : only times to first token depend on it
     of_bandwidth : a share of the peak bandwidth, which the screen shows in byte/s
     """
 
@@ -84,7 +84,7 @@ class Parameter:
 
     @property
     def prior(self) -> Prior:
-        """The prior of a board of a runtime that nothing is known of."""
+        """The prior of a board with an unknown runtime."""
         return Prior(self.median, hypot(self.spread.classes, self.spread.runtimes, self.spread.boards))
 
 
@@ -112,7 +112,7 @@ PARAMETERS = (
         label="KV cost κ, {format}",
         meaning="cost of a KV byte in {format}",
         ratio=FormatRatio("kv", log_sd=0.30),
-        follows="eta",  # the cache streams at the runtime's own efficiency whatever the weight format
+        follows="eta",  # the efficiency of reading the cache does not depend on the weight format
     ),
     Parameter(
         "rho",
@@ -134,7 +134,7 @@ PARAMETERS = (
         spread=Spread(classes=0.8, runtimes=0.9, boards=0.45, least_boards=0.4),
         label="per layer",
         meaning="cost per layer",
-        ratio=FormatRatio("kv", log_sd=0.20, quantised=True),  # such a cache takes operators of its own
+        ratio=FormatRatio("kv", log_sd=0.20, quantised=True),  # a quantised cache needs operators of its own
         power_mode=PowerModeRule.CORES,
     ),
     Parameter(

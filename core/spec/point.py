@@ -16,22 +16,22 @@ POLICIES = (
     "page_bounds",
     "rope_sensitivity",
 )
-"""Which cached tokens a pruning keeps (the method)."""
+"""Pruning policies: rules that select the cached tokens to keep."""
 
 
 LAYOUTS = ("compacted", "paged", "masked")
-"""How the kept tokens lie in memory: it decides how many bytes pruning really saves."""
+"""Memory layouts of the kept tokens, which determine the bytes that pruning saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """One point of the design space. Sliders write it; predictions, measurements and presets read it. Batch is 1.
+    """One point of the design space. Sliders write it; predictions, measurements and presets read it. Batch size is 1.
 
     `core.spec.fields` describes each field, in the same order: its unit, range, label and option.
 
-    `alpha` is the share of cached tokens removed, 0 <= alpha < 1; which ones is chosen anew every `reselect_tokens`
-    generated tokens, 0 meaning once, behind the prompt; `beta` is the speed-up of compute and unpacking
-    relative to the board's default instruction set, > 0.
+    `alpha` is the prune rate, the share of cached tokens removed, 0 <= alpha < 1. The kept tokens are re-selected every
+    `reselect_tokens` generated tokens; 0 selects them once, after prefill. `beta` is the speed-up of arithmetic and
+    unpacking relative to the board's default instruction set, > 0.
     """
 
     board: str = "this"
@@ -39,7 +39,7 @@ class OperatingPoint:
     model: str = "smollm2-135m"
     runtime: str = OWN_RUNTIME
     alpha: Array = 0.0
-    bandwidth_byte_s: Array | None = None  # None is the board's own: its power mode's peak, or what was measured on it
+    bandwidth_byte_s: Array | None = None  # None is the board's own: the measured one, or the peak of its power mode
     beta: Array = 1.0
     context_tokens: Array = 1024.0
     weights: str = "int4"
@@ -47,5 +47,5 @@ class OperatingPoint:
     policy: str = "attention_mass"
     layout: str = "compacted"
     reselect_tokens: Array = 0.0
-    head: str = ""  # weight format of the output head; "" is the one that `weights` gives it
-    graph_tokens: float = 0.0  # context that the prompt's graphs were compiled for; 0 is what its runtime's usually are
+    head: str = ""  # weight format of the output head; "" is the one that `weights` implies
+    graph_tokens: float = 0.0  # context that the prefill graphs were compiled for; 0 is the runtime's usual one

@@ -1,4 +1,4 @@
-"""Runtimes: priors of their cost parameters, and the knobs they have."""
+"""Runtimes: priors of their cost parameters, and their knobs."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ from dataclasses import dataclass, field
 from core.spec.parameters import Prior
 
 OWN_RUNTIME = "builtin"
-"""Trilemma's own decoder, of which no table of published measurements speaks."""
+"""Trilemma's own decoder. No published table has rows of it."""
 
 UNITS = ("cpu", "gpu", "npu")
 RUNTIME_CLASSES = (*UNITS, "compiled_gpu")
-"""Runtimes of a class have priors in common: those of a unit, but for those on a GPU whose kernels are generated or
-written for it, which unpack weights at little cost."""
+"""Runtimes of a class share priors. A class is a unit; runtimes on a GPU whose kernels are generated or written for it
+are a class of their own, since they unpack weights at little cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReselectionCost:
-    """What choosing anew which cached tokens are read costs in a runtime; its parts add up.
+    """Cost of one KV token re-selection in a runtime, as terms that add up (`core.physics.latency.reselection_parts`).
 
-    `copy`, `read` and `score` are in units of reading elements of 16 bits at the peak bandwidth: the keys and values
-    that are copied together, all keys, and these once for each query head, which is the work of products and softmax.
+    `copy`, `read` and `score` are factors on the time of reading 16-bit elements at the peak bandwidth. The elements
+    are the keys and values that are compacted, all keys, and all keys once per query head (products and softmax).
     """
 
-    layer_s: Mapping[str, float]  # of each layer, whatever the context, by policy
-    copy: Mapping[str, float]  # of the kept tokens, where the layout is compacted, by KV format
-    read: Mapping[str, float]  # of the keys, for a policy that scores all of them at once, by KV format
-    score: Mapping[str, float]  # of the scores, by policy; 0 for one that scores tokens as they come
-    log_sd: float  # of the whole
+    layer_s: Mapping[str, float]  # per layer at any context, by policy
+    copy: Mapping[str, float]  # of the kept tokens in the compacted layout, by KV format
+    read: Mapping[str, float]  # of the keys, for policies that score all tokens at once, by KV format
+    score: Mapping[str, float]  # of the scores, by policy; 0 for policies that score tokens as they arrive
+    log_sd: float  # of the sum
 
     def of_format(self, of: Mapping[str, float], kv: str) -> float:
-        """Return what `copy` or `read` has for a KV format: for one that it does not know, the mean of the others."""
+        """Return the value of `copy` or `read` for a KV format; the mean of the others for an unknown one."""
         return of[kv] if kv in of else sum(of.values()) / len(of)
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime on a kind of unit: the priors of its cost parameters (docs/physics.md M1) and the knobs it can take."""
+    """A runtime on a kind of unit: the priors of its cost parameters (docs/physics.md M1) and its knobs."""
 
     key: str
     name: str
-    unit: str  # one of `UNITS`, that it runs on
-    priors: Mapping[str, Prior]  # by name, of each of `core.spec.PARAMETERS`
-    ratios: Mapping[str, Prior] = field(default_factory=dict)  # "eta.int8": to formats that are known to differ
-    short_name: str = ""  # for narrow fields; "" means as `name`
-    called: tuple[str, ...] = ()  # regular expressions of what it and the programs built on it are called
-    others_build_on_it: bool = False  # where a name means such another runtime too, it means that one
-    classes: tuple[str, ...] = ()  # of `RUNTIME_CLASSES`, that it may be of; empty means that of its unit
-    format_log_sd: float = 0.15  # how unequal its kernels for different weight formats are: log-sd of eta between them
-    model_log_sd: float = 0.12  # between models on one board: kernel coverage of an architecture
+    unit: str  # one of `UNITS`
+    priors: Mapping[str, Prior]  # of the cost parameters, by name
+    ratios: Mapping[str, Prior] = field(default_factory=dict)  # "eta.int8": of formats with a prior of their own
+    short_name: str = ""  # for narrow fields; "" means `name`
+    called: tuple[str, ...] = ()  # regular expressions of its names and of programs built on it
+    others_build_on_it: bool = False  # a name that matches another runtime as well means the other one
+    classes: tuple[str, ...] = ()  # possible ones of `RUNTIME_CLASSES`, likeliest first; empty means that of its unit
+    format_log_sd: float = 0.15  # log-sd of eta between weight formats, whose kernels differ
+    model_log_sd: float = 0.12  # of decode times between models on one board: kernel coverage of an architecture
     model_factor: Mapping[str, Prior] = field(
         default_factory=dict
     )  # on decode times, of models known from other boards
-    prompt_log_sd: float = 0.0  # between models' times to first token; 0 means as `model_log_sd`
+    prompt_log_sd: float = 0.0  # of times to first token between models; 0 means `model_log_sd`
     prompt_factor: Mapping[str, Prior] = field(default_factory=dict)  # on times to first token
-    size_log_sd: float = 0.0  # of what models of similar size have in common beyond the equations
-    repeat_log_sd: float = 0.03  # of a new run of a model seen on the board, beyond what its parameters explain
-    prompt_chunk_tokens: float = 0.0  # of a prompt that it takes at once; 0 means all
-    static_graph: bool = False  # compiled: computes the head for all tokens, all experts, and heads one by one
-    graph_tokens: float = 0.0  # context that such graphs are compiled for and read all of; 0: they read what is cached
-    prompt_half_width: float = 0.0  # hidden size at which a prompt's products reach half of the rate of wide ones
+    size_log_sd: float = 0.0  # of the effect common to models of similar size, beyond the equations
+    repeat_log_sd: float = 0.03  # of a new run of a model measured on the board, beyond its parameters
+    prompt_chunk_tokens: float = 0.0  # tokens of one prefill chunk; 0 means all of the prompt
+    static_graph: bool = False  # compiled graphs: head for all tokens, all experts, one attention head at a time
+    graph_tokens: float = 0.0  # context that compiled graphs read in full; 0: they read the cached tokens
+    prompt_half_width: float = 0.0  # hidden size at which prefill products reach half of the rate of wide ones
     reselection: ReselectionCost | None = None  # None where it cannot re-select
-    knobs: tuple[str, ...] = ()  # of OperatingPoint fields that it can really apply
-    runs_on: tuple[str, ...] = ()  # patterns of the keys of boards that it runs on; empty: of any with its unit
-    takes: tuple[str, ...] = ()  # patterns of the weight formats that it takes; empty: any
+    knobs: tuple[str, ...] = ()  # fields of `OperatingPoint` that it can apply
+    runs_on: tuple[str, ...] = ()  # patterns of board keys; empty: any board with its unit
+    takes: tuple[str, ...] = ()  # patterns of supported weight formats; empty: any
     smaller_weights: tuple[str, ...] = ()  # weight formats worth trying, most bits first
     smaller_kv: tuple[str, ...] = ()  # KV formats worth trying, most bits first
-    usual_kv: str = "bf16"  # KV format of a published measurement that does not give it
+    usual_kv: str = "bf16"  # KV format of published rows that do not give one
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -77,5 +77,5 @@ class Runtime:
 
     @property
     def possible_classes(self) -> tuple[str, ...]:
-        """The classes of runtimes that it may be of, the likeliest first."""
+        """The classes that it may belong to, the likeliest first."""
         return self.classes or (self.unit,)

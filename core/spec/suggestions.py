@@ -1,4 +1,4 @@
-"""What to say of a name that nothing has: the names that there are if few, else the nearest."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Collection
 
 MOST_NAMED, MOST_NEAREST, NEAREST_RATIO = 16, 4, 0.3
 LISTED_BY = {"board": "boards", "model": "models"}
-"""Which of the program's commands lists all names of a kind."""
+"""Command that lists all names of a kind."""
 
 
 def suggestion(kind: str, name: str, known: Collection[str]) -> str:
-    """Return what there is instead of an unknown name, as the end of a sentence.
+    """Return a suggestion for an unknown name as the end of a sentence: all known names if few, else the nearest.
 
     Parameters
     ----------
     kind : str
-        What the name is of, such as "board".
+        Kind of record, such as "board".
     name : str
+        The unknown name.
     known : collection of str
         At least one name.
     """
