@@ -1,4 +1,4 @@
-"""Where an operating point is beyond what the model is valid for, or what its board and runtime can do."""
+"""Limits of validity: points outside the range of the model, or beyond the capabilities of board and runtime."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from core.spec import NUMERIC, Absent, ModelShape, OperatingPoint, ResolvedPoint
 
 @dataclass(frozen=True, slots=True)
 class MemoryFit:
-    """Bytes of weights and cache before pruning, and what they can have of the board's memory [byte]."""
+    """Bytes of weights and unpruned cache, and the usable part of the board's memory [byte]."""
 
     needed_byte: float
     available_byte: float
-    of_largest_version: bool  # versions of the board differ in memory and this is the most
-    memory_byte: float = 0.0  # all of it
-    basis: str = ""  # why not all of it can be had
-    source: str = ""  # of that prior; "" where the board says so itself
-    upper_bound: bool = False  # the cache may take less
+    of_largest_version: bool  # whether versions of the board differ in memory, and this is the largest
+    memory_byte: float = 0.0  # capacity
+    basis: str = ""  # reason that the usable memory is smaller than the capacity
+    source: str = ""  # of the prior of that part; "" where the board reports it
+    upper_bound: bool = False  # whether `needed_byte` has an upper bound of the cache
 
     @property
     def fits(self) -> bool:
-        """Whether memory holds weights and cache."""
+        """Whether weights and cache fit in memory."""
         return self.needed_byte <= self.available_byte
 
 
 def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
-    """Return whether what can be had of the memory holds the point, or the largest of an array of points.
+    """Return the fit of a point, or of the largest of an array of points, in the usable memory of its board.
 
-    Memory must hold the cache before pruning, which chooses among what the whole prompt has left there.
+    The cache counts before pruning, since prefill fills all of it.
     """
     had = usable_memory(at.board)
     if had is None:
@@ -46,12 +46,12 @@ def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
 
 
 def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
-    """Return what speaks against the prediction of a point (or of any of an array of points), as sentences.
+    """Return a sentence for each violated limit of a point, or of any of an array of points; memory comes first.
 
-    That memory does not hold it comes first. By how much it is short is part of the sentence of a single point only: of
-    arrays, however they are cut, the sentences are the same.
+    The sentence on memory has the excess only for a single point, so that the sentences of an array do not depend on
+    its division into chunks.
     """
-    sentences = _not_held(point, at) + _not_run(at)
+    sentences = _memory_sentences(point, at) + _support_sentences(at)
     sentences += cache_bounds([at.model])
     if at.weights.bits_per_weight < 4.0 and not at.weights.accuracy_only:
         sentences.append(f"{at.weights.name} has under 4 bits per weight; the cost of unpacking it is not known")
@@ -59,7 +59,7 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
     if asked is not None and np.any(np.greater(asked, 1.05 * at.mode.bandwidth_byte_s)):
         sentences.append(f"{at.board.name} has less than the bandwidth asked for")
     if "alpha" not in at.runtime.knobs and _pruned(point):
-        sentences.append(f"{at.runtime.name} prunes no cache: this is what pruning would do if it could")
+        sentences.append(f"{at.runtime.name} cannot prune the KV cache: the effect of pruning is hypothetical")
     return tuple(sentences)
 
 
@@ -72,7 +72,7 @@ def _pruned(point: OperatingPoint) -> bool:
     return bool(np.any(np.asarray(point.alpha) > 0.0))
 
 
-def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
+def _memory_sentences(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
     fit = memory_fit(point, at)
     if isinstance(fit, Absent) or fit.fits:
         return []
@@ -88,10 +88,10 @@ def _not_held(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
     return [f"{text}: it takes {most}{more}{before} {had}"]
 
 
-def _not_run(at: ResolvedPoint) -> list[str]:
-    """Say that a board does not run a runtime, or a runtime a weight format.
+def _support_sentences(at: ResolvedPoint) -> list[str]:
+    """Return sentences on a runtime that the board does not support, and on a format that the runtime does not support.
 
-    Of a machine that neither is in the catalogue nor has its data sheet, what it runs is not known.
+    For a machine without a data sheet in the catalogue, the supported runtimes are not known.
     """
     board, runtime, sentences = at.board, at.runtime, list[str]()
     sheet = board.data_sheet or (board.key if board.listed else "")
@@ -101,5 +101,5 @@ def _not_run(at: ResolvedPoint) -> list[str]:
     elif sheet and (unit == "npu" or (unit == "gpu" and board.unit == "cpu")) and unit != board.unit:
         sentences.append(f"the data sheet of {board.name} has no {unit.upper()}")
     if runtime.takes and not any(fnmatchcase(at.weights.key, pattern) for pattern in runtime.takes):
-        sentences.append(f"{runtime.name} takes no weights in {at.weights.name}")
+        sentences.append(f"{runtime.name} does not support {at.weights.name} weights")
     return sentences

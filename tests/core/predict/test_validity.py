@@ -24,8 +24,8 @@ def said(board: str, runtime: str, weights: str, **fields: float) -> tuple[str, 
         ("rk3588", "mlx_gpu", "w4a16", "MLX on a GPU does not run on Rockchip RK3588"),
         ("raspberry_pi_5", "llamacpp_gpu", "q4_k_m", "the data sheet of Raspberry Pi 5 has no GPU"),
         ("apple_m1", "other_npu", "w8a8", "the data sheet of Apple M1 has no NPU"),
-        ("rk3588", "rkllm_npu", "q4_k_m", "rkllm on a Rockchip NPU takes no weights in GGUF Q4_K_M"),
-        ("raspberry_pi_5", "llamacpp_cpu", "w4a16", "llama.cpp or Ollama on a CPU takes no weights in"),
+        ("rk3588", "rkllm_npu", "q4_k_m", "rkllm on a Rockchip NPU does not support GGUF Q4_K_M weights"),
+        ("raspberry_pi_5", "llamacpp_cpu", "w4a16", "llama.cpp or Ollama on a CPU does not support"),
     ],
 )
 def test_what_does_not_run_is_said(board, runtime, weights, sentence):

@@ -73,7 +73,7 @@ def test_a_point_outside_the_model_is_said_first(store):
     )
     store.set("point.runtime", "llamacpp_gpu")
     store.set("point.alpha", 0.5)
-    assert "<b>llama.cpp or Ollama on a GPU prunes no cache: " in rich(explained(store))
+    assert "<b>llama.cpp or Ollama on a GPU cannot prune the KV cache: " in rich(explained(store))
 
 
 def test_why_shows_parts_changes_and_the_mark(store):
