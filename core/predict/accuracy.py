@@ -1,7 +1,7 @@
-"""Accuracy of operating points: the degradation by cause, and what measurements teach of it.
+"""Accuracy of operating points: degradation by cause, with parameters that measurements update.
 
-The degradation D is the rise of ln(perplexity) over the reference, and is close to the mean Kullback-Leibler
-divergence from it, which is measured far more precisely. Its causes add::
+The degradation D is the rise of ln(perplexity) over the reference. It is close to the mean Kullback-Leibler divergence
+from the reference, which can be measured far more precisely. Its causes add::
 
     D = D_weights e^a + D_kv e^b + D_pruning e^c (eps / 0.1)^d        top-1 = exp(-0.447 (1.01 D)^0.477 e^t)
 
@@ -24,32 +24,32 @@ from core.spec import Absent, Array, Estimate, OperatingPoint, Posterior, Proven
 from core.units import Z90
 
 WEIGHTS_ROUNDING = quality.Degradation(1e-3, 1.2)
-"""[prior] What arithmetic in a format costs that holds all that the model's file has, against fp32: 0.0001 to 0.007."""
+"""[prior] Degradation by rounding of arithmetic in fewer than 32 bits, with weights stored losslessly: 1e-4 to 7e-3."""
 KV_ROUNDING = quality.Degradation(5e-5, 1.2)
-"""[prior] The same of a 16-bit KV cache."""
-STEEPNESS_SD = 0.5  # [prior] of the exponent that bends the pruning curve
+"""[prior] The same for a 16-bit KV cache."""
+STEEPNESS_SD = 0.5  # [prior] of the exponent d of the pruning curve
 TOP1_LOG_SD = 0.10  # [prior] of one model and text about the curve of `quality.top1_agreement`, in ln(-ln agreement)
-SURE_SD = 1e-3  # of what does no degradation at all: a covariance needs something
-REFERENCE_MASS = 0.1  # the dropped mass at which "degradation.<policy>" is the factor
+SURE_SD = 1e-3  # of causes without degradation: keeps the covariance positive definite
+REFERENCE_MASS = 0.1  # dropped mass at which the factor on degradation by pruning is e^c
 
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """The degradation of a point by cause, before measurements (arrays allowed in what depends on pruning)."""
+    """Prior degradation of a point by cause. The fields of pruning may be arrays."""
 
     weights: quality.Degradation
     kv: quality.Degradation
-    pruning: Array  # its median
+    pruning: Array  # median
     log_mass: Array  # ln(eps / 0.1); 0 where nothing is dropped
 
     @property
     def medians(self) -> tuple[Any, Any, Any]:
-        """The three medians."""
+        """The medians of weights, KV format and pruning."""
         return self.weights.median, self.kv.median, self.pruning
 
 
 def causes(point: OperatingPoint, at: ResolvedPoint) -> Causes:
-    """Return the degradation that the weight format, the KV format and pruning do at a point."""
+    """Return the prior degradation of a point by its weight format, KV format and pruning."""
     n_tokens = np.rint(point.context_tokens)  # a sweep may pass between two whole numbers
     dropped = 1.0 - pruning.zipf_retained_mass(n_tokens, pruning.keep_count(n_tokens, point.alpha))
     safe = np.where(dropped > 0.0, dropped, REFERENCE_MASS)
@@ -58,7 +58,7 @@ def causes(point: OperatingPoint, at: ResolvedPoint) -> Causes:
 
 
 def format_degradations(at: ResolvedPoint) -> tuple[quality.Degradation, quality.Degradation]:
-    """Return the degradation that the weight format and the KV format do (scalars)."""
+    """Return the prior degradation by the weight format and by the KV format (scalars)."""
     weights = quality.weights_degradation(
         at.weights.bits_per_weight,
         importance_matrix=at.weights.importance_matrix,
@@ -69,7 +69,7 @@ def format_degradations(at: ResolvedPoint) -> tuple[quality.Degradation, quality
     kv = quality.kv_degradation(at.kv.bits_per_value)
     if at.reference is None:
         return weights, kv
-    # The reference is the file in fp32: arithmetic in fewer bits shows.
+    # The reference is the file in fp32, so rounding of arithmetic in fewer bits counts.
     return (
         _at_least(weights, WEIGHTS_ROUNDING, at.weights.bits_per_weight),
         _at_least(kv, KV_ROUNDING, at.kv.bits_per_value),
@@ -81,13 +81,13 @@ def _at_least(degradation: quality.Degradation, rounding: quality.Degradation, b
 
 
 def names(point: OperatingPoint) -> tuple[str, ...]:
-    """Return the names of the parameters of a point's accuracy, in the order of every gradient here."""
+    """Return the names of the accuracy parameters of a point, in the order of all gradients of this module."""
     kinds = (point.weights, f"kv.{point.kv}", point.policy)
     return (*(f"degradation.{kind}" for kind in kinds), f"steepness.{point.policy}", "top1")
 
 
 def ratios(point: OperatingPoint, at: ResolvedPoint) -> dict[str, float]:
-    """Return the parameters of a point's accuracy with their prior standard deviations."""
+    """Return the accuracy parameters of a point with their prior standard deviations."""
     weights, kv = format_degradations(at)
     pruned = float(np.max(quality.pruning_degradation(1.0, point.policy).log_sd))
     log_sd = (float(weights.log_sd), float(kv.log_sd), pruned, STEEPNESS_SD, TOP1_LOG_SD)
@@ -97,12 +97,12 @@ def ratios(point: OperatingPoint, at: ResolvedPoint) -> dict[str, float]:
 def log_degradation(
     medians: tuple[Any, Any, Any], log_mass: Array, theta: Any
 ) -> tuple[NDArray[np.float64], tuple[NDArray[np.float64], ...]]:
-    """Return ln D, -inf where there is no degradation, and its gradient with respect to the first four parameters.
+    """Return ln D (-inf without degradation) and its gradient with respect to the first four parameters.
 
     Parameters
     ----------
     medians : three floats or arrays
-        Degradations of weights, KV format and pruning before measurements, >= 0.
+        Prior medians of degradation by weights, KV format and pruning, >= 0.
     log_mass : float or array
         ``ln(eps / 0.1)``.
     theta : sequence of five floats or arrays
@@ -120,16 +120,13 @@ def log_degradation(
 
 
 def _degradation_gradient(medians: tuple[Any, Any, Any], log_mass: Array, theta: Any) -> tuple[Any, Any, Any, Any]:
-    """Return d D / d parameter for the first four; the first three are the degradations themselves, whose sum is D."""
+    """Return the derivatives of D by the first four parameters; the first three are the terms of D."""
     pruned = medians[2] * np.exp(theta[2] + theta[3] * log_mass)
     return medians[0] * np.exp(theta[0]), medians[1] * np.exp(theta[1]), pruned, pruned * log_mass
 
 
 def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tuple[Estimate, Estimate]:
-    """Return perplexity over the reference's, and agreement of the most likely token with it, with intervals.
-
-    `posterior` has the parameters of the point, see `ratios`.
-    """
+    """Return perplexity ratio and top-1 agreement with intervals; `posterior` must have the parameters of `ratios`."""
     theta, cov = _known(point, posterior)
     gradient = _degradation_gradient(found.medians, found.log_mass, theta)
     degradation, variance = _degradation(gradient, cov, posterior)
@@ -151,7 +148,7 @@ def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tup
 
 
 def _known(point: OperatingPoint, posterior: Posterior) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and covariance of the parameters of a point's accuracy."""
+    """Return mean and covariance of the accuracy parameters of a point."""
     index = [posterior.names.index(name) for name in names(point)]
     return posterior.log_mean[index], posterior.log_cov[np.ix_(index, index)]
 
@@ -164,9 +161,10 @@ def _degradation(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior:
 
 
 def mean_kl(point: OperatingPoint, at: ResolvedPoint, posterior: Posterior) -> Estimate:
-    """Return the mean divergence from the reference [nat], ``1.01 D``, of a point or an array of points.
+    """Return the mean KL divergence from the reference [nat], ``1.01 D``, of a point or an array of points.
 
-    Until accuracy was measured the degradation comes from perplexities, about which divergences scatter.
+    Without measured accuracy, D comes from published perplexities, and the scatter of divergences about them widens
+    the interval.
     """
     theta, cov = _known(point, extended(posterior, ratios(point, at)))
     found = causes(point, at)
@@ -178,18 +176,19 @@ def mean_kl(point: OperatingPoint, at: ResolvedPoint, posterior: Posterior) -> E
 
 
 def retrieval(point: OperatingPoint) -> Estimate | Absent:
-    """Return the score of finding what a long text holds, over that of the whole cache, of one or more points.
+    """Return the retrieval score in long texts, relative to the full cache, of a point or an array of points.
 
-    It falls far sooner than language modelling does, which lives on the last tokens. What formats cost is not in it.
+    It falls at lower prune rates than perplexity suggests, since language modelling depends mostly on the last tokens.
+    Effects of formats are not included.
     """
     if point.policy not in quality.RETRIEVAL:
-        return Absent(f"no published table tells how well {point.policy} keeps what a long text holds")
+        return Absent(f"no published table has retrieval scores of {point.policy}")
     if np.any(np.asarray(point.alpha) > quality.RETRIEVAL_ALPHA):
-        return Absent(f"published tables of it end where {100 * quality.RETRIEVAL_ALPHA:g} % of the cache are pruned")
+        return Absent(f"published retrieval scores end at {100 * quality.RETRIEVAL_ALPHA:g} % of the cache pruned")
     band = quality.retrieval_score(point.alpha, point.policy)
     return Estimate(plain(band.median), plain(band.q05), plain(band.q95), Provenance.PREDICTED)
 
 
 def log_disagreement(log_d: Any) -> Any:
-    """Return ln(-ln(top-1 agreement)) of a degradation given by its logarithm."""
+    """Return ln(-ln(top-1 agreement)) of a degradation; `log_d` is its natural logarithm."""
     return np.log(quality.TOP1_SCALE) + quality.TOP1_POWER * (np.log(quality.KL_PER_DEGRADATION) + log_d)

@@ -142,7 +142,7 @@ def test_retrieval_is_apart_and_absent_where_nothing_is_published():
     assert found.median[1] == pytest.approx(0.619, abs=0.05)
     assert "page_bounds" in accuracy.retrieval(replace(BASE, policy="page_bounds")).reason
     assert isinstance(accuracy.retrieval(replace(BASE, alpha=0.75, policy="snapkv")), Estimate)
-    assert "tables of it end where 75 %" in accuracy.retrieval(replace(BASE, alpha=0.76, policy="snapkv")).reason
+    assert "retrieval scores end at 75 %" in accuracy.retrieval(replace(BASE, alpha=0.76, policy="snapkv")).reason
 
 
 def test_times_and_accuracy_do_not_touch_each_other():
