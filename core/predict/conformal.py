@@ -1,16 +1,16 @@
-"""A guard on intervals: how much wider or narrower they must be, from predictions of data that was held out.
+"""Conformal prediction: the interval scale, from scores of held-out predictions.
 
-A score is ``|ln predicted - ln measured|`` over the prediction's log-sd. If the model knew itself, 90 % of the scores
-would lie under 1.645; the guard is the 90 % quantile of the scores that were found over that number, and intervals are
-that many times as wide (split conformal prediction with a locally weighted score). The scores are of two origins:
-boards published elsewhere, each predicted without its own rows, and the points of the board itself, each predicted
-without itself. The first count as a fixed number of points, so that they decide while the board has few of its own.
+A score is ``|ln predicted - ln measured|`` over the log-sd of the prediction. For a model with correct log-sds, 90 % of
+the scores are below 1.645. The interval scale is the 90 % quantile of the actual scores over 1.645; it multiplies the
+width of intervals (split conformal prediction with a locally weighted score). Scores have two origins: boards of
+published tables, each predicted without its own rows, and points of the board itself, each predicted from the others.
+The former count as a fixed number of points, so that they dominate while the board has few points of its own.
 
 References
 ----------
 Lei, G'Sell, Rinaldo, Tibshirani and Wasserman (2018), Distribution-free predictive inference for regression, JASA 113,
 1094-1111, section 5.2; Barber, Candes, Ramdas and Tibshirani (2021), Predictive inference with the jackknife+,
-Annals of Statistics 49, 486-507. The weighting of the two origins is ours: it shrinks one to the other.
+Annals of Statistics 49, 486-507. The weighting of the two origins is Trilemma's own: it shrinks one to the other.
 """
 
 from __future__ import annotations
@@ -28,41 +28,52 @@ from core.units import Z90
 Floats = NDArray[np.float64]
 
 LEVEL = 0.90
-LEVELS = tuple(0.02 + 0.04 * i for i in range(25))  # of the quantiles that stand for a population; 90 % is one
+LEVELS = tuple(0.02 + 0.04 * i for i in range(25))  # of the quantiles that represent a population; 90 % is one of them
 NOMINAL = tuple(NormalDist().inv_cdf((1.0 + level) / 2.0) for level in LEVELS)
-"""The scores of a model that knows itself."""
+"""Quantiles of the scores of a model with correct log-sds."""
 
-N_NOMINAL = 2.0  # [prior] published boards that the model's own word counts for against their narrowing of intervals
-N_HELD_OUT = 20.0  # how many points of a board's own the published boards count for
+N_NOMINAL = 2.0  # [prior] weight of nominal scores against narrowing, in published boards
+N_HELD_OUT = 20.0  # weight of all published boards, in points of the board itself
 BUCKETS = (0, 1, 3, 5, 8)
-"""Numbers of measured models that scores of models not among them are kept for; any number is of the last not above."""
+"""Numbers of measured models; scores of predicted models that are not among them are kept by these numbers."""
 
 FEWEST_NARROWING = 9
 
 SEEN = "seen"
-"""The bucket of other formats and contexts of a model that was measured."""
+"""Bucket of other formats and contexts of a measured model."""
 
-REPORTED_SCALE = 1.15  # a guard beyond this factor is worth a sentence
-FEWEST_REPORTED = 3  # with fewer points of its own a board says nothing of itself
+REPORTED_SCALE = 1.15  # interval scales within this factor of 1 are not reported
+FEWEST_REPORTED = 3  # points of the board that a reported interval scale needs
 
 
 def bucket(n_models: int) -> str:
-    """Return the bucket of models not measured where so many were."""
+    """Return the bucket of unmeasured models on a board with `n_models` measured ones: the largest not above."""
     return str(max(n for n in BUCKETS if n <= n_models))
 
 
 def population(held_out: HeldOut | None, runtime: str, quantity: str, of: str) -> Floats:
-    """Return the scores of published boards in a bucket; nominal ones for Trilemma's own runtime, not in any table."""
+    """Return the scores of published boards in a bucket; nominal ones for Trilemma's own runtime, which has no rows.
+
+    Parameters
+    ----------
+    held_out : HeldOut or None
+    runtime : str
+        Key of the runtime of the prediction.
+    quantity : str
+        "decode_s" or "ttft_s".
+    of : str
+        The bucket.
+    """
     if held_out is None or runtime == OWN_RUNTIME:
         return np.array(NOMINAL)
     return np.array(held_out.scores.get(quantity, {}).get(of, NOMINAL))
 
 
 def quantiles(scores: Floats, weights: Floats) -> tuple[float, ...]:
-    """Return the quantiles at `LEVELS` of scores weighted by boards; nominal ones if there are none.
+    """Return the quantiles at `LEVELS` of weighted scores; nominal ones if there are no scores.
 
-    A handful of boards that were predicted well do not show that the next one will be: where `N_NOMINAL` boards of
-    nominal scores among them make a quantile larger, it is taken.
+    Few well-predicted boards are weak evidence for narrow intervals. Each quantile is therefore the larger one of that
+    of the scores and that of the scores with `N_NOMINAL` boards of nominal scores added.
     """
     if not scores.size:
         return NOMINAL
@@ -72,15 +83,15 @@ def quantiles(scores: Floats, weights: Floats) -> tuple[float, ...]:
 
 
 def factor(board_scores: Floats, own: Floats) -> float:
-    """Return how many times as wide intervals must be.
+    """Return the interval scale.
 
     Parameters
     ----------
-    published : array (m,)
+    board_scores : array (m,)
         Scores of held-out published boards, >= 0.
     own : array (n,)
-        Scores of the board's own points, each predicted without itself, >= 0; n may be 0. Fewer than nine do not
-        reach the 90 % quantile by themselves, so they can only widen.
+        Scores of the board's own points, each predicted from the others, >= 0; n may be 0. Fewer than nine cannot
+        resolve the 90 % quantile, so they can only widen intervals.
     """
     level, even = np.array([LEVEL]), np.full(len(board_scores), N_HELD_OUT / len(board_scores))
     alone = float(_quantile(board_scores, even, level)[0]) / Z90
@@ -97,20 +108,20 @@ def _quantile(values: Floats, weights: Floats, levels: Floats) -> Floats:
 
 
 def inside_others(board_scores: Floats, own: Floats) -> NDArray[np.bool_]:
-    """Return which of a board's points lie inside an interval whose guard the other points and boards give."""
+    """Return the points of a board that are inside their interval, scaled by the other points and boards."""
     return np.array([score <= Z90 * factor(board_scores, np.delete(own, i)) for i, score in enumerate(own)], dtype=bool)
 
 
 def sentence(interval_scale: IntervalScale, own: Sequence[float], what: str = "points") -> str:
-    """Return in a sentence what the guard of a calibration does and what tells so; "" where it does nothing.
+    """Return the interval scale of a calibration and its evidence as a sentence; "" where there is nothing to report.
 
     Parameters
     ----------
-    guard : Guard
+    interval_scale : IntervalScale
     own : sequence of float
-        The scores of its points, each predicted from the others.
+        Scores of the points of the board, each predicted from the others.
     what : str
-        What the points are called.
+        Noun for the points.
     """
     times = interval_scale.decode
     if len(own) < FEWEST_REPORTED or 1.0 / REPORTED_SCALE < times < REPORTED_SCALE:
