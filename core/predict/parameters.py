@@ -1,7 +1,7 @@
-"""The cost parameters that measurements teach: their priors, the ratios between formats, and how they add up.
+"""The cost parameters: priors, ratios between formats, and the sums that link both to the terms of a time.
 
-Everything is a Gaussian in natural logarithms, so a parameter of one format is a sum: ``ln eta(int4) = ln eta +
-ln eta.int4``. That is what lets a measurement of one format inform another.
+All parameters are Gaussian in natural logarithms, so a parameter of one format is a sum: ``ln eta(int4) = ln eta +
+ln eta.int4``. Through the common term, a measurement of one format informs the others.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from core.spec import (
     WeightFormat,
 )
 
-RECURRENT_LOG_SD = 0.5  # [prior] of prompts of models with recurrent layers: few runtimes have fast kernels for them
-SPARSE_LOG_SD = 0.4  # [prior] of prompts of mixtures of experts, whose products are many and of few tokens each
-SPARSE_SHARE = 0.5  # weights that a token leaves alone, over those it reads, beyond which a model is such a mixture
-TTFT_LOG_SD = 0.15  # of a prompt's time about its prediction
+RECURRENT_LOG_SD = 0.5  # [prior] of prefill with recurrent layers: few runtimes have fast kernels for them
+SPARSE_LOG_SD = 0.4  # [prior] of prefill of mixtures of experts: many products of few tokens each
+SPARSE_SHARE = 0.5  # idle over read weights of a token, beyond which a model counts as a mixture of experts
+TTFT_LOG_SD = 0.15  # of a measured time to first token about its prediction
 DECODE_FACTOR, PREFILL_FACTOR = FACTORS = ("model.", "prompt.")
-"""How the names of a model's factors on decode time and on time to first token begin."""
+"""Prefixes of the names of a model's factors on decode time and on time to first token."""
 
 UNKNOWN_OP_PER_BYTE: Mapping[str, float] = {"cpu": 17.0, "gpu": 200.0, "npu": 170.0}
-"""[prior] peak operations per byte of peak bandwidth, where no compute rate is stated."""
+"""[prior] peak operations per byte of peak bandwidth, where no source gives the compute rate."""
 UNKNOWN_OP_LOG_SD = 1.0
 
-USUAL_MATRIX_SPEEDUP = 8.0  # rate of the matrix units over that of the vector lanes, of the boards eta_compute is of
-MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of such units, 0.4 where there are vector lanes only
+USUAL_MATRIX_SPEEDUP = 8.0  # rate of matrix units over that of vector lanes, on boards that eta_compute refers to
+MATRIX_EXPONENT = 0.25  # [prior] llama.cpp reaches 0.2 of the rate of matrix units, and 0.4 of that of vector lanes
 
 ROWS = (*PARAMETER_NAMES, *FACTORS)
-"""The rows of `loadings`: the parameters, and the model's factors on decode time and on time to first token."""
+"""Rows of `loadings`: the cost parameters, and the model's factors on decode time and on time to first token."""
 ROW = {name: i for i, name in enumerate(ROWS)}
 
 _RATIO_OF = {p.name: p.ratio.of for p in PARAMETERS if p.ratio is not None}
@@ -59,7 +59,7 @@ _HEAVY_TAILED = {
 }
 
 _SIZE_KNOTS = np.log([3e7, 8e7, 2e8, 5e8, 1.3e9, 3.3e9, 8.5e9, 2.2e10, 5.5e10, 1.4e11])  # parameters read per token
-_SIZE_LENGTH = 0.8  # [prior] models whose sizes differ by more than a factor of e**0.8 have little in common
+_SIZE_LENGTH = 0.8  # [prior] correlation length in ln(size): beyond a factor of e**0.8, models have little in common
 
 
 def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -72,34 +72,35 @@ _SIZE_NAMES = tuple(f"size.{i}" for i in range(len(_SIZE_KNOTS)))
 
 
 def prefill_op_s(at: ResolvedPoint) -> float:
-    """Return the compute rate that prompts are counted in [op/s]: the stated one, else one taken in its place.
+    """Return the compute rate that prefill refers to [op/s]: that of the power mode, else an assumed one.
 
-    Units that multiply floats of fewer bits m times as fast are the harder to feed, as in `data_sheet_shift`.
+    Where matrix units multiply smaller floats m times as fast, the rate rises by ``m**0.75`` only: faster units are
+    less utilised, as in `data_sheet_shift`.
     """
-    stated = at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
-    return float(stated * product_speedup(at.board, at.weights) ** (1.0 - MATRIX_EXPONENT))
+    rate = at.mode.compute_op_s or UNKNOWN_OP_PER_BYTE[at.board.unit] * at.mode.bandwidth_byte_s
+    return float(rate * product_speedup(at.board, at.weights) ** (1.0 - MATRIX_EXPONENT))
 
 
 def product_speedup(board: Board, weights: WeightFormat) -> float:
-    """Return how many times the rate of 16 bits a board's matrix units multiply numbers of a format at."""
+    """Return the rate of a board's matrix units in the products of a format, over that in 16 bits."""
     return {"fp8": board.fp8_speedup, "fp4": board.fp4_speedup}.get(weights.products, 1.0)
 
 
 def data_sheet_log_sd(at: ResolvedPoint) -> dict[str, float]:
-    """Return what guesses about a board add to the log-sd of parameters."""
+    """Return the log-sd that assumed rates of a board add to its parameters."""
     compute = UNKNOWN_OP_LOG_SD if at.mode.compute_op_s is None else 0.0
     bandwidth = float(np.hypot(at.board.bandwidth_log_sd, at.mode.bandwidth_log_sd))
     return {"eta": bandwidth, "rho": at.mode.vector_log_sd, "eta_compute": compute}
 
 
 def data_sheet_shift(at: ResolvedPoint) -> dict[str, float]:
-    """Return how far a board's data sheet moves the logarithms of parameters from those of a board of usual balance.
+    """Return the shift of the logarithms of parameters by the rates of a board's data sheet.
 
-    Unpacking is work of the vector lanes: its time per weight goes with the inverse of their rate, so rho, which is in
-    units of reading at peak bandwidth, goes with bandwidth over rate. It is mostly of integers, which some GPUs take
-    beside floats or on twice as many lanes. Matrix units are the harder to feed the faster
-    they are: of a rate m times that of the vector lanes, prompts reach a share that goes with ``m**-0.25``. Nothing
-    moves where no source states the rates.
+    Zero is a board with usual ratios of rates. Unpacking is work of the vector lanes: its time per weight goes with the
+    inverse of their rate, so rho, in units of reading at peak bandwidth, goes with bandwidth over rate. It consists
+    mostly of integer operations, which some GPUs execute at a higher rate. Faster matrix units are less utilised: at a
+    rate m times that of the vector lanes, prefill reaches a share that goes with ``m**-0.25``. Without known rates
+    there is no shift.
     """
     usual, vector, compute = USUAL_OP_PER_BYTE.get(at.board.unit), at.mode.vector_op_s, at.mode.compute_op_s
     if usual is None or vector is None:
@@ -112,12 +113,12 @@ def data_sheet_shift(at: ResolvedPoint) -> dict[str, float]:
 
 
 def prior(at: ResolvedPoint) -> Posterior:
-    """Return what is known of a board, runtime and power mode before any measurement."""
+    """Return the prior of a board, runtime and power mode, before any measurement of the board."""
     names = PARAMETER_NAMES
     given = [at.runtime.priors[name] for name in names]
     log_sd = np.array([p.log_sd for p in given])
-    for name, guessed in data_sheet_log_sd(at).items():
-        log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], guessed)
+    for name, added in data_sheet_log_sd(at).items():
+        log_sd[names.index(name)] = np.hypot(log_sd[names.index(name)], added)
     log_mean = np.log([p.median for p in given])
     for name, shift in data_sheet_shift(at).items():
         log_mean[names.index(name)] += shift
@@ -135,14 +136,14 @@ def prior(at: ResolvedPoint) -> Posterior:
 
 
 def ratio_names(at: ResolvedPoint) -> dict[str, float | Prior]:
-    """Return the ratio parameters that a setting's times depend on, with their prior (median 1) or its log-sd."""
+    """Return the ratios that the times of a point depend on, each with its prior, or with the log-sd about median 1."""
     shared = dict.fromkeys(_SIZE_NAMES, at.runtime.size_log_sd) if at.runtime.size_log_sd else {}
     model = same_model(at.model.key)
-    guessed, prefill_log_sd = shape_log_sd(at)
+    decode_log_sd, prefill_log_sd = shape_log_sd(at)
     return {
         **_format_ratios(at, quantised=False),
         f"{DECODE_FACTOR}{model}": at.runtime.model_factor.get(
-            model, float(np.hypot(at.runtime.model_log_sd, guessed))
+            model, float(np.hypot(at.runtime.model_log_sd, decode_log_sd))
         ),
         f"{PREFILL_FACTOR}{model}": at.runtime.prompt_factor.get(
             model, float(np.hypot(at.runtime.prompt_log_sd or at.runtime.model_log_sd, prefill_log_sd))
@@ -154,7 +155,7 @@ def ratio_names(at: ResolvedPoint) -> dict[str, float | Prior]:
 
 
 def _format_ratios(at: ResolvedPoint, *, quantised: bool) -> dict[str, float | Prior]:
-    """Return the ratios to the point's formats: those that any format has, or those of quantised formats only."""
+    """Return the ratios of the point's formats: those of all formats, or those of quantised formats only."""
     found = dict[str, float | Prior]()
     for parameter in PARAMETERS:
         ratio = parameter.ratio
@@ -173,16 +174,16 @@ def _bits(form: WeightFormat | KvFormat) -> float:
 
 
 def heavy_tailed(name: str) -> bool:
-    """Whether what a name stands for is ordinary but for a few.
+    """Whether the prior of a parameter is heavy-tailed, so that outliers do not bias the others.
 
-    These are models that fit no board's parameters and must not bend them, weight formats that a runtime has a slow
-    kernel for, and boards that reach far less of their bandwidth.
+    Outliers are models that no board's parameters explain, weight formats with a slow kernel in a runtime, and boards
+    that reach an unusually small share of their bandwidth.
     """
     return name.partition(".")[0] in _HEAVY_TAILED
 
 
 def _prefill_kinds(model: ModelShape) -> dict[str, float]:
-    """Return the factors that prompts of all models of its kinds have in common, with their log-sd."""
+    """Return the prefill factors that are common to models with recurrent layers or with experts, with their log-sd."""
     kinds = {"recurrent_prompt": RECURRENT_LOG_SD} if model.n_caching_layers < model.n_layers else {}
     if traffic.idle_params(model) > SPARSE_SHARE * (model.body_params + model.head_params):
         kinds["sparse_prompt"] = SPARSE_LOG_SD
@@ -190,18 +191,18 @@ def _prefill_kinds(model: ModelShape) -> dict[str, float]:
 
 
 def same_model(key: str) -> str:
-    """Return the key of the model that a key means: what follows a "~" tells apart files of different size."""
+    """Return a model's key without the suffix "~..." that distinguishes files of different size."""
     return key.partition("~")[0]
 
 
 def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Posterior:
-    """Return the posterior with the ratios that it lacks added, independent, each with its prior.
+    """Return the posterior with missing ratios added as independent parameters, each with its prior.
 
     Parameters
     ----------
     posterior : Posterior
     ratios : mapping
-        Name to prior, or to the log-sd of one whose median is 1.
+        Name to prior, or to the log-sd of a prior with median 1.
     """
     new = {name: prior for name, prior in ratios.items() if name not in posterior.names}
     if not new:
@@ -216,18 +217,25 @@ def extended(posterior: Posterior, ratios: Mapping[str, float | Prior]) -> Poste
 
 
 def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -> NDArray[np.float64]:
-    """Return how the log of each latency parameter of a point, and of its model's factors, adds up from `names`.
+    """Return the loadings of the logarithms of a point's parameters and factors on the parameters `names`.
 
-    A parameter adds up from itself, its ratio to the point's format, and that of the parameter that it follows: kappa
-    follows eta, so that ``kappa / eta`` does not depend on the weight format.
+    A parameter is the sum of itself, its ratio for the point's format, and the ratio of the parameter that it follows:
+    kappa follows eta, so that ``kappa / eta`` does not depend on the weight format.
 
-    What models of similar size have in common is a smooth function of the logarithm of the parameters read per token,
-    a Gaussian process of unit variance at ten knots; its weights enter the factor on the decode time.
+    The effect common to models of similar size is a smooth function of the logarithm of the parameters read per token:
+    a Gaussian process of unit variance at ten knots, which is part of the factor on the decode time.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of a posterior.
+    point : OperatingPoint
+    at : ResolvedPoint
 
     Returns
     -------
     array, shape (9, n_names)
-        Its rows are `ROWS`. Elements are 0 or 1, but for those of "size.".
+        Its rows are `ROWS`. Elements are 0 or 1, except those of "size.".
     """
     ratios = {name: f"{name}.{getattr(point, of)}" for name, of in _RATIO_OF.items()}
     model = same_model(point.model)
@@ -253,7 +261,7 @@ def loadings(names: tuple[str, ...], point: OperatingPoint, at: ResolvedPoint) -
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """A parameter as an engineer knows it: a product of `names` and a constant."""
+    """A parameter for display: a product of posterior parameters, and of the bandwidth where it is a share of it."""
 
     key: str
     names: tuple[str, ...]
@@ -263,12 +271,12 @@ class Physical:
     of_bandwidth: bool = False  # a share of the board's bandwidth, shown in byte/s
 
     def median(self, posterior: Posterior) -> float:
-        """Return its median [`unit`]."""
+        """Return the median [`unit`]."""
         share = float(np.exp(self._pick(posterior) @ posterior.log_mean))
         return share * posterior.bandwidth_byte_s if self.of_bandwidth else share
 
     def log_sd(self, posterior: Posterior) -> float:
-        """Return the standard deviation of its logarithm."""
+        """Return the standard deviation of the logarithm."""
         pick = self._pick(posterior)
         return float(np.sqrt(pick @ posterior.log_cov @ pick))
 
@@ -279,7 +287,16 @@ class Physical:
 def physical_parameters(
     points: Sequence[OperatingPoint], *, with_ttft: bool, with_accuracy: bool = False, rate_known: bool = True
 ) -> tuple[Physical, ...]:
-    """Return the parameters that these points depend on."""
+    """Return the parameters for display that these points depend on.
+
+    Parameters
+    ----------
+    points : sequence of OperatingPoint
+    with_ttft, with_accuracy : bool
+        Whether to include parameters of prefill and of degradation by pruning.
+    rate_known : bool
+        Whether a source gives the compute rate.
+    """
     rate = "the compute rate" if rate_known else "a compute rate that was assumed, since no source states it"
     found = [
         _physical(parameter, form, rate)
@@ -304,14 +321,14 @@ def physical_parameters(
 
 
 def _formats(parameter: Parameter, points: Sequence[OperatingPoint]) -> list[str]:
-    """Return the formats of the points that a parameter is shown for; one "" where it is shown once for all."""
+    """Return the formats of the points that a parameter is shown for; [""] where it is shown once for all."""
     if parameter.ratio is None or "{format}" not in parameter.meaning:
         return [""]
     return sorted({getattr(point, parameter.ratio.of) for point in points})
 
 
 def _physical(parameter: Parameter, form: str, rate: str) -> Physical:
-    """Return a parameter as it is shown, for one format or for all ("")."""
+    """Return a parameter for display, for one format or for all ("")."""
     key = f"{parameter.name}.{form}" if form else parameter.name
     return Physical(
         key,
@@ -324,7 +341,7 @@ def _physical(parameter: Parameter, form: str, rate: str) -> Physical:
 
 
 def quadratic(gradient: Mapping[int, Any], cov: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quadratic form of a covariance with a gradient, given as a number or an array by row."""
+    """Return the quadratic form of a covariance with a gradient; the gradient has a number or an array by row."""
     matters = [(i, slope) for i, slope in gradient.items() if isinstance(slope, np.ndarray) or slope]
     rows: list[list[float]] = cov.tolist()
     total: Any = 0.0
@@ -338,5 +355,5 @@ def quadratic(gradient: Mapping[int, Any], cov: NDArray[np.float64]) -> NDArray[
 
 
 def plain(value: Any) -> Array:
-    """Return a float for what has no dimensions, and an array as it is."""
+    """Return a float for a value without dimensions, and an array unchanged."""
     return value if isinstance(value, np.ndarray) and value.ndim else float(value)

@@ -1,12 +1,13 @@
-"""What is known of one power mode of a board, moved to another: bandwidth and clocks change, the rest stays.
+"""Transfer of a posterior from one power mode of a board to another: bandwidth and clocks change.
 
-Reading is a share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the inverse
-of the clock, whatever the bandwidth. Starting a layer's operators is partly work of other cores, whose clocks differ
-less, and goes with the inverse square root. The factors of models stay. `core.spec.PARAMETERS` has the rule of each.
+Reading has the same share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the
+inverse of the clock, at any bandwidth. Launching a layer's operators is partly work of other cores, whose clocks change
+less; it goes with the inverse square root. Factors of models do not change. `core.spec.PARAMETERS` has the rule of each
+parameter.
 
 References
 ----------
-docs/physics.md, M7: low modes are bound by clocks, not by DRAM.
+docs/physics.md, M7: low power modes are limited by clocks, not by DRAM.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ import numpy as np
 from core.spec import PARAMETERS, Posterior, PowerMode, PowerModeRule
 
 CORES_EXPONENT = 0.5  # [prior] of the clock ratio in the cost per layer and per token
-UNKNOWN_RATE_SD = 1.0  # [prior] of a share of a stated rate, moved to or from one that was assumed
+UNKNOWN_RATE_SD = 1.0  # [prior] of a share of the compute rate, where the rate of one of the modes is assumed
 UNKNOWN_CLOCK_SD = 0.5  # [prior] of the exponent, and of the clock ratio's logarithm relative to the bandwidth's
 
 
 def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posterior:
-    """Return a posterior of one power mode as the prior knowledge of another mode of the same board and runtime.
+    """Return the posterior of one power mode as prior of another mode of the same board and runtime.
 
     Parameters
     ----------
     posterior : Posterior
         Of the mode `old`.
     old, new : PowerMode
-        Where a clock is not stated, it is taken to change as the bandwidth does, with a wider interval.
+        An unknown clock is assumed to change as the bandwidth does, with a wider interval.
 
     Returns
     -------
     Posterior
-        With `new.key` as its mode; the counts of measurements stay, for they were of this board.
+        With `new.key` as its mode. The counts of measurements do not change, since they are of this board.
     """
     log_bandwidth = float(np.log(new.bandwidth_byte_s / old.bandwidth_byte_s))
     known = old.clock_hz is not None and new.clock_hz is not None
@@ -57,7 +58,7 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
 
 
 def _unpacking(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:
-    """Return the shift of rho, relative to the bandwidth, by the rates of the vector lanes or else the clock."""
+    """Return shift and log-sd of rho, which is relative to the bandwidth, by the vector rates or else the clock."""
     log_bandwidth = float(np.log(new.bandwidth_byte_s / old.bandwidth_byte_s))
     if old.vector_op_s is None or new.vector_op_s is None:
         return log_bandwidth - log_clock, clock_sd
@@ -65,8 +66,8 @@ def _unpacking(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float
 
 
 def _compute(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:
-    """Return the shift of the share of the compute rate: none where the rates follow the clock, as they should."""
-    rates = [mode.compute_op_s or mode.bandwidth_byte_s for mode in (old, new)]  # what is taken for one follows it
+    """Return shift and log-sd of the share of the compute rate; the shift is 0 where the rates follow the clock."""
+    rates = [mode.compute_op_s or mode.bandwidth_byte_s for mode in (old, new)]  # assumed rates follow the bandwidth
     if (old.compute_op_s is None) != (new.compute_op_s is None):
         return 0.0, UNKNOWN_RATE_SD
     return log_clock - float(np.log(rates[1] / rates[0])), clock_sd

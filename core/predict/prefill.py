@@ -1,4 +1,4 @@
-"""What a prompt moves and computes: how a runtime takes it, all at once, in chunks, or in compiled graphs."""
+"""Bytes and operations of prefill, for runtimes that process a prompt at once, in chunks, or in compiled graphs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from core.predict.parameters import prefill_op_s
 from core.spec import Array, OperatingPoint, ResolvedPoint
 
 LAYER_HEADS = 48.0
-"""Heads of queries, keys and values of the layer (Llama-3-8B's) that graphs of single heads count their cost in."""
+"""Query, key and value heads of Llama-3-8B, the layer that costs of graphs with single heads are relative to."""
 
 
 def prefill_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.PrefillCosts:
-    """Return what the point's prompt moves and computes, on a memory of the given peak bandwidth.
+    """Return the costs of the point's prefill at a peak bandwidth.
 
-    A runtime that takes a prompt in chunks reads the weights, and starts the operators of every layer, once a chunk;
-    what a layer costs beyond that is work on activations, which goes with the tokens.
+    A runtime with chunked prefill reads the weights and launches the operators of each layer once per chunk; the rest
+    of a layer's cost is work on activations, which is proportional to the tokens.
     """
     n_tokens, chunk = np.asarray(point.context_tokens, dtype=float), at.runtime.prompt_chunk_tokens
     n_chunks: Array = np.ceil(n_tokens / chunk) if chunk else 1.0
@@ -41,9 +41,9 @@ def prefill_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Ar
 
 
 def _graph_work(point: OperatingPoint, at: ResolvedPoint, n_chunks: Array) -> tuple[Array, Array]:
-    """Return the operations of a prompt in compiled graphs, which compute all of every chunk, and their layers.
+    """Return the operations and the layers of prefill in compiled graphs, which always compute full chunks.
 
-    Attention is split into single heads, each with operators of its own.
+    Attention is split into single heads, each with its own operators.
     """
     chunk = at.runtime.prompt_chunk_tokens
     n_tokens = n_chunks * chunk if chunk else point.context_tokens

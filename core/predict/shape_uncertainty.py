@@ -1,4 +1,4 @@
-"""How much wider a guessed shape makes the predictions of a model's times."""
+"""Log-sd of a model's times that follows from an estimated shape."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import numpy as np
 from core.physics import latency, traffic
 from core.spec import PARAMETERS, Array, ResolvedPoint
 
-CONTEXT_TOKENS = 512.0  # [prior] at which the parts of a time are weighed
+CONTEXT_TOKENS = 512.0  # [prior] context at which the shares of the terms are computed
 USUAL = latency.LatencyParameters(**({p.name: p.median for p in PARAMETERS} | {"t_token_s": 0.0}))
-"""[prior] costs that they are weighed by, whatever the runtime: what is learned of it must not depend on themselves.
-The cost per token is left out."""
+"""[prior] cost parameters for these shares, the same for every runtime: the priors of a runtime are fitted with these
+log-sds, so the log-sds must not depend on them. The cost per token is neglected."""
 
 
 def shape_log_sd(at: ResolvedPoint) -> tuple[float, float]:
-    """Return what guesses about a model's shape add to the log-sd of its decode times and of its times to first token.
+    """Return the log-sd that an estimated shape adds to a model's decode times and times to first token.
 
-    What each part of a time takes of it, at usual costs, times how far that part may be off: layers by the depth,
-    reading the cache by its size, the rest by the parameters.
+    The share of each term of the time, at usual costs, times the log-sd of the term: the depth for the layers, the
+    cache size for reading the cache, the parameters for the rest. Terms are independent.
     """
     model = at.model
     if not (model.depth_log_sd or model.cache_log_sd or model.read_log_sd or model.body_log_sd):
@@ -36,7 +36,7 @@ def shape_log_sd(at: ResolvedPoint) -> tuple[float, float]:
         ),
         USUAL,
     )
-    prompt = latency.prefill_parts(
+    prefill = latency.prefill_parts(
         latency.PrefillCosts(
             traffic.prefill_flop(model, CONTEXT_TOKENS), weight_byte, model.n_layers, bandwidth, compute
         ),
@@ -44,17 +44,17 @@ def shape_log_sd(at: ResolvedPoint) -> tuple[float, float]:
     )
     body_log_sd = float(np.hypot(model.read_log_sd, model.body_log_sd))
     return (
-        _together(
+        _root_sum_square(
             (decode.layers / decode.total, model.depth_log_sd),
             (decode.kv / decode.total, model.cache_log_sd),
             ((decode.weights + decode.unpack) / decode.total, model.read_log_sd),
         ),
-        _together(
-            (prompt.layers / prompt.total, model.depth_log_sd),
-            (np.maximum(prompt.compute, prompt.weights) / prompt.total, body_log_sd),
+        _root_sum_square(
+            (prefill.layers / prefill.total, model.depth_log_sd),
+            (np.maximum(prefill.compute, prefill.weights) / prefill.total, body_log_sd),
         ),
     )
 
 
-def _together(*parts: tuple[Array, float]) -> float:
+def _root_sum_square(*parts: tuple[Array, float]) -> float:
     return float(np.sqrt(sum((float(np.max(share)) * log_sd) ** 2 for share, log_sd in parts)))
