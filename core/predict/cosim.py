@@ -1,15 +1,15 @@
-"""Power, heat, throttling and battery of a board together over a workload: how long does it hold this speed?
+"""Co-simulation of power, heat, throttling and battery of a board over a workload.
 
-Time goes in equal steps (0.1 s). In each one the throttle looks at the die and allows an operating level, the workload
-keeps the board busy for a share of the step, and the power that follows is constant in it:
+Steps are equal (0.1 s). In each step the throttle reads the die temperature and allows an operating level, the workload
+keeps the board busy for a share of the step, and the resulting power is constant:
 
 ::
 
     P = P_idle + u (P_core(level) + P_dram(level)) + P_l (exp(b (T - T_0)) - 1),    battery: (P + P_periphery) / eta
 
-The die answers exactly (modes of its ladder). The battery follows in longer steps that see the mean power of what they
-span and its peak; it decides when the run ends, not how fast the board is. The level powers contain leakage at the
-reference temperature; the last term is what warmth adds to it.
+The die temperature is exact for this power (modes of its ladder). The battery is simulated afterwards in longer steps,
+with the mean and the peak of the power in each; it determines the end of the run, not the speed. The level powers
+contain the leakage at the reference temperature; the last term is the change of leakage with temperature.
 
 References
 ----------
@@ -34,13 +34,13 @@ from core.units import check_range
 Floats = NDArray[np.float64]
 _MOST_NODES = 3
 RUNAWAY_TEMP_C = 1000.0
-"""Die temperature at which no board is there any more."""
+"""Die temperature at which a run ends as thermal runaway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Operating levels of a board, rising: (n,) clock [Hz], power of the compute units and of the DRAM above idle while
-    decoding [W], and decode speed [tokens/s].
+    """Operating levels of a board, rising: (n,) clock [Hz], power above idle of the compute units and of the DRAM while
+    decoding [W], and decode rate [tokens/s].
     """
 
     clock_hz: Floats
@@ -64,14 +64,15 @@ def scaled_levels(
     core_w: float,
     dram_w: float,
 ) -> Levels:
-    """Levels of a board from what is known of its top clock.
+    """Return the levels of a board, extrapolated from its top clock.
 
-    ``T(f) = memory + scaling f_top / f``; DRAM power follows the speed, power of the compute units follows ``f V^2``.
+    ``T(f) = memory + scaling f_top / f``. DRAM power is proportional to the decode rate, power of the compute units to
+    ``f V^2``.
 
     Parameters
     ----------
     clock_hz, relative_dynamic : (n,) rising clocks [Hz] and ``f V^2`` relative to the top one (`core.physics.dvfs`).
-    memory_s, scaling_s : Time of a token that does not and that does scale with the clock, at the top clock [s].
+    memory_s, scaling_s : Decode time at the top clock that does not depend on the clock, and that goes with 1 / f [s].
     core_w, dram_w : Power above idle at the top clock [W].
     """
     clock, relative = np.asarray(clock_hz, float), np.asarray(relative_dynamic, float)
@@ -91,7 +92,7 @@ class Device:
     ----------
     levels : Levels
     idle_w : Power of the idle board, which heats the die, >= 0 [W].
-    periphery_w : Power of what hangs on the battery without heating the die (display, radio, camera), >= 0 [W].
+    periphery_w : Power of loads on the battery that do not heat the die (display, radio, camera), >= 0 [W].
     ladder : Die first, up to 3 nodes.
     throttle : Throttle
     leakage_w, leakage_rate_per_k, leakage_temp_c : P_l >= 0 [W], b >= 0 [1/K], T_0 [deg C].
@@ -121,11 +122,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened, a value a step up to the end of the run; `end` is "", "thermal shutdown", "thermal
-    runaway" or why the battery ended.
+    """Result of a simulation, with one value per step until its end.
 
-    `terms_w` holds the mean power by term; `thermal_error_j` and `battery_error_j` what the energy accounts leave open
-    (rounding).
+    `end` is "", "thermal shutdown", "thermal runaway" or the reason that the battery ended. `terms_w` has the mean
+    power by term; `thermal_error_j` and `battery_error_j` are the residuals of the energy balances (rounding).
     """
 
     time_s: Floats  # end of each step
@@ -147,11 +147,11 @@ class Run:
 
 
 def load_of_phases(seconds: ArrayLike, load_frac: ArrayLike, duration_s: float, step_s: float) -> Floats:
-    """Mean load of each step of a workload whose phases repeat until the end (or are one recorded trace).
+    """Return the mean load in each step of a workload whose phases repeat until the end.
 
     Parameters
     ----------
-    seconds, load_frac : (p,) length of each phase, > 0 [s], and share of time the board decodes in it, 0 to 1.
+    seconds, load_frac : (p,) length of each phase, > 0 [s], and share of it in which the board decodes, 0 to 1.
     duration_s, step_s : Length of the run and of a step, > 0 [s].
     """
     length, load = np.asarray(seconds, float), np.asarray(load_frac, float)
@@ -175,7 +175,7 @@ def simulate(
     start_temp_c: float | None = None,
     start_soc: float = 1.0,
 ) -> Run:
-    """Run a workload on a board.
+    """Simulate a workload on a board.
 
     Parameters
     ----------
@@ -223,9 +223,9 @@ def _off_reason(device: Device, temp_c: float) -> str:
 def _heat(
     device: Device, load: list[float], step_s: float, ambient: float, rise_k: float
 ) -> tuple[NDArray[np.intp], Floats]:
-    """Level of each step and die temperature at its end, until the board switches off.
+    """Return level and final die temperature of each step until the board switches off.
 
-    The one loop over all steps, hence scalars: mode states of the die, padded to three.
+    The loop over all steps uses scalars for speed: three mode states of the die, padded with zeros.
     """
     m, pad = modes(device.ladder), _MOST_NODES - len(device.ladder.capacity_j_k)
     decay = np.exp(-step_s / m.tau_s)
@@ -255,21 +255,21 @@ def _heat(
     return np.asarray(level), np.asarray(temps)
 
 
-_STEADY_STEP_S, _BURST_STEP_S, _STEADY_FRAC = 10.0, 2.0, 0.1
+_LONG_STEP_S, _SHORT_STEP_S, _RIPPLE_FRAC = 10.0, 2.0, 0.1
 
 
 def _drain(cell: Cell, supply_w: Floats, step_s: float, start_soc: float) -> Discharge:
-    """The battery in longer steps: 10 s where the power typically varies by less than 10 % within them, else 2 s.
+    """Discharge the battery in steps of 10 s where power typically varies by less than 10 % within a step, else of 2 s.
 
-    A step sees the mean of the power and its peak; what ripple within it adds to the losses is left out, which at 10 %
-    is a hundredth of them. The last step repeats the end of the series.
+    Each step has the mean and the peak of the power. Losses by ripple within a step are neglected: 1 % of the losses at
+    10 % ripple. The last step is padded with the last value of the series.
     """
-    for length in (_STEADY_STEP_S, _BURST_STEP_S):
+    for length in (_LONG_STEP_S, _SHORT_STEP_S):
         n_join = max(1, round(length / step_s))
         n = -(-supply_w.size // n_join)
         joined = np.pad(supply_w, (0, n * n_join - supply_w.size), mode="edge").reshape(n, n_join)
         mean = joined.mean(axis=1)
-        if joined.std(axis=1).mean() <= _STEADY_FRAC * mean.mean():
+        if joined.std(axis=1).mean() <= _RIPPLE_FRAC * mean.mean():
             break
     return discharge(cell, mean, step_s * n_join, start_soc=start_soc, peak_w=np.maximum(joined.max(axis=1), mean))
 
@@ -314,7 +314,7 @@ def _summary(
 
 
 def _hours(device: Device, battery: Discharge | None, sustained_w: float) -> float | Absent:
-    """Hours until the battery ends; beyond the run at its sustained power."""
+    """Return the hours until the battery is empty; after the end of the run at its sustained power."""
     if battery is None or device.battery is None:
         return Absent("no battery")
     if battery.end:

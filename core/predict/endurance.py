@@ -1,6 +1,6 @@
-"""How long a board holds an operating point: from its prediction to levels, a device and a run with intervals.
+"""Sustained operation of a board at an operating point: operating levels, simulated device, and runs with intervals.
 
-What no source states about a board is a prior here, and `Speeds.notes` says in words which ones were taken.
+Properties of a board without a source have priors; `Speeds.notes` lists those that were used.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from core.predict.scenario import IDLE_FRAC, decode_costs, predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, ResolvedPoint
 from core.units import Z90, check_range
 
-EXPONENT = 2.6  # [prior] n of P ~ f^n where no voltages are known: 2 to 3
+EXPONENT = 2.6  # [prior] n of P ~ f^n without known voltages: 2 to 3
 LEAKAGE_FRAC, LEAKAGE_RATE_PER_K, LEAKAGE_TEMP_C = 0.1, 0.02, 60.0  # [prior] 0.01 to 0.03 /K
-DRAM_MOST_FRAC = 0.7  # [prior] share of the power above idle that the DRAM's prior may claim
-N_LEVELS, LOWEST_FRAC = 13, 0.4  # [prior] levels of a board without a table, down to 40 % of its clock
-TOP_CLOCK_HZ = {"cpu": 2.4e9, "gpu": 1.0e9, "npu": 1.0e9}  # [prior] where nothing states the clock
+DRAM_MOST_FRAC = 0.7  # [prior] upper bound of the DRAM's share of the power above idle
+N_LEVELS, LOWEST_FRAC = 13, 0.4  # [prior] levels of a board without a DVFS table, down to 40 % of its clock
+TOP_CLOCK_HZ = {"cpu": 2.4e9, "gpu": 1.0e9, "npu": 1.0e9}  # [prior] where no source gives the clock
 
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Operating levels of a board at an operating point, with what is uncertain about them and what was assumed."""
+    """Operating levels of a board at an operating point, with log-sds and with assumptions as notes."""
 
     levels: Levels
     idle_w: float
@@ -49,18 +49,18 @@ def predicted_speeds(
     idle_w: float | None = None,
     power_w: float | None = None,
 ) -> Speeds:
-    """Levels of a board from the prediction of one point.
+    """Return the levels of a board from the prediction of one point.
 
-    Weights and KV cache are read as fast at every clock, everything else follows the clock; DRAM power follows the
-    speed, the rest of the power above idle follows ``f V^2``.
+    The time of reading weights and KV cache does not depend on the clock; all other time goes with 1 / f. DRAM power is
+    proportional to the decode rate, the rest of the power above idle to ``f V^2``.
 
     Parameters
     ----------
-    point : Its numbers are scalars.
-    table : Clocks and voltages of the unit that decodes; None takes a range of clocks and ``P ~ f^2.6``.
-    rule : Where the top clock is stated if neither table nor power mode do.
-    idle_w : Power of the idle board on the same rail; None takes the board's own or a prior.
-    power_w : Decoding power at the top clock in place of the predicted one.
+    point : Scalars only.
+    table : Clocks and voltages of the unit that decodes; None assumes a range of clocks and ``P ~ f^2.6``.
+    rule : Source of the top clock where neither table nor power mode has it.
+    idle_w : Power of the idle board on the same rail; None uses the measured one, the board's own or a prior.
+    power_w : Decoding power at the top clock; None uses the predicted one.
 
     Raises
     ------
@@ -97,7 +97,19 @@ def predicted_speeds(
 
 
 def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent: float = EXPONENT) -> Speeds:
-    """Levels of a board of which only decoding power and speed at the top clock are known; speed follows the clock."""
+    """Return the levels of a board from its power and decode rate at the top clock; the rate follows the clock.
+
+    Parameters
+    ----------
+    power_w, tokens_s : Decoding power [W] and decode rate, > 0 [tokens/s], at the top clock.
+    idle_w : Power of the idle board, below `power_w` [W].
+    exponent : n of ``P ~ f^n``.
+
+    Raises
+    ------
+    ValueError
+        A value outside its range.
+    """
     if not idle_w < power_w:
         raise ValueError(f"idle power: got {idle_w:g} W, expected less than the decoding power, {power_w:g} W")
     check_range("tokens_s", tokens_s, 0.0, open_low=True)
@@ -128,7 +140,7 @@ def _clocks(
     top = at.mode.clock_hz or (rule.top_clock_hz if rule else None)
     if top is None:
         top = TOP_CLOCK_HZ[at.board.unit]
-        notes.append(f"[prior] top clock of {top / 1e9:g} GHz: nothing states it")
+        notes.append(f"[prior] top clock of {top / 1e9:g} GHz: no source gives it")
     notes.append(f"[prior] no voltages are known: clocks down to {100 * LOWEST_FRAC:.0f} %, power ~ clock^{EXPONENT:g}")
     clock = np.linspace(LOWEST_FRAC, 1.0, N_LEVELS) * top
     return clock, (clock / top) ** EXPONENT
@@ -148,7 +160,7 @@ def device_of(
     converter_frac: float = 1.0,
     leakage_frac: float = LEAKAGE_FRAC,
 ) -> Device:
-    """The device to simulate; leakage is a share of the decoding power at 60 deg C."""
+    """Return the device to simulate; leakage is a share of the decoding power at 60 deg C."""
     top_w = float(speeds.idle_w + speeds.levels.core_w[-1] + speeds.levels.dram_w[-1])
     return Device(
         levels=speeds.levels,
@@ -168,19 +180,19 @@ def device_of(
 def simulate_at_quantiles(
     device: Device, speeds: Speeds, load_frac: ArrayLike, step_s: float, ambient_temp_c: float, start_soc: float = 1.0
 ) -> tuple[Run, ...]:
-    """The run at the median power, then those at its 5 and 95 % quantiles where they differ.
+    """Return the run at the median power, then those at its 5 and 95 % quantiles unless the power is exact.
 
-    Cooling and battery are taken as given.
+    Cooling and battery are taken as exact.
     """
     factors = (1.0,) if speeds.power_log_sd == 0 else (1.0, *np.exp(Z90 * speeds.power_log_sd * np.array([-1.0, 1.0])))
     return tuple(simulate(_scaled(device, f), load_frac, step_s, ambient_temp_c, start_soc=start_soc) for f in factors)
 
 
 def results(runs: Sequence[Run], speeds: Speeds, length_s: float) -> dict[str, Output]:
-    """What the runs say, with the 90 % interval that power and speed leave it; the speed's own error is added.
+    """Return the outputs of the runs with 90 % intervals by the uncertainty of power and decode rate.
 
-    Cooling and battery are taken as given, so these are predictions even where a calibration gave the speed. What never
-    throttles within `length_s` would do so later than that.
+    Cooling and battery are taken as exact, so the provenance is "predicted" even with a calibrated rate. In the
+    interval of the time to throttling, a run that never throttles counts as `length_s`.
     """
     spread = Z90 * speeds.decode_log_sd
     throttled = [runs[0].throttled_after_s, *(_or(r.throttled_after_s, length_s) for r in runs[1:])]
@@ -197,7 +209,7 @@ def results(runs: Sequence[Run], speeds: Speeds, length_s: float) -> dict[str, O
 def simulate_with_interval(
     device: Device, speeds: Speeds, load_frac: ArrayLike, step_s: float, ambient_temp_c: float, start_soc: float = 1.0
 ) -> tuple[Run, Mapping[str, Output]]:
-    """The run at the median power, and its `results`."""
+    """Return the run at the median power, and its `results`."""
     runs = simulate_at_quantiles(device, speeds, load_frac, step_s, ambient_temp_c, start_soc)
     return runs[0], results(runs, speeds, step_s * np.size(load_frac))
 
@@ -217,7 +229,7 @@ def _or(value: float | Absent, other: float) -> float:
 
 
 def _between(values: Sequence[float | Absent], log_spread: float = 0.0) -> Output:
-    """Median and interval of a result, the values of the median run and of those at the quantiles of power."""
+    """Return an estimate from the values of the median run and of the runs at the quantiles of power."""
     median = values[0]
     if isinstance(median, Absent):
         return median

@@ -280,8 +280,8 @@ def test_work_runs_off_the_gui_thread(qtbot, qapp):
 
 
 def test_notes_and_terms_are_words(hot):
-    assert energy_data.note_text("[prior] top clock of 2.4 GHz: nothing states it") == (
-        "assumed: top clock of 2.4 GHz, nothing states it"
+    assert energy_data.note_text("[prior] top clock of 2.4 GHz: no source gives it") == (
+        "assumed: top clock of 2.4 GHz, no source gives it"
     )
     assert energy_data.note_text("power covers: the board") == "power covers: the board"
     names = {term: energy_data.term_text(term, hot.device) for term in hot.run.terms_w}
