@@ -1,10 +1,10 @@
-"""Predictions: the room where the subjects of `core.physics` meet.
+"""Predictions of operating points, by the formulas of `core.physics`.
 
-`scenario` (an operating point to its prediction), `parameters` (cost parameters, their priors and how formats share
-them), `prefill` (work of a prompt by runtime), `accuracy` (degradation by cause), `validity` (limits of the model),
-`power_mode_transfer` (a posterior moved to another power mode), `conformal` and `shape_uncertainty` (interval scale),
-`chunks` (predictions of many points put together), `changes` and `explain` (what binds, which change helps), `sweep`
-(grids, Pareto fronts, knees, largest context), `sensitivity` (elasticities, Sobol indices), `cosim` and `endurance`
-(power, heat, throttling and battery together).
+`scenario` (prediction of an operating point), `parameters` (cost parameters, their priors and ratios by format),
+`prefill` (prefill work by runtime), `accuracy` (degradation by cause), `validity` (limits of the model),
+`power_mode_transfer` (a posterior transferred to another power mode), `conformal` (interval scale),
+`shape_uncertainty` (log-sd from an estimated model shape), `chunks` (concatenation of predictions), `changes` and
+`explain` (bound of a point and changes that help), `sweep` (grids, Pareto fronts, knees, largest context),
+`sensitivity` (elasticities, Sobol indices), `cosim` and `endurance` (power, heat, throttling and battery together).
 Never here: fits to measurements, files.
 """

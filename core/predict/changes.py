@@ -1,4 +1,4 @@
-"""What one change of an operating point would do, by prediction, and which changes are worth proposing."""
+"""Predicted effects of single changes of an operating point, and the selection of changes to propose."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from enum import StrEnum
 
 from core.spec import BY_NAME, Absent, Catalogue, Estimate, OperatingPoint, Prediction, Runtime
 
-WORTH_FRAC = 0.01  # a change that saves less of the decode time is not told
-CHEAP_AGREEMENT = 0.02  # a change that costs more agreement than this is proposed only to keep a limit
-ALPHA_STEP = 0.01  # pruning by less than this more is no change
+WORTH_FRAC = 0.01  # least saving of decode time of a listed change
+CHEAP_AGREEMENT = 0.02  # changes that cost more top-1 agreement are proposed only to keep a latency limit
+ALPHA_STEP = 0.01  # least rise of the prune rate
 
 
 class Kind(StrEnum):
-    """What a change is of: how the runtime is set, what is asked of it, or the board."""
+    """Subject of a change: settings of the runtime, the task, or the board."""
 
     SETTING = "setting"
     TASK = "task"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A point that differs from another in one thing."""
+    """A point that differs from another in one field, with the change as text."""
 
     text: str  # "int4 weights"
     point: OperatingPoint
@@ -33,38 +33,40 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a step would do, by prediction: fractions are relative to the point as it is."""
+    """Predicted effect of a step; fractions are relative to the current point."""
 
     step: Step
     decode_frac: float  # change of the decode time, < 0 is faster
     energy_frac: float | None
-    top1_difference: float | None  # change of the agreement with the reference
+    top1_difference: float | None  # change of the top-1 agreement
 
     @property
     def cheap(self) -> bool:
-        """Whether it costs little agreement, as far as is predicted."""
+        """Whether its predicted loss of top-1 agreement is at most `CHEAP_AGREEMENT`, or not predicted."""
         return self.top1_difference is None or self.top1_difference >= -CHEAP_AGREEMENT
 
 
 def steps(point: OperatingPoint, catalogue: Catalogue, bandwidth_byte_s: float, alpha_max: float | None) -> list[Step]:
-    """Return the single steps from a point (scalars only) that its runtime and board can take.
+    """Return the single steps from a point (scalars only) that its runtime supports.
 
-    They are half of the kept cache pruned, or what `alpha_max` leaves of that; what is kept compacted; the next smaller
-    format of weights and of the cache; half the context; 10 % more bandwidth; instructions twice as fast.
+    The steps are: half of the kept cache pruned, or less if `alpha_max` requires it; a compacted layout; the next
+    smaller format of weights and of the cache; half the context; 10 % more bandwidth; instructions twice as fast.
 
     Parameters
     ----------
+    point : OperatingPoint
+    catalogue : Catalogue
     bandwidth_byte_s : float
-        What the point's board has, > 0 [byte/s].
+        Peak bandwidth of the point's board, > 0 [byte/s].
     alpha_max : float or None
-        The largest prune rate that the quality budget holds, in [0, 1); None where none is known.
+        The largest prune rate within the quality budget, in [0, 1); None for no step of pruning.
     """
     runtime = catalogue.resolve(point).runtime
     settings = list[tuple[str, OperatingPoint]]()
     if "alpha" in runtime.knobs and alpha_max is not None:
         settings += _more_pruning(point, alpha_max)
     if point.alpha > 0 and point.layout != "compacted":
-        settings.append(("compacting what is kept", replace(point, layout="compacted")))
+        settings.append(("compacting the kept tokens", replace(point, layout="compacted")))
     weights = _smaller_weights(point, runtime, catalogue)
     if weights:
         settings.append((f"{weights} weights", replace(point, weights=weights)))
@@ -95,7 +97,7 @@ def _more_pruning(point: OperatingPoint, alpha_max: float) -> list[tuple[str, Op
 
 
 def _smaller_weights(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -> str:
-    """Return the key of the next smaller weight format that the runtime takes, or "" where there is none."""
+    """Return the key of the next smaller weight format of the runtime, or "" where there is none."""
     if "weights" not in runtime.knobs:
         return ""
     bits = {key: each.bits_per_weight for key, each in catalogue.weight_formats.items()}
@@ -103,7 +105,7 @@ def _smaller_weights(point: OperatingPoint, runtime: Runtime, catalogue: Catalog
 
 
 def _smaller_kv(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -> str:
-    """Return the key of the next smaller KV format that the runtime takes, or "" where there is none."""
+    """Return the key of the next smaller KV format of the runtime, or "" where there is none."""
     if "kv" not in runtime.knobs:
         return ""
     bits = {key: each.bits_per_value for key, each in catalogue.kv_formats.items()}
@@ -116,14 +118,14 @@ def _next(offered: Iterable[str], bits: dict[str, float], now: float) -> str:
 
 
 def changes(here: Prediction, taken: Iterable[Step], predicted: Callable[[OperatingPoint], Prediction]) -> list[Change]:
-    """Return what each step would do that makes the point faster by at least `WORTH_FRAC`, the fastest first.
+    """Return the effects of the steps that lower the decode time by at least `WORTH_FRAC`, the fastest first.
 
     Parameters
     ----------
     here : Prediction
-        Of the point as it is.
-    taken : steps
-        Those of `steps`, or some of them.
+        Of the current point.
+    taken : iterable of Step
+        All or some of `steps`.
     predicted : callable
         Returns the prediction of a point.
     """
@@ -145,9 +147,10 @@ def _change(step: Step, here: Prediction, there: Prediction) -> Change | None:
 
 
 def proposed(tried: Sequence[Change], here: Prediction, latency_limit_s: float | None = None) -> list[Change]:
-    """Return the best two changes of settings: those that cost little agreement, all where the point misses its limit.
+    """Return the best two changes of settings.
 
-    What changes the question or the board is no answer to it; where every change costs agreement, all are proposed.
+    Cheap changes are preferred; where the point misses its latency limit, or no change is cheap, all changes of
+    settings are candidates. Changes of the task or the board are never proposed.
     """
     now = here.decode_s
     needed = latency_limit_s is not None and isinstance(now, Estimate) and float(now.median) > latency_limit_s

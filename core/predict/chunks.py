@@ -1,4 +1,4 @@
-"""Predictions of many points, made chunk by chunk and put together."""
+"""Concatenation of predictions that are computed chunk by chunk."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ from core.spec import Estimate, Prediction
 
 
 def joined(parts: Iterator[Prediction], size: int, shape: tuple[int, ...]) -> Prediction:
-    """Put the predictions of consecutive chunks together, of `size` points each but the last, in the given shape.
+    """Concatenate the predictions of consecutive chunks and reshape them.
 
-    Each chunk is copied to its place before the next is made, while it is in the cache. All numbers share one block,
-    which the system hands out in large pages.
+    Each chunk is copied while it is in the processor's cache, before the next one is computed. All floats share one
+    allocation, for which the system uses large pages.
+
+    Parameters
+    ----------
+    parts : iterator of Prediction
+        At least one.
+    size : int
+        Points of each chunk; the last one may have fewer.
+    shape : tuple of int
+        Shape of the result.
     """
     first, n = next(parts), math.prod(shape)
     rows = iter(np.empty((sum(piece.dtype == float for piece in _arrays(first)), n)))
@@ -33,7 +42,7 @@ def joined(parts: Iterator[Prediction], size: int, shape: tuple[int, ...]) -> Pr
 
 
 def _arrays(value: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays of a prediction, or of a part of one, always in the same order."""
+    """Yield the arrays of a prediction, or of a part of one, in a fixed order."""
     if isinstance(value, np.ndarray):
         yield value
     elif isinstance(value, Prediction | Estimate):

@@ -1,6 +1,6 @@
-"""What limits an operating point, what would change it, and how far its limits are: as data.
+"""Verdict on an operating point as data: bound, memory fit, missed limits, proposed changes, and margins to limits.
 
-`app.text.explain` puts it into words, the same ones for the command line, the dashboard and JSON.
+`app.text.explain` words it, in the same way for the command line, the dashboard and JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.spec import BY_NAME, Absent, Catalogue, Estimate, OperatingPoint, Outp
 from core.units import check_range
 
 DOMINANT_FRAC = 0.5
-"""A cost dominates a token where it takes more than this share of its time."""
+"""A cost dominates a token where its share of the time is larger."""
 
 
 class Bound(StrEnum):
-    """A group of costs by what would lower it: less to read, less to compute, fewer operations to start."""
+    """A group of costs with a common remedy: fewer bytes to read, less arithmetic, or fewer operators to launch."""
 
     MEMORY = "memory"
     COMPUTE = "compute"
@@ -38,7 +38,7 @@ PARTS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class MissedLimit:
-    """A limit that a point misses, and the value that misses it, measured where there is one."""
+    """A limit that a point misses, and its value: the measured one where there is one."""
 
     output: str  # field of `Prediction`
     limit: float
@@ -47,22 +47,22 @@ class MissedLimit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What limits an operating point (scalars only), with its evidence, and what would change it."""
+    """Bound of an operating point (scalars only) with its evidence, missed limits with remedies, and changes."""
 
     decode_s: Output
     parts_s: Mapping[str, float]  # decode time by term, charged to the side that binds; {} where it is absent [s]
     binding: str  # the longer side of the roofline: "memory" (reading and unpacking), "compute", or "" where absent
     bound: Bound | None  # the group that dominates; None where none does
     memory: MemoryFit | Absent
-    outside: tuple[str, ...]  # what the model is not valid for or the board cannot do, memory first
+    outside: tuple[str, ...]  # violated limits of the model, board or runtime as sentences, memory first
     missed: tuple[MissedLimit, ...]
     feasible_alpha: float | None  # lower prune rate that keeps a missed accuracy limit
-    needs_bits: bool  # without pruning that limit is missed too: weights or cache need more bits
-    changes: tuple[Change, ...]  # single steps that make it faster, the one that saves most first
-    proposed: tuple[Change, ...]  # the best two of settings, see `core.predict.changes.proposed`
-    prunes: bool  # the runtime prunes the cache
-    interval_scale: float  # of the decode time's interval, times the model's own
-    interval_basis: str  # why, as a sentence; "" where there is nothing to say
+    needs_bits: bool  # the accuracy limit is missed without pruning too: weights or cache need more bits
+    changes: tuple[Change, ...]  # single steps that lower the decode time, the largest saving first
+    proposed: tuple[Change, ...]  # the best two changes of settings, see `core.predict.changes.proposed`
+    prunes: bool  # whether the runtime can prune the cache
+    interval_scale: float  # of the decode time
+    interval_basis: str  # its reason as a sentence; "" where there is nothing to report
 
     @property
     def shares(self) -> dict[str, float]:
@@ -88,21 +88,23 @@ def explain(
     measured: Callable[[str], Output] | None = None,
     predicted: Callable[[OperatingPoint], Prediction] | None = None,
 ) -> Verdict:
-    """Return what limits a point (scalars only) and what would change it.
+    """Return the verdict on a point (scalars only).
 
     Parameters
     ----------
+    point : OperatingPoint
+    catalogue : Catalogue
     known : Posterior
-        What the prediction rests on; of the point's board, runtime and power mode.
+        Of the point's board, runtime and power mode.
     alpha_max : float, optional
-        The largest prune rate within the quality budget, r_max, in [0, 1): the accuracy limit where there is one. No
-        change prunes beyond it.
+        The largest prune rate within the quality budget (r_max) or the accuracy limit, in [0, 1). No change prunes
+        beyond it.
     latency_s, power_w, accuracy_frac : float, optional
         Limits, as in `margins`.
     measured : callable, optional
-        Returns the measured value of a field of `Prediction` at the point; it goes before the predicted one.
+        Returns the measured value of a field of `Prediction` at the point; it takes precedence over the predicted one.
     predicted : callable, optional
-        Returns the prediction of a point, where one is kept; `predict` by default.
+        Returns the prediction of a point, such as from a cache; `predict` by default.
 
     Raises
     ------
@@ -158,7 +160,7 @@ def _accuracy_remedy(
     alpha_max: float | None,
     predicted: Callable[[OperatingPoint], Prediction],
 ) -> tuple[float | None, bool]:
-    """Return the lower prune rate that keeps the accuracy limit, if any, and whether none does, for want of bits."""
+    """Return the lower prune rate that keeps the accuracy limit, if any, and whether the limit is missed unpruned."""
     limit = next((each.limit for each in missed if each.output == "top1_agreement"), None)
     if limit is None:
         return None, False
@@ -170,29 +172,29 @@ def _accuracy_remedy(
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """How far a point is from one limit: 1 - value / limit, or (value - limit) / (1 - limit) for accuracy.
+    """Relative distance to one limit: 1 - value / limit, or (value - limit) / (1 - limit) for accuracy.
 
-    The interval is that of the prediction; a negative margin breaks the limit.
+    A negative margin is a missed limit.
     """
 
     limit: str
     median: float
-    low: float  # where the prediction's 90 % interval is on its worse side
+    low: float  # at the worse end of the prediction's 90 % interval
     high: float
 
 
 def roofline_s(
     point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None
 ) -> tuple[float, float] | Absent:
-    """Return what the memory side of a token takes alone, reading and unpacking, and what its arithmetic does [s].
+    """Return the memory time (reading and unpacking) and the compute time of a token, each alone [s].
 
-    Their ratio says which binds and by how much. Scalars only; the arithmetic is that of the point on a memory without
-    end.
+    The larger one binds. Scalars only. The compute time is that of the point at the highest bandwidth that the field
+    allows.
 
     Returns
     -------
     (memory_s, compute_s) or Absent
-        Absent where the decode time is, or where no source states the compute rate.
+        Absent where the decode time is, or where no source gives the compute rate.
     """
     here = predict(point, catalogue, posterior)
     if isinstance(here.decode_s, Absent):
@@ -200,8 +202,8 @@ def roofline_s(
     at = catalogue.resolve(point)
     if at.mode.compute_op_s is None:
         return Absent(f"no source states the compute rate of {at.board.name}")
-    endless = predict(replace(point, bandwidth_byte_s=BY_NAME["bandwidth_byte_s"].high), catalogue, posterior)
-    return sum(float(here.parts_s[name]) for name in MEMORY_PARTS), binding_parts_s(endless)["compute"]
+    unbounded = predict(replace(point, bandwidth_byte_s=BY_NAME["bandwidth_byte_s"].high), catalogue, posterior)
+    return sum(float(here.parts_s[name]) for name in MEMORY_PARTS), binding_parts_s(unbounded)["compute"]
 
 
 def margins(
@@ -211,17 +213,17 @@ def margins(
     power_w: float | None = None,
     accuracy_frac: float | None = None,
 ) -> dict[str, Margin | Absent]:
-    """Return the margins of a point (scalars only) to the limits that are given: latency, power and accuracy.
+    """Return the margins of a point (scalars only) to the given limits: latency, power and accuracy.
 
     Parameters
     ----------
     prediction : Prediction
     latency_s : float, optional
-        Longest decode time of a token, > 0.
+        Largest decode time of a token, > 0 [s].
     power_w : float, optional
-        Most power, > 0.
+        Largest power, > 0 [W].
     accuracy_frac : float, optional
-        Least agreement of the most likely token with the reference, in [0, 1).
+        Smallest top-1 agreement, in [0, 1).
 
     Raises
     ------

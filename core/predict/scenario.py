@@ -1,8 +1,8 @@
-"""From an operating point to everything that is predicted of it: the only place where the subjects meet.
+"""Prediction of all outputs of an operating point, by the formulas of `core.physics`.
 
-Intervals come from the delta method in logarithms: an output's log-variance is its gradient with respect to the log
-parameters times their covariance, plus the scatter of a new measurement. Nothing is sampled, so a slider costs
-microseconds and an array of points one pass.
+Intervals follow from the delta method in logarithms: the log-variance of an output is the quadratic form of its
+gradient by the log parameters with their covariance, plus the scatter of a new measurement. Nothing is sampled, so one
+point takes microseconds and an array of points one pass.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from core.spec import (
 from core.spec.interval_scale import IntervalScale
 from core.units import Z90
 
-CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one run of tokens, hence whole pages
+CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one contiguous range of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
-"""[prior] idle over decoding power at the board's own pace, where no idle power is known: 0.15 to 0.58."""
-CHUNK = 1 << 14  # points per pass: intermediate arrays stay in the cache
-BOUNDS = np.array(["compute", "memory"])  # which side binds, by whether it is memory
+"""[prior] idle over decoding power at the board's own bandwidth and beta, without a known idle power: 0.15 to 0.58."""
+CHUNK = 1 << 14  # points per pass: intermediate arrays fit in the processor's cache
+BOUNDS = np.array(["compute", "memory"])  # indexed by whether memory binds
 
 
 def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
-    """Return what decoding one token at the point moves and computes, on a memory of the given peak bandwidth."""
+    """Return the costs of decoding one token at the point, at a peak bandwidth."""
     saved = _saved(point, at)
     read = traffic.cached_tokens(at.model, point.context_tokens)
     kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * read * (1.0 - saved)
@@ -77,7 +77,7 @@ def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Arr
 
 
 def _reselection_s(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> Array:
-    """Return what choosing anew which tokens are read adds to each token [s]; 0 where that is done once."""
+    """Return the time of KV token re-selection per generated token [s]; 0 without re-selection."""
     cost, every = at.runtime.reselection, np.asarray(point.reselect_tokens, dtype=float)
     if cost is None or not every.any():
         return 0.0
@@ -88,16 +88,16 @@ def _reselection_s(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: A
 
 
 def _saved(point: OperatingPoint, at: ResolvedPoint) -> Array:
-    """Return the share of KV bytes that pruning saves. A runtime that takes the layout as a knob prunes whole pages."""
+    """Return the share of KV bytes that pruning saves. Runtimes with the layout among their knobs prune whole pages."""
     whole_pages = point.policy in CONTIGUOUS_POLICIES or "layout" in at.runtime.knobs
     return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
 
 
 def initial_posterior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
-    """Return what is known of a board, runtime and power mode before any measurement of the user's.
+    """Return the posterior of a board, runtime and power mode before any measurement of the user.
 
-    What published measurements teach, of this power mode or else of another one and moved to this; the runtime's prior
-    where there are none.
+    The board posterior of this power mode; else that of another mode of the board, transferred to this one; else the
+    prior of the runtime.
     """
     same = catalogue.board_posteriors.get((at.board.key, at.runtime.key, at.mode.key))
     if same is not None:
@@ -111,7 +111,7 @@ def initial_posterior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
 
 
 def scaled_prior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
-    """Return the runtime's prior, its intervals guarded by boards that it predicted without their rows."""
+    """Return the runtime's prior with the interval scale of held-out published boards."""
     decode, ttft = (
         conformal.factor(conformal.population(catalogue.held_out, at.runtime.key, quantity, "0"), np.zeros(0))
         for quantity in ("decode_s", "ttft_s")
@@ -120,22 +120,22 @@ def scaled_prior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
 
 
 def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None) -> Prediction:
-    """Predict everything about an operating point, or about an array of them.
+    """Predict all outputs of an operating point, or of an array of points.
 
     Parameters
     ----------
     point : OperatingPoint
         Its numeric fields may be arrays that broadcast; all outputs have the broadcast shape.
     catalogue : Catalogue
-        Where its keys are looked up.
+        Records of the point's keys.
     posterior : Posterior, optional
-        What measurements taught. One of another board, runtime or power mode says nothing here and is left aside, as
-        the provenance of the outputs shows; `initial_posterior` takes its place.
+        Posterior of a calibration. One of another board, runtime or power mode is ignored, as the provenance of the
+        outputs shows; the default is `initial_posterior`.
 
     Raises
     ------
     ValueError
-        Unknown key, or a number outside its range; the message names it.
+        An unknown key, or a number outside its range; the message names it.
 
     References
     ----------
@@ -164,7 +164,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
 
 
 def _numbers(point: OperatingPoint) -> dict[str, Any]:
-    """Return the numeric fields that are arrays, as arrays of floats."""
+    """Return the numeric fields with array values, as arrays of floats."""
     given = {name: getattr(point, name) for name in NUMERIC}
     return {name: np.asarray(value, dtype=float) for name, value in given.items() if np.ndim(value)}
 
@@ -179,16 +179,16 @@ def _check(point: OperatingPoint, at: ResolvedPoint) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A posterior as one setting needs it: its latency parameters, the factors of its model, and their covariances."""
+    """A posterior for one resolved point: latency parameters, factors of the model, and scaled covariances."""
 
     posterior: Posterior
     parameters: latency.LatencyParameters
     model_factor: float
     prefill_factor: float
-    decode_log_var: float  # of a new measurement beyond the parameters; it and the covariances are guarded
+    decode_log_var: float  # of a new measurement, without the parameters; multiplied by the squared interval scale
     ttft_log_var: float
-    decode_log_cov: NDArray[np.float64]  # of `ROWS`, in logarithms, about decode times
-    ttft_log_cov: NDArray[np.float64]  # the same about times to first token
+    decode_log_cov: NDArray[np.float64]  # of the logarithms of `ROWS`, with the interval scale of decode times
+    ttft_log_cov: NDArray[np.float64]  # the same with the interval scale of times to first token
 
     @classmethod
     def of(cls, posterior: Posterior, point: OperatingPoint, at: ResolvedPoint) -> _Known:
@@ -272,9 +272,10 @@ def _energy(
     decode_s: Estimate,
     decode_log_var: Array,
 ) -> tuple[Output, Output]:
-    """Return energy and mean power of a token, on the rail that the energy per byte was measured on.
+    """Return energy and mean power of a token, on the rail of the energy per byte.
 
-    The energy per byte holds at the board's own pace; at another bandwidth or beta the idle power counts for longer.
+    The energy per byte is that at the board's own bandwidth and beta. At other values the decode time differs, and with
+    it the energy of the idle power.
     """
     known = of.posterior
     if known.n_energy and "static_power_w" in known.names:
@@ -308,7 +309,7 @@ def _energy(
 def _measured_energy(
     at: ResolvedPoint, known: Posterior, moved_byte: Array, decode_s: Estimate, decode_log_var: Array
 ) -> tuple[Output, Output]:
-    """Return energy and mean power of a token from what measured energies taught: bytes cost, and time does."""
+    """Return energy and mean power of a token from the fitted energy per byte and static power."""
     i, j = known.names.index("energy_j_byte"), known.names.index("static_power_w")
     per_byte, static_w = np.exp(known.log_mean[[i, j]])
     static_w = max(float(static_w), _idle_power_w(at, known) or 0.0)
@@ -329,7 +330,7 @@ def _measured_energy(
 
 
 def _idle_power_w(at: ResolvedPoint, known: Posterior) -> float | None:
-    """Return the idle power on the rail of the energies, measured beside them or else stated [W]."""
+    """Return the idle power on the rail of the energies [W]: the measured one, or else the board's own."""
     if known.idle_power_w is not None:
         return known.idle_power_w
     same_rail = not known.n_energy or known.power_covers in ("", at.board.power_rail)
@@ -337,11 +338,11 @@ def _idle_power_w(at: ResolvedPoint, known: Posterior) -> float | None:
 
 
 def _idle(at: ResolvedPoint, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
-    """Return the idle power within a decoding power, and its log-sd: measured beside it, stated, or a prior share."""
-    stated = _idle_power_w(at, known)
-    if stated is None:
+    """Return the idle power within a decoding power [W], and its log-sd; a prior share where it is not known."""
+    idle_w = _idle_power_w(at, known)
+    if idle_w is None:
         return IDLE_FRAC * decoding_w, IDLE_LOG_SD
-    return np.minimum(stated, decoding_w), 0.0
+    return np.minimum(idle_w, decoding_w), 0.0
 
 
 def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _Known, bandwidth: Array) -> Output:

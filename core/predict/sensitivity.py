@@ -1,4 +1,4 @@
-"""What predictions depend on: locally, as elasticities, and over ranges, as Sobol indices."""
+"""Sensitivity of predictions to inputs: local elasticities, and Sobol indices over ranges."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ Floats = NDArray[np.float64]
 
 STEP = 1e-3  # of the logarithm of an input
 STEPWISE = ("perplexity_ratio", "top1_agreement")
-KEPT = "kept_frac"  # 1 - alpha, what pruning keeps
+KEPT = "kept_frac"  # 1 - alpha, the share of cached tokens that pruning keeps
 
 
 def elasticities(
     point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None = None, output: str = "decode_s"
 ) -> dict[str, float] | Absent:
-    """Return ``d ln(output) / d ln(input)`` by central differences, one-sided at the end of a range, in one pass.
+    """Return the elasticities ``d ln(output) / d ln(input)``, by central differences (one-sided at the end of a range).
 
     Parameters
     ----------
     point : OperatingPoint
         Scalars only.
+    catalogue : Catalogue
+    posterior : Posterior, optional
+        As in `predict`.
     output : str
-        Field of `Prediction`, but for those of accuracy: they follow whole tokens and have no slope; see `sobol_of`.
+        Field of `Prediction`, except those of accuracy: they are step functions of whole tokens; see `sobol_of`.
 
     Returns
     -------
     dict
-        By input: bandwidth_byte_s, context_tokens, beta and kept_frac (the share of the cache that pruning keeps, where
-        it prunes at all): -1 means that 1 % more of the input lowers the output by 1 %.
+        By input: bandwidth_byte_s, context_tokens, beta and kept_frac. -1 means that 1 % more of the input lowers the
+        output by 1 %.
     """
     if output in STEPWISE:
         raise ValueError(f"output = {output!r} follows whole tokens and has no slope, expected another than {STEPWISE}")
@@ -70,14 +73,14 @@ def elasticities(
 
 @dataclass(frozen=True, slots=True)
 class Sobol:
-    """Share of an output's variance by input: alone (first order) and with all its interactions (total), (d,) each."""
+    """Shares of an output's variance by input, (d,): alone (first order) and with all interactions (total order)."""
 
     names: tuple[str, ...]
     first_order: Floats
     total_order: Floats
-    first_error: Floats  # half of the 90 % interval, by the spread of the replicates
+    first_error: Floats  # half width of the 90 % interval, from the spread of the replicates
     total_error: Floats
-    n_evaluations: int  # points of the function
+    n_evaluations: int  # of the function
 
 
 def sobol(
@@ -87,21 +90,21 @@ def sobol(
     seed: int = 0,
     n_replicates: int = 8,
 ) -> Sobol:
-    """Return Sobol indices by Saltelli's method (`scipy.stats.sobol_indices`, imported here only).
+    """Return Sobol indices by Saltelli's method (`scipy.stats.sobol_indices`).
 
-    They are the means of replicates with independently scrambled sequences, whose spread is their error. The output
-    must vary.
+    They are means over replicates with independently scrambled sequences; the spread of the replicates gives their
+    error. The output must vary.
 
     Parameters
     ----------
     function : callable
-        Inputs of shape (d, m), one row an input, to outputs of shape (m,).
+        From inputs of shape (d, m), one row per input, to outputs of shape (m,).
     distributions : mapping
-        Input to a frozen continuous distribution of `scipy.stats`, two inputs or more; they are independent.
+        Input to a frozen continuous distribution of `scipy.stats`; two or more independent inputs.
     n : int
-        Samples of a replicate, a power of 2.
+        Samples per replicate, a power of 2.
     seed : int
-        Of the quasi-random sequences.
+        Seed of the quasi-random sequences.
     n_replicates : int
         At least 2; the function is evaluated ``n_replicates n (d + 2)`` times.
 
@@ -137,13 +140,30 @@ def sobol_of(
 ) -> Sobol | Absent:
     """Return Sobol indices of the logarithm of an output over ranges of numeric inputs, each uniform in its range.
 
-    They are absent where the output is, or where it does not vary over the ranges.
+    Parameters
+    ----------
+    point : OperatingPoint
+        Values of all other inputs.
+    ranges : mapping
+        Input to its lower and upper end.
+    catalogue : Catalogue
+    posterior : Posterior, optional
+        As in `predict`.
+    output : str
+        Field of `Prediction`.
+    n : int
+        Samples per replicate, a power of 2.
+
+    Returns
+    -------
+    Sobol or Absent
+        Absent where the output is, or where it does not vary over the ranges.
 
     Raises
     ------
     ValueError
-        Fewer than two inputs, one that is not numeric, a range whose end is not above its start, or an `n` that is no
-        power of 2; a range that leaves what `predict` takes.
+        Fewer than two inputs, an input that is not numeric, an empty range, an `n` that is no power of 2, or a range
+        with values that `predict` refuses.
     """
     from scipy.stats import uniform
 

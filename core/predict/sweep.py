@@ -1,6 +1,6 @@
-"""Grids of operating points over any axes, which of them no other beats, and where a trade-off bends.
+"""Grids of operating points over any axes, Pareto fronts with their knees, and the largest context within limits.
 
-Numeric axes are evaluated in one pass, named ones (formats, boards...) one after the other.
+Numeric axes are evaluated in one pass, named ones (formats, boards...) one value after another.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ OBJECTIVES: Mapping[str, tuple[str, float]] = {
     "perplexity": ("perplexity_ratio", 1.0),
     "accuracy": ("top1_agreement", -1.0),
 }
-"""What can be traded: the output, and 1 where less is better, -1 where more is."""
+"""Objectives by name: the output, and 1 where less is better or -1 where more is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One output of every point: median, interval, provenance, and why it is absent; NaN and "" where not."""
+    """One output of all points: median, interval and provenance, or the reason of absence; otherwise NaN and ""."""
 
     median: Floats
     q05: Floats
@@ -61,7 +61,7 @@ class Sweep:
 
     @property
     def n(self) -> int:
-        """How many points there are."""
+        """The number of points."""
         return len(self.outputs["decode_s"].median)
 
 
@@ -72,20 +72,20 @@ def sweep(
     posterior_of: Callable[[OperatingPoint], Posterior | None] | None = None,
     meant: Callable[[OperatingPoint], OperatingPoint] | None = None,
 ) -> Sweep:
-    """Predict every combination of the axes' values.
+    """Predict all combinations of the axes' values.
 
     Parameters
     ----------
     point : OperatingPoint
-        What the axes do not name.
+        Values of all fields that are no axis.
     axes : mapping
-        Field of `OperatingPoint` to the values it takes; at least one value each.
+        Field of `OperatingPoint` to its values, at least one each.
     catalogue : Catalogue
     posterior_of : callable, optional
-        What measurements taught, for a point of the named axes.
+        Returns the posterior for a combination of the named axes.
     meant : callable, optional
-        Returns a point of the named axes by the catalogue's keys, where a name means one on this board and another on
-        that; the axes of the result have the keys.
+        Returns a combination of the named axes with keys of the catalogue, where names are ambiguous between boards;
+        the axes of the result have the keys.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _column(outputs: Sequence[Any], n: int) -> Column:
 
 
 def _ordered(found: Sweep, axes: Mapping[str, Sequence[Any]]) -> Sweep:
-    """Put the points in the order of the axes as they were given."""
+    """Return the sweep with its points in the order of `axes`."""
     inner = [name for name in axes if name in NAMED] + [name for name in axes if name in NUMERIC]
     shape = [len(axes[name]) for name in inner]
     order = np.arange(found.n).reshape(shape).transpose([inner.index(name) for name in axes]).reshape(-1)
@@ -141,12 +141,12 @@ def _ordered(found: Sweep, axes: Mapping[str, Sequence[Any]]) -> Sweep:
 
 
 def costs(found: Sweep, names: Sequence[str]) -> Floats:
-    """Return the objectives of every point, each as something to minimise, of shape (n, len(names)).
+    """Return the objectives of all points for minimisation, shape (n, len(names)).
 
     Raises
     ------
     ValueError
-        A name that is no objective, or one that no point has.
+        A name that is no objective, or an objective that is absent at all points.
     """
     for name in names:
         if name not in OBJECTIVES:
@@ -159,7 +159,7 @@ def costs(found: Sweep, names: Sequence[str]) -> Floats:
 
 
 def front(found: Sweep, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which points no other beats in all objectives; a point that lacks one is not compared."""
+    """Return the mask of the Pareto front; points with an absent objective are not on it."""
     cost = costs(found, names)
     known = np.isfinite(cost).all(axis=1)
     on_front = np.zeros(len(cost), dtype=bool)
@@ -168,9 +168,9 @@ def front(found: Sweep, names: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def dominated_share(found: Sweep, names: Sequence[str]) -> float:
-    """Return the share of the box between the best and the worst of each objective that the front dominates, 0 to 1.
+    """Return the share, 0 to 1, that the front dominates of the box between best and worst of each objective.
 
-    Two or three objectives. 0 where an objective does not vary.
+    Two or three objectives. It is 0 where an objective does not vary.
     """
     cost = costs(found, names)
     cost = cost[np.isfinite(cost).all(axis=1)]
@@ -182,14 +182,14 @@ def dominated_share(found: Sweep, names: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FrontKnee:
-    """Where a front of two objectives bends most."""
+    """The knee of a front of two objectives."""
 
     index: int
-    edge: bool  # at the end of a numeric axis that could go on: the front may bend more beyond what was swept
+    edge: bool  # at the end of a numeric axis that could be extended: the knee may lie beyond the swept range
 
 
 def front_knee(found: Sweep, names: Sequence[str]) -> FrontKnee | Absent:
-    """Return the knee of the front of two objectives: the point farthest from the line between its ends (Kneedle)."""
+    """Return the knee of a front of two objectives: the point farthest from the line between its ends (Kneedle)."""
     if len(names) != 2:
         raise ValueError(f"knee of {len(names)} objectives, expected two")
     cost, on_front = costs(found, names), np.flatnonzero(front(found, names))
@@ -221,23 +221,26 @@ def largest_context(
     latency_s: float | None = None,
     memory_byte: float | None = None,
 ) -> int | Absent:
-    """Return the most tokens of context whose predicted decode time and memory keep both limits.
+    """Return the largest context whose predicted decode time and memory keep both limits.
 
-    Decode time and memory rise with the context, so the answer is found by bisection, exactly. Memory must hold the
-    cache before pruning, which chooses among what the whole prompt has left there.
+    Decode time and memory rise with the context, so bisection finds the exact result. The memory limit applies to the
+    cache before pruning, since prefill fills all of it.
 
     Parameters
     ----------
     point : OperatingPoint
-        Scalars only; its context is disregarded.
+        Scalars only; its context is ignored.
+    catalogue : Catalogue
+    posterior : Posterior, optional
+        As in `predict`.
     latency_s, memory_byte : float, optional
-        Limits on the decode time of a token and on weights plus whole cache; None is no limit.
+        Limits on the decode time of a token and on weights plus unpruned cache; None for no limit.
 
     Returns
     -------
     int or Absent
-        At most what the model was trained on; absent where not even one token keeps the limits, or where what a limit
-        is on is not predicted.
+        At most the context that the model was trained on; absent where one token already exceeds a limit, or where
+        the decode time is absent and has a limit.
     """
     at = catalogue.resolve(point)
     most = int(at.model.max_context_tokens)
