@@ -1,13 +1,12 @@
-"""Drift of the memory bandwidth: times measured while it changed, moved to its usual value.
+"""Drift of the memory bandwidth: correction of measured times to the usual bandwidth.
 
-Other tenants of a machine take memory bandwidth from it for fractions of a second and for minutes. A run that probes
-the read bandwidth between its tokens has a measure of the rest, and its time follows it as
+Co-runners take memory bandwidth from a run for fractions of a second or for minutes. A run that probes the read
+bandwidth between its tokens measures the bandwidth that remained; its time depends on it as
 
     ln t = ln t_usual - s (ln B - ln B_usual)
 
-with an elasticity s of each weight format: 1 where memory alone limits, 0 where unpacking does. This moves an
-observation along the bandwidth axis of the model. The level of the times has no influence: s is fitted to differences
-between repeats of one point.
+with an elasticity s of each weight format: 1 where memory binds, 0 where unpacking binds. The level of the times has no
+influence: s is fitted to differences between repeats of one point.
 
 References
 ----------
@@ -21,12 +20,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ELASTICITY, ELASTICITY_SD = 0.5, 0.25  # [prior] of any format
-REPEAT_LOG_SD = 0.03  # [prior] of a repeat about the others at one bandwidth
+ELASTICITY, ELASTICITY_SD = 0.5, 0.25  # [prior] of each format
+REPEAT_LOG_SD = 0.03  # [prior] of repeats at one bandwidth
 
 
 def elasticity(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp]) -> float:
-    """Return the elasticity s of one format's times to the read bandwidth, from repeats of its points.
+    """Return the elasticity s of one format's times in the read bandwidth, from repeats of its points.
 
     ``s = (k s_0 - t' b) / (k + b' b)`` with t and b the logarithms of time and bandwidth about their means at each
     point and ``k = (0.03 / 0.25)^2``: least squares of ``t = -s b`` with the prior s_0 = 0.5 +- 0.25.
@@ -43,7 +42,7 @@ def elasticity(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp])
     Returns
     -------
     float
-        Elasticity [1]: 1 where memory alone limits, 0 where unpacking does.
+        Elasticity [1]: 1 where memory binds, 0 where unpacking binds.
 
     References
     ----------
@@ -61,7 +60,7 @@ def elasticity(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp])
 
 
 def usual_log_time(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp], kind: NDArray[np.intp]) -> Floats:
-    """Return the logarithms of the times at the median of the bandwidths.
+    """Return the logarithms of the times, corrected to the median of the bandwidths.
 
     ``ln t_usual = ln t + s (ln B - ln B_usual)`` with s of `elasticity` for each weight format.
 

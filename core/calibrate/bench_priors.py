@@ -1,7 +1,8 @@
-"""What a bench of the kernels says of a machine before any token was timed: priors of its cost parameters.
+"""Priors of the cost parameters of a machine from a bench of its kernels, before any token is timed.
 
-A kernel's share of the read bandwidth is the efficiency that its format will have in a token; the cache's kernels say
-how dearer their bytes are. Both are of warm loops on one shape, so they are priors with a spread, not measurements.
+The share of the read bandwidth that a linear kernel reaches is the prior of its format's eta in a token; shares of the
+attention kernels give the prior of kappa. Both are from warm loops on single shapes, so they are priors with a spread,
+not measurements.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import numpy as np
 from core.spec import Prior, Runtime
 
 LINEAR, ATTENTION = "linear", "decode attention"
-ETA_LOG_SD = 0.12  # [prior] of a format's efficiency in a token about that of its kernel alone
-KAPPA_LOG_SD = 0.20  # [prior] the same of the cache, of the formats together and of each about them
-UNPACKED_RHO = 1e-3  # unpacking that a kernel's measured efficiency already holds
-LEAST_SHARE, MOST_SHARE = 0.02, 1.5  # of the read bandwidth: a share outside was not measured on a quiet machine
+ETA_LOG_SD = 0.12  # [prior] of a format's eta in a token about the share of its kernel alone
+KAPPA_LOG_SD = 0.20  # [prior] of kappa, common to the formats, and of each format about it
+UNPACKED_RHO = 1e-3  # nearly 0: the measured share of a kernel includes unpacking
+LEAST_SHARE, MOST_SHARE = 0.02, 1.5  # of the read bandwidth: shares outside come from a disturbed machine
 
 
 def shares(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, float]:
@@ -28,14 +29,14 @@ def shares(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, float]:
     Parameters
     ----------
     rows : sequence of mapping
-        As the bench of the kernels gives them: ``name``, ``variant``, ``shape``, ``dtype``, ``read_share``, ``trap``.
+        Rows of the bench of the kernels: ``name``, ``variant``, ``shape``, ``dtype``, ``read_share``, ``trap``.
     kind : str
-        First words of the names of the kernels wanted: `LINEAR` or `ATTENTION`.
+        First words of the names of the kernels: `LINEAR` or `ATTENTION`.
 
     Returns
     -------
     dict
-        By format: the median over shapes of the best variant's share; traps and rows without a number are left out.
+        By format: the median over shapes of the best variant's share, without traps and rows without a number.
     """
     best: dict[tuple[str, tuple[int, ...]], float] = {}
     for row in rows:
@@ -53,10 +54,16 @@ def shares(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, float]:
 
 
 def with_bench_priors(runtime: Runtime, rows: Sequence[Mapping[str, Any]]) -> Runtime:
-    """Return a runtime whose priors of eta by weight format, and of kappa, are those that a bench found.
+    """Return the runtime with priors of eta by weight format, and of kappa, from a bench of the kernels.
 
-    The formats' efficiencies include their unpacking, so that is left at nothing where they were measured. Cache
-    formats without a row keep their ratio to the others. Without rows of linear kernels the runtime is as it was.
+    The measured shares include unpacking, so rho is set to nearly 0. KV formats without a row keep their ratio to the
+    others. Without rows of linear kernels the runtime is returned unchanged.
+
+    Parameters
+    ----------
+    runtime : Runtime
+    rows : sequence of mapping
+        As in `shares`.
     """
     linear, attention = shares(rows, LINEAR), shares(rows, ATTENTION)
     if not linear:

@@ -1,4 +1,4 @@
-"""Measured energies of tokens: what a byte costs and what time costs on one rail, learned from a few of them."""
+"""Fit of energy per byte and static power of one rail to measured energies of tokens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ from core.spec import Catalogue
 Floats = NDArray[np.float64]
 
 ENERGY_NAMES = ("energy_j_byte", "static_power_w")
-"""What measured energies teach: energy per byte moved, and power that does not follow the bytes."""
+"""Parameters of the fit: energy per byte moved, and power that does not depend on the bytes."""
 
 
 def energy_prior(rail: str, bandwidth_byte_s: float, median_j_byte: float, log_sd: float) -> tuple[Floats, Floats]:
     """Return mean and covariance of the logarithms of `ENERGY_NAMES`.
 
-    Together they make `median_j_byte` at the usual pace; how they share it depends on the rail.
+    Parameters
+    ----------
+    rail : str
+        The rail determines the share of the static power (`core.physics.power.static_share`).
+    bandwidth_byte_s : float
+        Peak bandwidth of the power mode, > 0 [byte/s].
+    median_j_byte : float
+        Energy of a token over its bytes, at the usual share of the bandwidth, > 0 [J/byte].
+    log_sd : float
+        Of `median_j_byte`.
     """
     share = power.static_share(rail)
     usual_w = median_j_byte * power.USUAL_READ_SHARE * bandwidth_byte_s
@@ -34,9 +43,18 @@ def energy_prior(rail: str, bandwidth_byte_s: float, median_j_byte: float, log_s
 def energy_fit(
     points: Sequence[MeasuredPoint], catalogue: Catalogue, before: tuple[Floats, Floats], scatter_log_sd: float
 ) -> robust.Fit:
-    """Return the posterior of the logarithms of `ENERGY_NAMES` from points with an energy, all on one rail.
+    """Return the posterior of the logarithms of `ENERGY_NAMES`.
 
-    A point whose time was not measured took the usual one.
+    Parameters
+    ----------
+    points : sequence of MeasuredPoint
+        Those with an energy are used; all are of one rail. A decode time that was not measured is assumed to be the
+        usual one.
+    catalogue : Catalogue
+    before : tuple of two arrays
+        Mean and covariance of the prior, see `energy_prior`.
+    scatter_log_sd : float
+        Expected log-sd of an energy about its prediction.
     """
     with_energy = [m for m in points if m.energy_j is not None]
     settings = [catalogue.resolve(m.point) for m in with_energy]
@@ -55,7 +73,15 @@ def energy_fit(
 
 
 def log_energy(theta: Floats, moved_byte: Floats, time_s: Floats) -> tuple[Floats, Floats]:
-    """Return the logarithms of energies per token and their Jacobian by the logarithms of `ENERGY_NAMES`."""
+    """Return the logarithms of energies per token, and their Jacobian with respect to the logarithms of `ENERGY_NAMES`.
+
+    Parameters
+    ----------
+    theta : array (2,)
+        Logarithms of `ENERGY_NAMES`.
+    moved_byte, time_s : array (n,)
+        Bytes [byte] and decode time [s] of each token.
+    """
     parts = np.exp(theta) * np.column_stack([moved_byte, time_s])
     total = parts.sum(axis=1)
     return np.log(total), parts / total[:, None]

@@ -1,8 +1,8 @@
-"""Calibration: measurements of one board, runtime and power mode teach the model's cost parameters.
+"""Calibration: fit of the cost parameters to measurements of one board, runtime and power mode.
 
-The parameters are those of `core.predict.parameters`, Gaussian in logarithms around the runtime's priors. Measured
-times are compared in logarithms too, with Student-t residuals of learned scale, so that a bad measurement is flagged
-and does not pull the rest (`core.calibrate.robust`). Nothing here knows how the points were measured.
+The parameters are those of `core.predict.parameters`, Gaussian in logarithms about the runtime's priors. Logarithms of
+measured times have Student-t residuals with a fitted scale, so that outliers are flagged and get little weight
+(`core.calibrate.robust`).
 
 References
 ----------
@@ -32,14 +32,14 @@ from core.units import Z90
 
 Floats = NDArray[np.float64]
 
-OUTLIER_SCALES = 5.0  # a residual beyond this many scales is flagged: one in 130 by chance
-IDENTIFIED_SHRINKAGE = 0.20  # less narrowing of a parameter than this says nothing about it
+OUTLIER_SCALES = 5.0  # residuals beyond this many scales are flagged: one in 130 by chance
+IDENTIFIED_SHRINKAGE = 0.20  # least narrowing of an identified parameter
 UNKNOWN_ENERGY_J_BYTE, UNKNOWN_ENERGY_LOG_SD = 5e-10, 1.0  # [prior] boards from 185 pJ/byte (a GPU rail) to 1240 (wall)
 CALIBRATED, PREDICTED = Provenance.CALIBRATED, Provenance.PREDICTED
 
-N_PLAN = 10  # so many hold two points of each weight format: one alone is predicted by its prior only
+N_PLAN = 10  # two points of each weight format: a single one would be checked against the prior of its format only
 PLAN_ROUNDS = 4
-"""How often the times of the plan are measured, its least counting: host and other work slow a run by some per cent."""
+"""Repeats of the plan; the smallest time of each point counts, since other work slows a run by some per cent."""
 PLAN_WEIGHTS = ("fp32", "bf16", "int8", "int4")
 PLAN_KV = ("bf16", "int8")
 PLAN_CONTEXT_TOKENS = (256, 1024, 2048)
@@ -60,12 +60,12 @@ class ParameterEstimate:
 
     @property
     def identified(self) -> bool:
-        """Whether these points say anything worth mentioning about it."""
+        """Whether the points narrow the parameter by at least `IDENTIFIED_SHRINKAGE`."""
         return self.shrinkage_frac >= IDENTIFIED_SHRINKAGE
 
     @property
     def verdict(self) -> str:
-        """Return in words what the points say about it."""
+        """The narrowing by the points, in words."""
         if not self.identified:
             return "not identified by these points"
         return f"narrowed by {100 * self.shrinkage_frac:.0f} %"
@@ -73,9 +73,9 @@ class ParameterEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the measurements taught, and how far to trust it.
+    """Posterior of a calibration, with residuals and leave-one-out checks.
 
-    Residuals are logarithms of measured over fitted, one per point, NaN where that output was not measured.
+    Residuals are logarithms of measured over fitted times by point, NaN where the time was not measured.
     """
 
     points: tuple[MeasuredPoint, ...]
@@ -83,12 +83,12 @@ class Calibration:
     parameters: tuple[ParameterEstimate, ...]
     decode_log_residual: Floats
     ttft_log_residual: Floats
-    outlier: NDArray[np.bool_]  # by point: flagged, kept, and given little weight
-    condition_number: float  # precision of the best over the least known combination of parameters, in prior units
+    outlier: NDArray[np.bool_]  # by point; outliers stay in the fit with little weight
+    condition_number: float  # largest over smallest precision of a combination of parameters, in prior units
     check: CrossCheck | None = None  # of decode_s
     ttft_check: CrossCheck | None = None
-    article_check: CrossCheck | None = None  # the published formula's shape, its constant fitted, on the same points
-    reselection_check: CrossCheck | None = None  # of choosing anew which cached tokens are read
+    article_check: CrossCheck | None = None  # of the article's formula on the same points, its constant fitted
+    reselection_check: CrossCheck | None = None  # of KV token re-selection
 
 
 def calibrate(
@@ -99,24 +99,25 @@ def calibrate(
     known: Posterior | None = None,
     check: bool = True,
 ) -> Calibration:
-    """Fit the cost parameters of one board, runtime and power mode to what was measured on it.
+    """Fit the cost parameters of one board, runtime and power mode to measurements.
 
     Parameters
     ----------
     points : sequence of MeasuredPoint
-        None at all leaves the prior. Their order does not matter, but that of several power rails the last one counts.
+        Without points the posterior is the prior. Of energies on several power rails, only those on the rail of the
+        last point are used; otherwise the order does not matter.
     catalogue : Catalogue
     at : OperatingPoint, optional
-        Which board, runtime and power mode, for when there are no points.
+        Board, runtime and power mode where there are no points.
     known : Posterior, optional
-        What is known of them already, such as from published measurements, in place of the runtime's prior.
+        Prior of the fit, such as a board posterior; the runtime's prior by default.
     check : bool
-        Also refit without each point to see how well the others predict it.
+        Whether to refit without each point and predict it from the others.
 
     Raises
     ------
     ValueError
-        Points of different boards, runtimes or power modes, or that the catalogue does not know.
+        Points of different boards, runtimes or power modes, or with keys that the catalogue does not have.
     """
     board = _same_board(points, catalogue, at or OperatingPoint())
     before = known or prior(board)
@@ -136,7 +137,7 @@ def calibrate(
     )
     if board.runtime.reselection is not None and reselections:
         posterior = replace(posterior, reselection=fitted_cost(board.runtime.reselection, reselections))
-    touched = [
+    parameters = [
         which
         for which in physical_parameters(
             [m.point for m in points],
@@ -144,13 +145,13 @@ def calibrate(
             with_accuracy=posterior.n_quality > 0,
             rate_known=board.mode.compute_op_s is not None,
         )
-        if not set(which.names).isdisjoint(before.names)  # not of a policy whose accuracy was not measured
+        if not set(which.names).isdisjoint(before.names)  # without policies whose accuracy was not measured
     ]
     posterior, checks = _scaled(posterior, rows, timed, points, catalogue, check=check)
     return Calibration(
         tuple(points),
         posterior,
-        tuple(_parameter_estimate(which, before, posterior) for which in touched),
+        tuple(_parameter_estimate(which, before, posterior) for which in parameters),
         *_residuals(rows, fitted, len(points)),
         condition_number,
         checks.get(DECODE),
@@ -165,15 +166,16 @@ def calibrate(
 def calibration_plan(
     catalogue: Catalogue, point: OperatingPoint | None = None, *, n: int = N_PLAN
 ) -> list[OperatingPoint]:
-    """Return the handful of points that together narrow the predictions most, cheap enough for the first minute.
+    """Return a greedy plan of `n` points that together narrow the predictions most within about a minute of measuring.
 
     Parameters
     ----------
     catalogue : Catalogue
     point : OperatingPoint, optional
-        Whose board, runtime, power mode, model, policy, layout and KV format are kept.
+        Board, runtime, power mode, model, policy and layout of all points. Its formats are candidates beside
+        `PLAN_WEIGHTS` and `PLAN_KV`.
     n : int
-        How many points.
+        Number of points.
 
     Returns
     -------
@@ -197,18 +199,19 @@ def calibration_plan(
 def next_measurement(
     calibration: Calibration, candidates: Sequence[OperatingPoint], catalogue: Catalogue
 ) -> tuple[OperatingPoint, str] | None:
-    """Return the candidate that would narrow the predictions of all candidates most, and why; None where none would.
+    """Return the candidate whose measurement narrows the predictions of all candidates most, with the reason.
 
     Parameters
     ----------
     calibration : Calibration
     candidates : sequence of OperatingPoint
-        What could be measured (scalars only); points measured already are passed over.
+        Scalars only; measured points are skipped.
     catalogue : Catalogue
 
     Returns
     -------
     (point, sentence) or None
+        None where no candidate narrows the predictions by 1 % or more.
     """
     measured = {m.point for m in calibration.points}
     new = [point for point in candidates if point not in measured]
@@ -251,7 +254,7 @@ def _residuals(rows: Rows, fitted: robust.Fit, n_points: int) -> tuple[Floats, F
 
 
 def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, accuracy_rows: AccuracyRows) -> Posterior:
-    """Put what the times and what the accuracy taught together; they have no parameter in common."""
+    """Return the joint posterior of times and accuracy, which share no parameter."""
     accuracy = accuracy_rows.fit(before)
     cov = before.log_cov.copy()
     n = len(fitted.mean)
@@ -275,7 +278,7 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, accuracy_rows:
 def _with_energy(
     posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: ResolvedPoint
 ) -> Posterior:
-    """Add what the energies taught; of several rails, the one that the newest point has."""
+    """Return the posterior with the fit of the energies; of several rails, that of the last point with an energy."""
     rail = next((m.power_covers for m in reversed(points) if m.energy_j is not None), None)
     if rail is None:
         return posterior
@@ -312,7 +315,10 @@ def _scaled(
     *,
     check: bool,
 ) -> tuple[Posterior, dict[int, CrossCheck]]:
-    """Guard the intervals by published boards and, where asked to check, by the board's own points left out."""
+    """Return the posterior with its interval scale, and the leave-one-out checks by kind of observation.
+
+    The scale follows from the scores of published boards and, with `check`, from those of the board's own points.
+    """
     model = np.array([same_model(points[i].point.model) for i in rows.owner], dtype=str)
     of_other = conformal.bucket(len(np.unique(model)))
     board_scores = {
@@ -347,7 +353,7 @@ def _condition_number(before: Posterior, posterior: Posterior) -> float:
 
 
 def _parameter_estimate(which: Physical, before: Posterior, posterior: Posterior) -> ParameterEstimate:
-    """Set a parameter's estimate beside its prior."""
+    """Return the estimate of a parameter before and after the fit."""
     first, now = (_estimate(which, of, origin) for of, origin in ((before, PREDICTED), (posterior, CALIBRATED)))
     shrinkage = 1.0 - which.log_sd(posterior) / which.log_sd(before)
     return ParameterEstimate(which.key, which.meaning, which.label, which.unit, now, first, shrinkage)

@@ -1,6 +1,6 @@
-"""How well a calibration predicts what it has not seen: each operating point left out in turn, the model refitted.
+"""Leave-one-out errors of a calibration: the model is refitted without each operating point and predicts it.
 
-The published formula's shape is checked on the same points, so that both errors stand side by side.
+The article's formula is checked on the same points for comparison.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Floats = NDArray[np.float64]
 FEWEST = 3  # measurements that a check needs
 
 LEAST_LOG_SD = 1e-6
-"""Where all measurements are the same, a prediction of them is still not certain."""
+"""Lower bound of a log-sd, for equal measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
-    """Errors of predicting each point from the others, by refitting without it. Repeats of a point leave together."""
+    """Errors of predicting each point from a fit to the others. Repeats of a point are left out together."""
 
     n: int
     error_frac: Floats  # predicted over measured minus one
     median_error_frac: float
     p90_error_frac: float
-    coverage_frac: float  # share of the points inside their 90 % interval, as the other points guard it
-    r2: float  # says little: reported last
-    score: Floats  # error in logarithms over the log-sd of its prediction, see `core.predict.conformal`
+    coverage_frac: float  # share of the points inside their 90 % interval, with the interval scale of the other points
+    r2: float  # coefficient of determination; the weakest figure, reported last
+    score: Floats  # error in logarithms over the log-sd of the prediction, see `core.predict.conformal`
     measured_s: Floats
-    inside: NDArray[np.bool_]  # whether each point is in its interval
+    inside: NDArray[np.bool_]  # by point: whether it is inside its interval
 
 
 def leave_one_out(
@@ -55,17 +55,18 @@ def leave_one_out(
     before : Posterior
         The prior of every refit.
     start : array (p,)
-        Where the refits begin: the fit to all rows.
+        Starting value of the refits: the fit to all rows.
     group : array (n,), optional
-        What leaves together, such as a model's rows; the operating points when missing.
-    published : mapping, optional
-        Scores of published boards by kind of observation, which guard the intervals beside the other points' own;
-        nominal ones when missing.
+        Group of each row; rows of a group, such as those of a model, are left out together. By default a group is an
+        operating point.
+    board_scores : mapping, optional
+        Scores of published boards by kind of observation. With the scores of the other points they give the interval
+        scale. Nominal scores by default.
 
     Returns
     -------
     dict
-        By kind of observation; a kind with fewer than three rows is not in it.
+        By kind of observation, without kinds of fewer than three rows.
     """
     group = rows.group if group is None else group
     predicted, log_sd = np.full((2, len(rows.owner)), np.nan)
@@ -85,7 +86,7 @@ def leave_one_out(
 
 
 def merged(checks: Sequence[CrossCheck]) -> CrossCheck | None:
-    """Put checks of separate fits together, as of the power modes of one board; None where there are none."""
+    """Return one check for separate fits, such as those of the power modes of a board; None for no checks."""
     if len(checks) < 2:
         return checks[0] if checks else None
     measured, error, score, inside = (
@@ -96,9 +97,9 @@ def merged(checks: Sequence[CrossCheck]) -> CrossCheck | None:
 
 
 def article_shape(rows: Rows) -> CrossCheck | None:
-    """Check the published formula's shape, ``C / BW (1 - alpha) beta``, its constant C refitted without each point.
+    """Check the article's formula ``C / BW (1 - alpha) beta``, its constant C refitted without each point.
 
-    The constant is the one of smallest mean absolute error in logarithms, which flatters the formula most here.
+    The constant minimises the mean absolute error in logarithms, which favours the formula.
     """
     decode = rows.observed.kind == DECODE
     measured, group = rows.observed.value[decode], rows.group[decode]
@@ -117,7 +118,7 @@ def article_shape(rows: Rows) -> CrossCheck | None:
 
 
 def cross_check(measured: Floats, predicted: Floats, log_sd: Floats) -> CrossCheck:
-    """Check predictions of what was left out, each with its log-sd; all in logarithms."""
+    """Compare predictions of left-out measurements with them, with nominal board scores; all in logarithms."""
     return _cross_check(measured, predicted, log_sd)
 
 

@@ -1,7 +1,7 @@
-"""Which measurement to make next: the one that narrows the predictions of the points that matter most.
+"""Experimental design: the next measurement is the one that narrows the predictions of a set of points most.
 
-A measurement's worth is how much it lowers the mean variance of the logarithms of predicted decode times over a set of
-points; with Gaussian parameters that follows from the gradients alone, before anything is measured.
+The criterion is the reduction of the mean variance of ln(decode time) over these points. With Gaussian parameters it
+follows from the gradients alone, before the measurement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NextPoint:
-    """A point to measure, and what the posterior will be then."""
+    """A point to measure, with the posterior before and after."""
 
     point: OperatingPoint
     before: Posterior
@@ -37,19 +37,19 @@ def choose(
     n: int,
     matters: Sequence[OperatingPoint] | None = None,
 ) -> list[NextPoint]:
-    """Choose up to `n` different points one after the other, each the best given those before it.
+    """Choose up to `n` different points greedily, each the best one given those before it.
 
     Parameters
     ----------
     posterior : Posterior
-        What is known now.
+        The current posterior.
     candidates : sequence of OperatingPoint
-        What could be measured (scalars only).
+        Points that can be measured (scalars only).
     catalogue : Catalogue
     n : int
-        How many to choose.
+        Number of points to choose.
     matters : sequence of OperatingPoint, optional
-        Whose predictions are to be narrowed; the candidates when missing.
+        Points whose predictions should be narrowed; the candidates by default.
     """
     every = [*candidates, *(matters or ())]
     for point in every:
@@ -72,16 +72,16 @@ def choose(
 def most_informative(
     candidates: Floats, aims: Floats, cov: Floats, scatter_log_sd: float | Floats
 ) -> tuple[int, Floats]:
-    """Return which candidate lowers the mean variance of the aims most, and the covariance after it is measured.
+    """Return the index of the candidate that lowers the mean variance of the aims most, and the covariance after it.
 
     Parameters
     ----------
     candidates : array (n, p)
-        Gradients of their log decode times with respect to the parameters.
+        Gradients of ln(time) of the candidates with respect to the parameters.
     aims : array (m, p)
-        Those of the predictions that are to be narrowed.
+        Gradients of the predictions that should be narrowed.
     cov : array (p, p)
-        Covariance of the parameters now.
+        Current covariance of the parameters.
     scatter_log_sd : float or array (n,)
         Standard deviation of a measurement about its prediction.
     """

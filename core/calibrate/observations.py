@@ -1,6 +1,6 @@
-"""Measured points as arrays, and the model of them that a fit needs: predictions in logarithms with their Jacobian.
+"""Measured points as arrays, with predictions in logarithms and their Jacobian, as a fit needs them.
 
-Times and accuracy have no parameter in common, so they are two sets of rows.
+Times and accuracy share no parameter, so they are two sets of rows.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Floats = NDArray[np.float64]
 
 DECODE, TTFT = 0, 1  # kinds of observed times
 KL, TOP1 = 0, 1  # kinds of observed accuracy
-N_SCALE = 10.0  # [prior] points that a runtime's scatter of new runs counts for: one odd format must not blur the rest
-BUSY_LOG_SD = 0.2  # [prior] of a time all of whose steps other work interrupted
+N_SCALE = 10.0  # [prior] weight of a runtime's prior scatter in points: one unusual format must not widen the others
+BUSY_LOG_SD = 0.2  # [prior] of a time whose steps were all disturbed
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """What was measured at one operating point (scalars only). None: that output was not measured.
+    """Measured outputs of one operating point (scalars only). None means that the output was not measured.
 
-    `log_sd` and `ttft_log_sd` are how uncertain the measured value is by itself, as the standard deviation of its
-    logarithm; what differs between runs on top of it is learned.
+    `log_sd` and `ttft_log_sd` are the uncertainty of the measured value itself. The additional scatter between runs is
+    fitted.
     """
 
     point: OperatingPoint
@@ -45,9 +45,9 @@ class MeasuredPoint:
     mean_kl: float | None = None  # mean Kullback-Leibler divergence from the reference [nat]
     kl_log_sd: float = 0.0
     top1_agreement: float | None = None
-    n_scored: int = 0  # tokens that the agreement is a share of
+    n_scored: int = 0  # positions of the agreement
     energy_j: float | None = None  # of one token
-    power_covers: str = ""  # what that energy covers
+    power_covers: str = ""  # rail of that energy
     idle_w: float | None = None  # power of the idle board on the same rail
     reselection_s: float | None = None  # of one KV token re-selection
     read_byte_s: float | None = None  # read bandwidth between the tokens of `decode_s`
@@ -66,10 +66,10 @@ class MeasuredPoint:
 
 
 def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPoint:
-    """Take what calibration needs from the result of a measured run, ``{output: {median, q05, q95, n, ...}}``.
+    """Return the measured outputs of a run from its record, ``{output: {median, q05, q95, n, ...}}``.
 
-    Times taken while other work interrupted the steps are less certain than their spread shows, since it slows them
-    all: ``conditions`` says which share was left alone.
+    Disturbed times are less certain than their spread shows, since other work slows all of them. ``conditions`` has the
+    quiet share.
     """
     busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 3
     decode_s, log_sd = _value(body.get("decode_s"), busy)
@@ -83,17 +83,18 @@ def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPo
     conditions = body.get("conditions", {})
     covers = str(conditions.get("power_covers", ""))
     quality = mean_kl, kl_log_sd, top1, n_scored
-    beside = (conditions.get(name, {}).get("median") for name in ("choice_s", "read_byte_s"))
-    return MeasuredPoint(point, decode_s, log_sd, ttft_s, ttft_log_sd, *quality, energy_j, covers, idle_w, *beside)
+    reselection_s, read_byte_s = (conditions.get(name, {}).get("median") for name in ("choice_s", "read_byte_s"))
+    times = decode_s, log_sd, ttft_s, ttft_log_sd
+    return MeasuredPoint(point, *times, *quality, energy_j, covers, idle_w, reselection_s, read_byte_s)
 
 
 def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
-    """Put the repeats of each operating point together, in the order of their first.
+    """Return one measured point for the repeats of each operating point, in the order of first occurrence.
 
-    Of its n times the least stands for the point: other work on the machine only ever adds to a time, often for
-    minutes, and the model is of the board left alone. It is n times as certain as one of them, as the least of n
-    exponential delays is. Accuracy and energy are the last measured. Times beside which the read bandwidth was probed
-    are first moved to the usual one (`core.calibrate.bandwidth_drift`).
+    The time is the smallest of the n repeats: other work on the machine only adds to a time, often for minutes, and the
+    model predicts the undisturbed board. Its log-sd is that of one repeat over n, as for the smallest of n exponential
+    delays. Accuracy and energy are those measured last. Times with a probed read bandwidth are first corrected to the
+    usual bandwidth (`core.calibrate.bandwidth_drift`).
     """
     repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
     for measured in _at_usual_bandwidth(points):
@@ -102,7 +103,7 @@ def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
 
 
 def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
-    """Move the decode times whose bandwidth is known to the usual bandwidth."""
+    """Return the points with their decode times corrected to the usual bandwidth, where a bandwidth was probed."""
     found = list(points)
     probed = [i for i, m in enumerate(found) if m.decode_s is not None and m.read_byte_s is not None]
     number = {point: n for n, point in enumerate(dict.fromkeys(m.point for m in found))}
@@ -119,10 +120,10 @@ def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
 
 
 def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
-    """Merge the repeats of one operating point."""
+    """Return one measured point for the repeats of an operating point."""
     merged = repeats[-1]
     timed = [m for m in repeats if m.decode_s is not None]
-    probed = [m for m in timed if m.read_byte_s is not None]  # the others were at another bandwidth
+    probed = [m for m in timed if m.read_byte_s is not None]  # preferred: the others are not corrected
     decode = sorted((m.decode_s or np.nan, m.log_sd) for m in probed or timed)
     ttft = sorted((m.ttft_s, m.ttft_log_sd) for m in repeats if m.ttft_s is not None)
     if decode:
@@ -140,7 +141,7 @@ def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
 
 
 def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
-    """Return a recorded mean with its log-sd, from the interval of the mean."""
+    """Return a recorded mean divergence, and its log-sd from the interval of the mean."""
     if not record or "median" not in record:
         return None, 0.0
     mean, above = float(record["median"]), float(record["q95"]) - float(record["median"])
@@ -148,7 +149,7 @@ def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
 
 
 def _value(record: Mapping[str, Any] | None, busy_log_sd: float) -> tuple[float | None, float]:
-    """Return a recorded median and the log-sd of that median, from the quantiles of the repeats and other work."""
+    """Return a recorded median, and its log-sd from the quantiles of the repeats and from disturbance."""
     if not record or "median" not in record:
         return None, 0.0
     median, n = float(record["median"]), max(int(record.get("n", 1)), 1)
@@ -158,11 +159,11 @@ def _value(record: Mapping[str, Any] | None, busy_log_sd: float) -> tuple[float 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The observations as arrays: one row per measured time, decode times and times to first token alike."""
+    """Measured times as arrays: one row per decode time or time to first token."""
 
     observed: robust.Observed  # logarithms of the measured times
-    owner: NDArray[np.intp]  # (n,), which point each row belongs to
-    group: NDArray[np.intp]  # (n,), rows of one operating point share a number
+    owner: NDArray[np.intp]  # (n,), index of the measured point of each row
+    group: NDArray[np.intp]  # (n,), number of the operating point of each row
     alpha: Floats  # (n,)
     loading: Floats  # (len(ROWS), n, p)
     decode: latency.DecodeCosts  # fields of shape (n,)
@@ -170,7 +171,7 @@ class Rows:
 
     @classmethod
     def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue, before: Posterior) -> Rows:
-        """Lay out what was measured; `before` names the parameters and must have the ratios of all points."""
+        """Return the rows of measured points; `before` gives the parameters and must have the ratios of all points."""
         settings = [catalogue.resolve(m.point) for m in points]
         entries = [(i, DECODE, m.decode_s, m.log_sd) for i, m in enumerate(points) if m.decode_s is not None]
         entries += [(i, TTFT, m.ttft_s, m.ttft_log_sd) for i, m in enumerate(points) if m.ttft_s is not None]
@@ -212,15 +213,15 @@ class Rows:
         return predicted, np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
 
     def fit(self, before: Posterior, start: Floats | None = None) -> robust.Fit:
-        """Return the posterior of the parameters, `before` being their prior."""
+        """Return the posterior of the parameters with the prior `before`."""
         scale = np.array([before.decode_log_sd, before.ttft_log_sd]) / robust.NORMAL_SD_PER_SCALE
         heavy = np.array([heavy_tailed(name) for name in before.names])
-        heavy &= np.count_nonzero(before.log_cov, axis=1) == 1  # once fitted they hang together, as a Gaussian
+        heavy &= np.count_nonzero(before.log_cov, axis=1) == 1  # only independent parameters; a fit correlates them
         known = robust.Prior(before.log_mean, before.log_cov, scale, heavy, N_SCALE)
         return robust.fit(self.model, self.observed, known, start)
 
     def without(self, left_out: NDArray[np.bool_]) -> Rows:
-        """Return the rows but those."""
+        """Return the rows that are not in the mask `left_out`."""
         keep = ~left_out
         return Rows(
             robust.Observed(*(getattr(self.observed, f.name)[keep] for f in fields(robust.Observed))),
@@ -234,13 +235,13 @@ class Rows:
 
 
 def _stack(kind: Any, costs: list[Any]) -> Any:
-    """Turn scalar records into one record of arrays."""
+    """Return one record of arrays from scalar records."""
     return kind(*(np.array([getattr(c, f.name) for c in costs], dtype=float) for f in fields(kind)))
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyRows:
-    """The observed accuracy as arrays: a row per measured divergence and per measured agreement, both in logarithms."""
+    """Measured accuracy as arrays: one row per divergence or top-1 agreement, both in logarithms."""
 
     names: tuple[str, ...]
     prior_sd: Floats  # (p,)
@@ -251,10 +252,10 @@ class AccuracyRows:
 
     @classmethod
     def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> AccuracyRows:
-        """Lay out what was measured; what equals the reference exactly has no logarithm and says nothing."""
-        damaged = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.resolve(m.point)).medians))]
-        found = [(m, KL, np.log(m.mean_kl), m.kl_log_sd) for m in damaged if m.mean_kl]
-        for m in damaged:
+        """Return the rows of measured points, without points that equal the reference: their logarithm is -inf."""
+        degraded = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.resolve(m.point)).medians))]
+        found = [(m, KL, np.log(m.mean_kl), m.kl_log_sd) for m in degraded if m.mean_kl]
+        for m in degraded:
             if m.top1_agreement is not None and m.mean_kl != 0.0:
                 n_differing = (1.0 - m.top1_agreement) * m.n_scored + 0.5
                 log_share = np.log(-np.log1p(-n_differing / (m.n_scored + 1.0)))

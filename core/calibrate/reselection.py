@@ -1,13 +1,13 @@
-"""Choosing anew which cached tokens are read: what measured choices teach of the terms of its time.
+"""Fit of the cost of KV token re-selection to measured re-selections.
 
 ::
 
     T_reselect = L t_policy + (c_format C + r_format K + s_policy Q) / BW
 
-C are keys and values that are copied together, K the keys of all cached tokens and Q the same for each query head
-(`core.physics.latency.reselection_parts`). The terms are learned in logarithms about the runtime's priors. What a term
-has in common for all policies or formats is one parameter, so a measured one also tells of those that were not
-measured.
+C are the keys and values that are compacted, K the keys of all cached tokens and Q the same once per query head
+(`core.physics.latency.reselection_parts`). The terms are fitted in logarithms about the runtime's priors. The common
+factor of a term for all policies or formats is one parameter, so a measurement of one policy or format informs the
+others.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Floats = NDArray[np.float64]
 
 TERMS = ("layer", "copy", "read", "score")  # in the order of `latency.reselection_parts`
 TERM_LOG_SD = 1.0  # [prior] of each term on a machine about the runtime's
-OWN_LOG_SD = 0.4  # [prior] of one policy's or format's about those of all
-SCATTER_LOG_SD = 0.1  # [prior] of a measured choice about its prediction
+OWN_LOG_SD = 0.4  # [prior] of one policy or format about the common factor of the term
+SCATTER_LOG_SD = 0.1  # [prior] of a measured re-selection about its prediction
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReselection:
-    """One measured choice (scalars).
+    """One measured re-selection (scalars).
 
     Attributes
     ----------
-    policy, kv : one that the runtime's cost knows, and the format of the cache
+    policy, kv : a policy of the runtime's cost, and the KV format
     moved_byte, n_layers, bandwidth_byte_s : as in `core.physics.latency.reselection_parts`
     duration_s : measured, > 0 [s]
     """
@@ -51,7 +51,7 @@ class MeasuredReselection:
     duration_s: float
 
     def parts_s(self, cost: ReselectionCost) -> tuple[float, ...]:
-        """Return the terms of its duration by a cost [s]."""
+        """Return the predicted terms of the duration [s]."""
         parts = latency.reselection_parts(
             cost, self.policy, self.kv, self.moved_byte, self.n_layers, self.bandwidth_byte_s
         )
@@ -61,7 +61,7 @@ class MeasuredReselection:
 def measured_reselections(
     points: Sequence[MeasuredPoint], catalogue: Catalogue, bandwidth_byte_s: float
 ) -> list[MeasuredReselection]:
-    """Return the choices that were timed at operating points of one board, whose bandwidth that is."""
+    """Return the timed re-selections among points of one board with a peak bandwidth."""
     found = []
     for measured in points:
         if measured.reselection_s is not None:
@@ -76,9 +76,9 @@ def measured_reselections(
 
 
 def fitted_cost(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> ReselectionCost:
-    """Return what choosing costs by the measurements; `known` itself where there are none.
+    """Return the re-selection cost fitted to measurements; `known` where there are none.
 
-    The `log_sd` returned is the scatter of a new choice with what is left of the terms' uncertainty.
+    The `log_sd` of the result contains the scatter of a new re-selection and the remaining uncertainty of the terms.
     """
     if not measured:
         return known
@@ -106,7 +106,7 @@ def _with(known: ReselectionCost, of: Mapping[str, float], formats: Iterable[str
 
 
 def check(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> CrossCheck | None:
-    """Predict each choice from all others; None for too few."""
+    """Predict each re-selection from all others; None where there are fewer than `FEWEST`."""
     if len(measured) < FEWEST:
         return None
     others = [fitted_cost(known, [*measured[:i], *measured[i + 1 :]]) for i in range(len(measured))]
@@ -116,7 +116,7 @@ def check(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> Cr
 
 
 def _columns(known: ReselectionCost, measured: Sequence[MeasuredReselection]) -> list[tuple[str, str]]:
-    """Return what each parameter belongs to: a term, and the policy or format it is of; "" for all."""
+    """Return the term of each parameter, and its policy or format; "" for the factor common to all."""
     formats = sorted({m.kv for m in measured})
     own = [("score" if score else "layer", policy) for policy, score in sorted(known.score.items())]
     return [*((term, "") for term in TERMS), *own, *((term, kv) for term in ("copy", "read") for kv in formats)]
@@ -125,7 +125,7 @@ def _columns(known: ReselectionCost, measured: Sequence[MeasuredReselection]) ->
 def _problem(
     known: ReselectionCost, measured: Sequence[MeasuredReselection], columns: Sequence[tuple[str, str]]
 ) -> tuple[robust.Model, robust.Observed, robust.Prior]:
-    """Parameters: logarithms of the factors on the terms of `known`, see `_columns`."""
+    """Return model, observations and prior of the fit; its parameters are logarithms of factors, see `_columns`."""
     terms = np.array([m.parts_s(known) for m in measured])
     term = np.array([TERMS.index(name) for name, _ in columns])
     applies = np.array([[key in ("", m.policy, m.kv) for _, key in columns] for m in measured], dtype=float)

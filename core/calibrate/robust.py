@@ -1,7 +1,8 @@
-"""A robust fit with a prior: Student-t residuals of unknown scale, Gaussian prior, Gaussian posterior.
+"""Robust regression: Student-t residuals of unknown scale, Gaussian prior, Gaussian approximation of the posterior.
 
-The posterior mode is found by Gauss-Newton on iteratively reweighted residuals. The scale is learned with it, by
-expectation maximisation: the parameters' own uncertainty counts as residual, so few points do not make it too small.
+The posterior mode is found by Gauss-Newton on iteratively reweighted residuals. The scale is estimated with it, by
+expectation maximisation: the uncertainty of the parameters is part of the residual, so that few points do not make the
+scale too small.
 
 References
 ----------
@@ -23,23 +24,23 @@ Model = Callable[[Floats], tuple[Floats, Floats]]
 NU = 4.0  # degrees of freedom of the residuals
 NORMAL_SD_PER_SCALE = 1.2961  # 95 % quantile of Student's t with NU degrees of freedom over that of the normal
 MAX_ROUNDS = 60
-TOLERANCE = 1e-3  # of the parameters in prior standard deviations, and of the scale relative to itself
+TOLERANCE = 1e-3  # of the parameters in prior standard deviations, and relative of the scale
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Gaussian prior of the parameters, and the expected scale of the residuals of each kind of observation."""
+    """Gaussian prior of the parameters, and expected scale of the residuals by kind of observation."""
 
     mean: Floats  # (p,)
     cov: Floats  # (p, p), positive definite
     scale: Floats  # (n_kinds,)
-    heavy: NDArray[np.bool_] | None = None  # (p,), parameters, independent of the others, whose prior is a Student-t
-    n_scale: float = 1.0  # how many points the expected scale counts for
+    heavy: NDArray[np.bool_] | None = None  # (p,), independent parameters with a Student-t prior
+    n_scale: float = 1.0  # weight of the expected scale in points
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was observed, and how sure each observation is by itself."""
+    """Observations with the uncertainty of each."""
 
     value: Floats  # (n,)
     noise_sd: Floats  # (n,), 0 allowed
@@ -48,13 +49,13 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The posterior: Gaussian with this mean and covariance, residual scale by kind, and the state at the mode."""
+    """The posterior: mean and covariance of the Gaussian, residual scale by kind, and residuals at the mode."""
 
     mean: Floats
     cov: Floats
     scale: Floats  # (n_kinds,)
     residual: Floats  # (n,), observed minus predicted
-    weight: Floats  # (n,), from 0 (disregarded) to (nu + 1) / nu
+    weight: Floats  # (n,), from 0 (ignored) to (nu + 1) / nu
     jacobian: Floats  # (n, p)
 
 
@@ -69,13 +70,16 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
         n may be 0: the posterior is the prior.
     prior : Prior
     start : array (p,), optional
-        Where to begin; the prior mean when missing.
-
-    A heavy-tailed prior is a Gaussian one whose precision follows the parameter: the further out, the weaker.
+        Starting value; the prior mean by default.
 
     Returns
     -------
     Fit
+
+    Notes
+    -----
+    A heavy-tailed prior is a Gaussian whose precision is re-estimated in each round: it falls with the distance of the
+    parameter from the prior mean.
     """
     precision: Floats = np.asarray(np.linalg.inv(prior.cov), dtype=float)
     cov = prior.cov
@@ -105,13 +109,13 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
     spread = np.square(scale[observed.kind]) + np.square(observed.noise_sd)
     weight = _weight(residual, spread)
     information = weight / spread * (NU + 1.0) / (NU + 3.0)  # expected information of a Student-t location
-    precision = np.minimum(precision, np.linalg.inv(prior.cov))  # no more certain than a Gaussian prior leaves it
+    precision = np.minimum(precision, np.linalg.inv(prior.cov))  # at most that of the Gaussian prior
     cov = np.linalg.inv(precision + jacobian.T @ (jacobian * information[:, None]))
     return Fit(theta, (cov + cov.T) / 2.0, scale, residual, weight, jacobian)
 
 
 def _loosened(precision: Floats, prior: Prior, theta: Floats, cov: Floats) -> Floats:
-    """Return the prior's precision, that of heavy-tailed parameters for where they are; their uncertainty counts."""
+    """Return the precision of the prior, with that of heavy-tailed parameters at their current values."""
     if prior.heavy is None or not prior.heavy.any():
         return precision
     index = np.flatnonzero(prior.heavy)
@@ -135,7 +139,7 @@ def _step(
     predicted: Floats,
     jacobian: Floats,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Take as much of a step as lowers the cost; return where that leads, how far it was, and the model there."""
+    """Halve the step until it lowers the cost; return the new parameters, the step, and the model's values there."""
     before = cost(theta, predicted)
     for _ in range(12):
         there = model(theta + step)
