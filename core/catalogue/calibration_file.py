@@ -1,4 +1,4 @@
-"""What published measurements teach of a board, runtime and power mode, as a JSON file: written, read and checked."""
+"""Board posteriors (fits to published rows of a board, runtime and power mode) as JSON files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ _TEXTS = ("board", "runtime", "power_mode", "power_covers", "basis")
 
 
 def document(posterior: Posterior, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a posterior as JSON values; `about` says what it was learned from and how good it is.
+    """Return a posterior as JSON values; the covariance is stored as the rows of its lower triangle.
 
-    The covariance is stored as the rows of its lower triangle.
+    Parameters
+    ----------
+    posterior : Posterior
+    about : mapping
+        Further entries on the data and the quality of the fit; `posterior_from` ignores them.
     """
     plain: dict[str, Any] = {
         field.name: getattr(posterior, field.name)
@@ -46,12 +50,19 @@ def _rounded(value: float) -> float:
 
 
 def posterior_from(where: str, found: Any) -> Posterior:
-    """Return the posterior of a document; what `document` was told about it is left aside.
+    """Return the posterior of a document.
+
+    Parameters
+    ----------
+    where : str
+        Name of the file, for messages.
+    found : object
+        Parsed JSON.
 
     Raises
     ------
     ValueError
-        ``where: key: got X, expected Y`` for the first thing that is wrong.
+        ``where: key: got X, expected Y`` for the first error.
     """
     if not isinstance(found, dict):
         raise ValueError(f"{where}: got {type(found).__name__}, expected one JSON object")
@@ -68,7 +79,7 @@ def posterior_from(where: str, found: Any) -> Posterior:
     for i, row in enumerate(triangle):
         cov[i, : i + 1] = cov[: i + 1, i] = row
     if not np.all(np.isfinite(cov)) or np.linalg.eigvalsh(cov)[0] <= 0.0:
-        raise ValueError(f"{where}: log_cov: got a matrix that is no covariance, expected a positive definite one")
+        raise ValueError(f"{where}: log_cov: got a matrix that is not positive definite, expected a covariance")
     given: dict[str, Any] = {
         **{name: float(_checked(where, found, name, (int, float))) for name in _NUMBERS},
         **{name: _checked(where, found, name, str) for name in _TEXTS},
@@ -94,7 +105,7 @@ def _checked(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:
 
 
 def shipped() -> Iterator[Posterior]:
-    """Read the posteriors of the resource files."""
+    """Yield the board posteriors of the resource files."""
     folder = files("resources").joinpath(FOLDER)
     if not folder.is_dir():
         return
@@ -104,7 +115,7 @@ def shipped() -> Iterator[Posterior]:
 
 
 def without(posterior: Posterior, dropped: set[str]) -> Posterior:
-    """Return the posterior of the other parameters."""
+    """Return the marginal posterior without some parameters."""
     kept = [i for i, name in enumerate(posterior.names) if name not in dropped]
     return replace(
         posterior,

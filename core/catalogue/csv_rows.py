@@ -1,4 +1,4 @@
-"""Rows of a CSV file that somebody else wrote: one that cannot be read does not take the others with it."""
+"""Tolerant reading of CSV files: a malformed row does not affect the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOLD = re.compile(r"sep=([,;\t|])[,;\s]*$", re.IGNORECASE)  # Excel's own line,
 
 
 class Row(NamedTuple):
-    """A row, the line on which it ends, and what is wrong with its quotes or length; "" where nothing is."""
+    """A row with the line on which it ends, and the fault of its quotes or length; "" where there is none."""
 
     line: int
     cells: list[str]
@@ -29,18 +29,18 @@ class Row(NamedTuple):
 
 
 def read_rows(path: Path) -> tuple[list[str], list[Row]]:
-    """Return the heading of a CSV file, its first line that is not empty, and its rows, empty ones left out.
+    """Return the heading of a CSV file (its first line that is not empty) and its rows, without empty ones.
 
-    Commas, semicolons or tabs part the cells, as its heading tells, or a first line ``sep=;`` of Excel. A quote that is
-    never closed would swallow the lines behind it: the row is `broken`, at the line where it begins, and reading goes
-    on with the next line.
+    The delimiter is that of a first line ``sep=;`` as Excel writes it, else the most frequent one of comma, semicolon
+    and tab in the heading. A row with an unclosed quote, which would extend over the following lines, is `broken` at
+    the line where it begins; reading continues with the next line.
 
     Raises
     ------
     OSError
         The file cannot be read.
     ValueError
-        It is no CSV; one sentence.
+        The file is not CSV; the message is one sentence.
     """
     return rows_of(read_text_of(path))
 
@@ -59,7 +59,7 @@ def rows_of(text: str) -> tuple[list[str], list[Row]]:
 
 
 def csv_fault(error: csv.Error) -> str:
-    """Return what is wrong with a row that cannot be read as CSV."""
+    """Return the fault of a row that cannot be read as CSV."""
     too_long = "field larger than" in str(error)
     return "a cell without end" if too_long else "a quote that is not closed where its cell ends"
 
@@ -75,7 +75,7 @@ def _begin(lines: list[str]) -> tuple[int, str]:
 
 
 def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterator[Row]:
-    """Read rows from a line on; `begin` is that of the row that is read."""
+    """Yield the rows from line `begin` on."""
     while begin < len(lines):
         first = begin
         reader = csv.reader(islice(lines, first, None), delimiter=delimiter, strict=True)
@@ -94,14 +94,22 @@ def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterato
 
 
 def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
-    """Columns of a CSV text with a header, by name; other columns and spaces around names are ignored.
+    """Return columns of a CSV text with a header, by name; other columns and spaces around names are ignored.
 
-    Where semicolons or tabs part the cells, numbers may have decimal commas.
+    Where the delimiter is a semicolon or a tab, numbers may have decimal commas.
+
+    Parameters
+    ----------
+    where : str
+        Name of the file, for messages.
+    text : str
+    names : tuple of str
+        Names of the columns.
 
     Raises
     ------
     ValueError
-        A column is missing or there twice, a row is short, or a value is not a finite number; says which line.
+        A column is missing or repeated, a row is short, or a value is not a finite number; the message has the line.
     """
     lines = list(io.StringIO(text, newline=""))
     begin, delimiter = _begin(lines)

@@ -1,6 +1,6 @@
-"""Cells, cooling, throttling, tables of operating points and scenarios from the resource files.
+"""Cells, cooling, throttling, DVFS tables and scenarios from the resource files.
 
-Checked strictly: ``file: key: got X, expected Y``, and no number without a source.
+Errors are reported as ``file: key: got X, expected Y``; each number needs a source.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HALVINGS = 20  # of four decades, down to 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """How a board is cooled: its ladder, die first."""
+    """Cooling of a board: its thermal ladder, die first."""
 
     key: str
     name: str
@@ -52,13 +52,13 @@ class Cooling:
 
     @property
     def resistance_k_w(self) -> float:
-        """Die to ambient, all of it [K/W]."""
+        """Total resistance from die to ambient [K/W]."""
         return math.fsum(self.ladder.resistance_k_w)
 
 
 @dataclass(frozen=True, slots=True)
 class Spreader:
-    """The plate that the chip's heat spreads in: its size, what it conducts and stores, and the side of the chip."""
+    """The plate that spreads the heat of a chip: dimensions, conductivity, heat capacity, and the side of the chip."""
 
     key: str
     name: str
@@ -71,13 +71,20 @@ class Spreader:
     sources: Mapping[str, str]
 
     def plate(self, resistance_k_w: float, n_across: int = 48) -> Plate:
-        """The plate in square cells, with the even loss over its face that makes it, seen from the chip, a resistance.
+        """Return the plate in square cells, with the uniform heat loss that gives a resistance from chip to ambient.
 
-        The resistance from the chip through the plate to the ambient falls with the loss; found by bisection.
+        The resistance falls with the loss, which is found by bisection.
+
+        Parameters
+        ----------
+        resistance_k_w : float
+            Resistance from the chip through the plate to the ambient, > 0 [K/W].
+        n_across : int
+            Cells along the width.
         """
         cell = self.width_m / n_across
         shape = max(2, round(self.height_m / cell)), n_across
-        flat = 1 / (resistance_k_w * shape[0] * shape[1] * cell**2)  # would do without spreading
+        flat = 1 / (resistance_k_w * shape[0] * shape[1] * cell**2)  # the loss of an isothermal plate
         low, high = 0.5 * flat, 1e4 * flat
         for _ in range(_HALVINGS):
             plate = self._plate(shape, cell, math.sqrt(low * high))
@@ -90,7 +97,7 @@ class Spreader:
         return Plate(shape, cell_m, self.thickness_m, self.conductivity_w_mk, self.volumetric_heat_j_m3k, loss_w_m2k)
 
     def source_w(self, plate: Plate, power_w: float) -> Floats:
-        """A power spread over the cells of the chip, in the middle of the plate [W per cell]."""
+        """Return a power distributed over the cells of the chip, in the middle of the plate [W per cell]."""
         found = np.zeros(plate.shape)
         rows, columns = (
             slice(n // 2 - half, n // 2 + half)
@@ -102,7 +109,7 @@ class Spreader:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleRule:
-    """What a board does when it is hot, before its cooling is known."""
+    """Throttling of a board at high temperature, without its cooling."""
 
     key: str
     name: str
@@ -110,11 +117,11 @@ class ThrottleRule:
     target_temp_c: float
     trips: tuple[Trip, ...]
     shutdown_temp_c: float
-    top_clock_hz: float | None  # of the board, where its power modes do not say
+    top_clock_hz: float | None  # of the board, where its power modes have none
     sources: Mapping[str, str]
 
     def throttle(self, resistance_k_w: float) -> Throttle:
-        """The throttle of a board behind a thermal resistance; its sustainable power is that of a 25 deg C room."""
+        """Return the throttle for a thermal resistance to ambient; its sustainable power is that at 25 deg C."""
         if self.trips:
             return TripCaps(self.trips)
         sustainable = float(thermal.sustained_power_w(self.target_temp_c, 25.0, resistance_k_w))
@@ -123,7 +130,7 @@ class ThrottleRule:
 
 @dataclass(frozen=True, slots=True)
 class DvfsTable:
-    """Operating points of a unit: (n,) rising clocks, and voltages or power and throughput; empty if unknown."""
+    """DVFS levels of a unit: (n,) rising clocks, and voltages or power and throughput; empty if unknown."""
 
     key: str
     name: str
@@ -139,7 +146,7 @@ class DvfsTable:
 
 @functools.cache
 def load_cells() -> Mapping[str, Cell]:
-    """Every cell by key; the first one is the default."""
+    """Return the cells by key; the first one is the default."""
     found = {key: _cell(key, where, table) for key, where, table in resource_folder("cells")}
     default = found.pop("molicel-p42a")
     polymer = chen_rincon_mora_cell(850e-3 * 3600)
@@ -169,7 +176,7 @@ def _cell(key: str, where: str, table: Mapping[str, Any]) -> Cell:
 
 @functools.cache
 def load_cooling() -> Mapping[str, Cooling]:
-    """Every way of cooling by key."""
+    """Return the coolings by key."""
     return {key: _cooling(key, where, table) for key, where, table in _tables("thermal/cooling.toml")}
 
 
@@ -182,7 +189,7 @@ def _cooling(key: str, where: str, table: Mapping[str, Any]) -> Cooling:
 
 @functools.cache
 def load_spreaders() -> Mapping[str, Spreader]:
-    """What the heat spreads in, by the key of the cooling."""
+    """Return the heat spreaders by the key of the cooling."""
     return {key: _spreader(key, where, table) for key, where, table in _tables("thermal/spreaders.toml")}
 
 
@@ -193,13 +200,13 @@ def _spreader(key: str, where: str, table: Mapping[str, Any]) -> Spreader:
 
 @functools.cache
 def load_plate(cooling: str) -> Plate:
-    """The plate behind the chip of a way of cooling, by its key."""
+    """Return the plate behind the chip of a cooling, by its key."""
     return load_spreaders()[cooling].plate(load_cooling()[cooling].ladder.resistance_k_w[-1])
 
 
 @functools.cache
 def load_throttle_rules() -> Mapping[str, ThrottleRule]:
-    """Every board's throttling by board key, and "default" for the others."""
+    """Return the throttling rules by board key; "default" is that of other boards."""
     return {key: _throttle_rule(key, where, table) for key, where, table in _tables("thermal/throttle.toml")}
 
 
@@ -222,12 +229,12 @@ def _throttle_rule(key: str, where: str, table: Mapping[str, Any]) -> ThrottleRu
 
 @functools.cache
 def load_dvfs() -> Mapping[str, DvfsTable]:
-    """Every table of operating points by key."""
+    """Return the DVFS tables by key."""
     return {key: dvfs_table(key, where, table) for key, where, table in resource_folder("dvfs")}
 
 
 def dvfs_table(key: str, where: str, table: Mapping[str, Any]) -> DvfsTable:
-    """Read one table of operating points."""
+    """Return one DVFS table from TOML; `where` is its place for messages."""
     made = converted(where, table, DvfsFile)
     columns = {name: np.asarray(getattr(made, name)) for name in ("clock_hz", "voltage_v", "power_w", "throughput")}
     if not (np.diff(made.clock_hz) > 0).all():
@@ -243,7 +250,7 @@ def dvfs_table(key: str, where: str, table: Mapping[str, Any]) -> DvfsTable:
 
 @functools.cache
 def load_scenarios() -> Mapping[str, Scenario]:
-    """Every published scenario by key."""
+    """Return the published scenarios by key."""
     return {key: _scenario(key, where, table) for key, where, table in resource_folder("scenarios")}
 
 
@@ -253,13 +260,13 @@ def _scenario(key: str, where: str, table: Mapping[str, Any]) -> Scenario:
 
 
 def _tables(name: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield key, name and content of each table of a file of the resources."""
+    """Yield key, place for messages and content of each table of a resource file."""
     for key, table in resource(name).items():
         yield key, f"{name}: {key}", table
 
 
 def _check_as_many(where: str, table: Struct, one: str, other: str, what: str) -> None:
-    """Refuse a list that is not as long as another of its table."""
+    """Raise a refusal unless two lists of a table have the same length."""
     expected, got = getattr(table, one), getattr(table, other)
     if len(expected) != len(got):
         raise refusal(f"{where}: {other}", list(got), f"{len(expected)} {what}, one for each of {one}")

@@ -1,8 +1,8 @@
-"""Which board of the catalogue an attached one is, by what it says of itself.
+"""Identification of an attached board by the names that it reports.
 
-A data sheet names in its ``identify`` how such a board calls itself: shell patterns, each for a whole text and whatever
-its case. A pattern behind "!" rules the board out. What remains undecided, such as the versions of a module, the amount
-of memory decides.
+``identify`` of a data sheet has shell patterns of these names; each must match a whole text, without regard to case. A
+pattern after "!" excludes the board. Where several boards remain, such as versions of a module, the size of the memory
+decides.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import Any
 from core.spec import Absent, Board
 
 MEMORY_FRAC = (0.75, 1.02)
-"""What a board tells of its memory, over what its data sheet states: the system keeps some for itself."""
+"""Range of the reported over the data sheet's memory: the system reserves some of it."""
 
 _WORDS = {"name": "name", "cpu": "processor", "soc": "chip", "compatible": "device tree"}
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """The data sheet that a board has, and by what it was found, as words: "by its device tree, rockchip,rk3588"."""
+    """The data sheet of a board, and the evidence in words, such as "by its device tree, rockchip,rk3588"."""
 
     key: str
     by: str
 
 
 def identify(facts: Mapping[str, Any], boards: Mapping[str, Board]) -> Identified | Absent:
-    """Return which of the boards one is.
+    """Return the data sheet of an attached board.
 
     Parameters
     ----------
     facts : mapping
-        What it says of itself: ``name``, ``cpu``, ``soc`` (texts), ``compatible`` (a list of texts), ``n_threads``,
-        ``memory_byte``; ``key`` of a simulated one. All are optional.
+        Reported by the board, all optional: ``name``, ``cpu``, ``soc`` (texts), ``compatible`` (a list of texts),
+        ``n_threads``, ``memory_byte``; ``key`` of a simulated board.
     boards : mapping
-        The catalogue's.
+        Boards of the catalogue by key.
 
     Returns
     -------
     Identified or Absent
-        Absent with a reason where no data sheet fits, or more than one does.
+        Absent with a reason where no data sheet or more than one matches.
     """
     if facts.get("key") in boards:
         return Identified(str(facts["key"]), "by its key")
@@ -61,7 +61,7 @@ def identify(facts: Mapping[str, Any], boards: Mapping[str, Board]) -> Identifie
 
 
 def _texts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return each text that may identify a board, behind what kind of text it is; the surest kind first."""
+    """Return the texts that can identify a board, each after its kind; the most specific kind first."""
     of_tree = facts.get("compatible", ())
     texts = [("compatible", text) for text in (of_tree if isinstance(of_tree, list | tuple) else ())]
     texts += [(kind, facts[kind]) for kind in ("name", "cpu", "soc") if kind in facts]
@@ -71,7 +71,7 @@ def _texts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _match(board: Board, texts: list[tuple[str, str]]) -> int | None:
-    """Return which of the texts is the first that fits a board."""
+    """Return the index of the first text that matches a board; None where none does, or one excludes it."""
     wanted = [pattern.lower() for pattern in board.identify if not pattern.startswith("!")]
     refused = [pattern[1:].lower() for pattern in board.identify if pattern.startswith("!")]
     if any(fnmatchcase(text.lower(), pattern) for _, text in texts for pattern in refused):

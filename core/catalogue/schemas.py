@@ -1,6 +1,6 @@
-"""What each kind of TOML file holds, a struct a table: keys, types and ranges. Numbers are in the unit of their name.
+"""Schemas of the TOML files, one struct per table: keys, types and ranges. Numbers are in the unit of their name.
 
-A key of a file that its struct does not have is refused. A file has no key ``key``: that is its own name.
+Unknown keys are refused. Files have no key ``key``: the key of a record is the name of its file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.spec import POLICIES
 
 
 def within(low: float, high: float) -> Meta:
-    """Return the range of a number, both ends included."""
+    """Return the closed range of a number."""
     return Meta(ge=low, le=high)
 
 
@@ -22,7 +22,7 @@ AT_LEAST_ONE = Meta(min_length=1)
 
 
 class Table(Struct, forbid_unknown_fields=True):
-    """A table of a file. `needs_source` names keys that need a source as numbers do, where a table has `sources`."""
+    """A table of a file. In tables with `sources`, the keys of `needs_source` need a source, as all numbers do."""
 
     needs_source: ClassVar[tuple[str, ...]] = ()
 
@@ -166,7 +166,7 @@ class CachingLayersTable(Table):
 
 
 class ModelTable(Sourced):
-    """A decoder-only transformer. What it does not state of its parameters follows from the rest."""
+    """A decoder-only transformer. Missing numbers of parameters follow from its shape."""
 
     needs_source: ClassVar[tuple[str, ...]] = ("aliases", "weight_byte_by_format", "cache_groups")
 
@@ -198,24 +198,24 @@ class ModelTable(Sourced):
 
 
 class PriorTable(Table, kw_only=True):
-    """A prior, without the range of its `median`; one source covers the table."""
+    """A prior, without its `median`, whose range depends on the parameter; one source covers the table."""
 
     log_sd: Annotated[float, within(0.0, 3.0)]
     source: str
 
 
 def prior_table(low: float, high: float) -> type[Struct]:
-    """Return the schema of a prior whose median has a range."""
+    """Return the schema of a prior with a range of its median."""
     return defstruct("PriorOf", [("median", Annotated[float, within(low, high)])], bases=(PriorTable,), kw_only=True)
 
 
 def by_policy(high: float) -> type[Struct]:
-    """Return the schema of a number for each policy of pruning."""
+    """Return the schema of a table with one number per pruning policy."""
     return defstruct("ByPolicy", [(name, Annotated[float, within(0.0, high)]) for name in POLICIES], bases=(Table,))
 
 
 class ReselectionTable(Table):
-    """What choosing cached tokens again costs, without what depends on the policy; one source covers the table."""
+    """Terms of the cost of KV token re-selection that do not depend on the policy; one source covers the table."""
 
     copy: dict[str, Annotated[float, within(0.0, 1e4)]]
     read: dict[str, Annotated[float, within(0.0, 1e4)]]
@@ -278,7 +278,7 @@ class CellTable(Sourced):
 
 
 class CoolingTable(Sourced):
-    """A way of cooling: its step response as resistances and time constants."""
+    """A cooling: its step response as resistances and time constants."""
 
     name: str
     resistance_k_w: Annotated[tuple[Annotated[float, within(1e-3, 1e3)], ...], AT_LEAST_ONE]
@@ -286,7 +286,7 @@ class CoolingTable(Sourced):
 
 
 class SpreaderTable(Sourced):
-    """The plate that a chip's heat spreads in."""
+    """The plate that spreads the heat of a chip."""
 
     name: str
     width_m: Annotated[float, within(1e-3, 1.0)]
@@ -302,7 +302,7 @@ Clock = Annotated[float, within(1e6, 1e11)]
 
 
 class ThrottleTable(Sourced, kw_only=True):
-    """What a board does when it is hot."""
+    """Throttling of a board."""
 
     name: str
     kind: Literal["allocator", "caps"]
@@ -326,7 +326,7 @@ class CapsTable(ThrottleTable):
 
 
 class DvfsFile(Sourced):
-    """Operating points of a unit: voltages, or powers and throughputs, one for each clock."""
+    """DVFS levels of a unit: voltages, or powers and throughputs, one for each clock."""
 
     clock_hz: Annotated[tuple[Annotated[float, within(1.0, 1e12)], ...], AT_LEAST_ONE]
     name: str
@@ -378,7 +378,7 @@ class WorkloadFile(Table):
 
 
 class GraphFile(Table):
-    """Operations on equal workers; the keys of an operation depend on its formula."""
+    """A graph of operations on equal workers; the keys of an operation depend on its formula."""
 
     operation: Annotated[tuple[dict[str, Any], ...], AT_LEAST_ONE]
     name: str = ""
@@ -388,7 +388,7 @@ class GraphFile(Table):
 
 
 class OperationRow(Table, kw_only=True):
-    """An operation, without the keys that its length is computed from."""
+    """An operation, without the keys of its length."""
 
     name: str
     after: tuple[str, ...] = ()
@@ -397,7 +397,7 @@ class OperationRow(Table, kw_only=True):
 
 
 class PlainOperation(OperationRow):
-    """An operation whose length is given."""
+    """An operation with a given length."""
 
     length_s: Annotated[float, within(0.0, 1e9)]
 
@@ -411,7 +411,7 @@ class StageRow(Table):
 
 
 class ChainFile(Table):
-    """Stages with one engine each, item after item."""
+    """A pipeline of stages with one engine each."""
 
     stage: Annotated[tuple[StageRow, ...], AT_LEAST_ONE]
     name: str = ""

@@ -1,7 +1,7 @@
-"""The shape that a decoder typically has, for models that the catalogue does not know.
+"""Regression of the shape of a decoder on its size, for models that the catalogue does not have.
 
-Learned from the models that it does know, whatever their family. What a guess may be off by is part of the shape
-(`ModelShape.depth_log_sd` and the others), so that predictions are as wide as that makes them.
+It is fitted to all models of the catalogue. The log-sds of the estimates are part of the shape
+(`ModelShape.depth_log_sd` and others) and widen the intervals of predictions.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from core.spec import ModelShape
 
 Floats = NDArray[np.float64]
 
-ANY_CONTEXT = 10_000_000  # a table may have gone beyond what a model was trained on
+ANY_CONTEXT = 10_000_000  # no limit: rows may exceed the context that a model was trained on
 KV_16_BIT_BYTE = 4  # of a key and its value
 HEAD_WIDTH = 128  # of an attention head
 DEPTHS = np.arange(4, 161)
-KV_WIDTH_STEP = 64  # the keys of a layer are a multiple as wide,
-POWER_OF_TWO_ODDS = 5.0  # [prior] and far more often than not a power of two
-SPARSE = 1.5  # times the parameters read, of those held: such a model is a mixture of experts
-NAMED_LOG_SD = 0.05  # of the parameters of a model given those in its name, beyond their rounding: "7B" has 6.7 to 8.2
-HUBER = 1.5  # scales within which residuals count in full
+KV_WIDTH_STEP = 64  # the width of a layer's keys is a multiple
+POWER_OF_TWO_ODDS = 5.0  # [prior] odds that it is a power of two
+SPARSE = 1.5  # held over read parameters, beyond which a model is a mixture of experts
+NAMED_LOG_SD = 0.05  # of the parameters given the number in the name, beyond its rounding: "7B" has 6.7 to 8.2
+HUBER = 1.5  # scales within which residuals have full weight
 N_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is stated of a model; None where nothing is. At least one of the first two."""
+    """Known figures of a model; None for unknown ones. At least one of the first two is known."""
 
     total_params: float | None = None
     read_params: float | None = None  # per token, without the input embedding
     kv_byte_per_token: float | None = None  # in 16 bit
-    weighed: bool = False  # the bytes of its weights are known
+    weighed: bool = False  # whether the bytes of its weights are known
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A linear law between logarithms, and the log-sd about it."""
+    """A linear regression between logarithms, and the log-sd about it."""
 
-    slope: Floats  # (n,), the first one of a constant 1
+    slope: Floats  # (n,), the first one is the intercept
     log_sd: float
 
     @classmethod
     def through(cls, x: Floats, y: Floats) -> Line:
-        """Fit y, shape (n,), by the columns of x, shape (n, p); outliers count less, but the log-sd has them."""
+        """Fit y, shape (n,), by the columns of x, shape (n, p), with Huber weights; the log-sd is of all residuals."""
         weight = np.ones(len(y))
         for _ in range(N_ROUNDS):
             root = np.sqrt(weight)
@@ -57,19 +57,19 @@ class Line:
         return cls(slope, float(np.sqrt(np.mean(np.square(y - x @ slope)))))
 
     def at(self, *x: float) -> float:
-        """Return the law's value."""
+        """Return the value of the regression."""
         return float(self.slope @ np.array([1.0, *x]))
 
 
 @dataclass(frozen=True, slots=True)
 class TypicalShapes:
-    """Laws of the known models, natural logarithms of P, the parameters read per token.
+    """Regressions over the models of the catalogue, in natural logarithms. P is the parameters read per token.
 
     Attributes
     ----------
-    depth : layers, by ln P and ln(held / P), held being all parameters but an input embedding of its own
+    depth : layers, by ln P and ln(held / P); held are all parameters without a separate input embedding
     head : parameters of the output head, by ln P; dense models only
-    kv_width : keys of a layer, by ln P
+    kv_width : width of the keys of a layer, by ln P
     read : P over all parameters; dense models only
     width : ln(body / (layers hidden**2))
     """
@@ -82,7 +82,7 @@ class TypicalShapes:
 
     @classmethod
     def of(cls, models: Iterable[ModelShape]) -> TypicalShapes:
-        """Learn from models; those of equal shape count once."""
+        """Fit the regressions to models; models of equal shape count once."""
         distinct = {(m.n_layers, m.hidden_size, m.intermediate_size, m.vocab_size): m for m in models}
         known = list(distinct.values())
         read, held, body, head, total, layers, hidden, kv = np.log(
@@ -111,25 +111,25 @@ class TypicalShapes:
         )
 
     def shape(self, key: str, name: str, facts: ModelFacts) -> ModelShape:
-        """Return the shape to expect of a model.
+        """Return the expected shape of a model.
 
         Parameters
         ----------
         key, name : str
-        stated : StatedModel
+        facts : ModelFacts
 
         Returns
         -------
         ModelShape
-            Heads of about 128.
+            With attention heads about 128 wide.
 
         Raises
         ------
         ValueError
-            Nothing is stated of its parameters.
+            Neither number of parameters is known.
         """
         if facts.read_params is None and facts.total_params is None:
-            raise ValueError("stated.read_params, stated.total_params = None, None; expected at least one of them")
+            raise ValueError("facts.read_params, facts.total_params = None, None; expected at least one number")
         total = facts.total_params
         read = facts.read_params or (total or 0.0) * np.exp(self.read.at())
         held = max(total or read, read)
@@ -166,7 +166,7 @@ class TypicalShapes:
         )
 
     def _head(self, read: float, held: float, *, sparse: bool, exact: bool) -> tuple[float, float]:
-        """Return the parameters of the output head and their log-sd: those of an input embedding, where it has one."""
+        """Return the parameters of the output head and their log-sd: those of a separate input embedding if known."""
         embedding = held - read
         if exact and not sparse and embedding > 0.01 * held:
             return min(embedding, 0.5 * read), 0.0
@@ -174,7 +174,7 @@ class TypicalShapes:
         return min(expected, 0.4 * read), self.head.log_sd
 
     def _depth(self, read: float, held: float, kv_byte: float | None) -> tuple[int, float]:
-        """Return the number of layers and its log-sd: one that makes the keys of a layer as wide as they can be."""
+        """Return the number of layers and its log-sd; a known cache size restricts it to plausible key widths."""
         log_layers = self.depth.at(np.log(read), np.log(held / read))
         if kv_byte is None:
             return max(2, round(float(np.exp(log_layers)))), self.depth.log_sd
@@ -188,7 +188,7 @@ class TypicalShapes:
         return best, float(np.sqrt(np.average(off, weights=weight)))
 
     def _read_log_sd(self, facts: ModelFacts) -> float:
-        """Return how uncertain the parameters read are: where only a total is stated, and where it is a name's."""
+        """Return the log-sd of the parameters read: by the regression on a total, and by the rounding of names."""
         params = facts.read_params or facts.total_params or 0.0
         unit = next((unit for unit in (1e9, 1e8) if abs(params / unit - round(params / unit)) < 1e-6), 0.0)
         rounded = float(np.hypot(NAMED_LOG_SD, unit / (np.sqrt(12.0) * params))) if unit else 0.0
@@ -196,5 +196,5 @@ class TypicalShapes:
 
 
 def _held(model: ModelShape) -> float:
-    """Return the parameters that a token could read: all but an input embedding of its own."""
+    """Return all parameters without a separate input embedding."""
     return model.total_params - (0.0 if model.tied_embeddings else model.head_params)

@@ -42,7 +42,7 @@ def test_wrong_documents_are_refused(key, value, message):
 def test_matrix_that_is_no_covariance_is_refused():
     found = calibration_file.document(CATALOGUE.board_posteriors[KEY], {})
     found["log_cov"][0][0] = -1.0
-    with pytest.raises(ValueError, match="no covariance"):
+    with pytest.raises(ValueError, match="positive definite"):
         calibration_file.posterior_from("x", found)
     with pytest.raises(ValueError, match="expected one JSON object"):
         calibration_file.posterior_from("x", [])
