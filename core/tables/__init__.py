@@ -1,8 +1,7 @@
-"""Tables of published measurements: read, matched to the catalogue, learned from, and held against predictions.
+"""Tables of published measurements: reading, matching to the catalogue, fits, and validation of predictions.
 
-Rows: `rows` (a table read and checked), `row_facts` (bytes and tokens that a row states), `boards`, `models`,
-`entries` (catalogue entries that rows mean), `as_points` (rows as operating points). Learning: `hierarchical_priors`
-(priors of runtimes over boards), `model_effects` (random effect of a model), `board_posteriors` (a posterior for each
-published board). Validation: `splits`, `scores`, `held_out`, `perplexity_rows`, `validation`. Never here: the attached
-board.
+Rows: `rows` (reading and checks), `row_facts` (bytes and tokens of a row), `boards`, `models`, `entries` (records of
+the catalogue for a row, or new ones), `as_points` (rows as operating points). Fits: `hierarchical_priors` (priors of
+runtimes over boards), `model_effects` (random effect of a model), `board_posteriors` (a posterior for each board).
+Validation: `splits`, `scores`, `held_out`, `perplexity_rows`, `validation`. Never here: the attached board.
 """

@@ -1,9 +1,9 @@
-"""Published rows as operating points: which catalogue entries they mean, and entries for what is not in it.
+"""Published rows as operating points, with records of the catalogue or new ones.
 
-A row names its board, runtime, model and format in its authors' words. What the catalogue knows is taken from it, but
-for the bandwidth and the bytes that the row itself states. The rest is described by the row: a board by its bandwidth,
-a model by its parameters (shape as is typical of that many), a format by its bits. Nothing here looks at what was
-measured, except at which quantities were.
+A row names its board, runtime, model and format in its authors' words. Records of the catalogue are used for known
+names, with the bandwidth and the bytes of the row itself. Other records are made from the row: a board from its
+bandwidth, a model from its number of parameters (with a typical shape), a format from its bits. The measured values
+serve only for checks of plausibility.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from core.tables.row_facts import (
 )
 from core.tables.rows import PublishedRow
 
-TOO_FAST = 2.0  # times what the peak bandwidth allows: no cache explains it (published rows reach 1.03)
-TOO_SLOW = 300.0  # times as long as reading the weights takes: published rows of one thread reach 167
+TOO_FAST = 2.0  # times the speed at peak bandwidth: no cache explains it (published rows reach 1.03)
+TOO_SLOW = 300.0  # times the time of reading the weights: published rows of one thread reach 167
 LEAST_BIT = 3.3  # below, the cost of unpacking is not known: outside the model's range
-INTEGER_SPEEDUP = 2.0  # matrix units reach twice the stated rate, which is of 16 bit, in 8 bit
+INTEGER_SPEEDUP = 2.0  # rate of matrix units in 8 bit over `compute_op_s`, which is of 16 bit
 NOTHING_MEASURED = "no decode time, time to first token or energy"
-DOUBTFUL_LOG_SD = 0.15  # [prior] of figures that users submitted, or that were taken under unknown settings
+DOUBTFUL_LOG_SD = 0.15  # [prior] of figures submitted by users or measured under unknown settings
 
 
 Group = tuple[str, str, str, str]
-"""Board, unit, runtime and power mode, in the table's words but for boards of the catalogue."""
+"""Board, unit, runtime and power mode in the table's words; boards of the catalogue by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +52,22 @@ class ComparedRow:
     row: PublishedRow
     group: Group
     weights: str  # format in the table's words
-    decode: OperatingPoint  # where its decode time and energy belong
-    prefill: OperatingPoint  # where its time to first token belongs
-    bandwidth_known: bool
-    compute_known: bool
-    outside: str  # why the equations do not cover it; "" where they do
-    log_sd: float  # how uncertain its figures are by themselves
+    decode: OperatingPoint  # of its decode time and energy
+    prefill: OperatingPoint  # of its time to first token
+    bandwidth_known: bool  # whether row or data sheet give the bandwidth
+    compute_known: bool  # whether the data sheet gives the compute rate
+    outside: str  # reason that the equations do not apply; "" where they do
+    log_sd: float  # of its figures themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rows of a table that can be compared, the catalogue extended by what they describe, and the others."""
+    """The comparable rows of a table, the catalogue extended by their records, and the rows that are left out."""
 
     rows: tuple[ComparedRow, ...]
     catalogue: Catalogue
     left_out: tuple[tuple[int, str], ...]  # line and reason
-    without_ttft: tuple[tuple[int, str], ...] = ()  # the same of rows of which only the time to first token is left out
+    without_ttft: tuple[tuple[int, str], ...] = ()  # line and reason, of rows without their time to first token only
 
 
 def compare(rows: Sequence[PublishedRow], catalogue: Catalogue) -> Comparison:
@@ -132,7 +132,7 @@ def _measured(row: PublishedRow) -> bool:
 def _compared(
     row: PublishedRow, model: ModelShape | str, ran_on: BoardOfRow, group: Group, made: Entries, most_threads: float
 ) -> ComparedRow | str:
-    """Return the row as an operating point, or why it is none."""
+    """Return the row as operating points, or the reason against it."""
     reason = _unusable(row)
     found = reason or made.weights_of(row, model)
     if isinstance(found, str):
@@ -172,13 +172,13 @@ def _compared(
         ),
         made.bandwidth_known[board, mode],
         made.compute_known[board, mode],
-        _unlike(bits, row.number.get("threads", most_threads), most_threads),
+        _outside(bits, row.number.get("threads", most_threads), most_threads),
         DOUBTFUL_LOG_SD if row.text["trust"].upper() == "C" else 0.0,
     )
 
 
-def _unlike(bits: float, n_threads: float, most_threads: float) -> str:
-    """Say that the equations are not of such a row; "" where they are."""
+def _outside(bits: float, n_threads: float, most_threads: float) -> str:
+    """Return the reason that the equations do not apply to a row; "" where they do."""
     if bits < LEAST_BIT:
         return f"{bits:.3g} bits a weight; the cost of unpacking under {LEAST_BIT:g} is not known"
     if n_threads < most_threads:
@@ -187,7 +187,7 @@ def _unlike(bits: float, n_threads: float, most_threads: float) -> str:
 
 
 def _wrong_speed(row: ComparedRow, made: Entries) -> str:
-    """Say that no board decodes as fast or as slowly as the row; "" where one may, or nobody knows its bandwidth."""
+    """Return the reason that the decode time of a row is implausible; "" where it is not, or without a bandwidth."""
     decode_s, at = row.row.decode_s, row.decode
     if decode_s is None or not row.bandwidth_known:
         return ""
@@ -195,13 +195,13 @@ def _wrong_speed(row: ComparedRow, made: Entries) -> str:
     byte = float(np.max(traffic.weight_byte(made.models[at.model], made.weights(at.weights))))
     times = decode_s * float(np.max(at.bandwidth_byte_s or mode.bandwidth_byte_s)) / byte
     if times <= 1.0 / TOO_FAST:
-        why = "a wrong unit, or a mixture of experts without what a token reads of it (params_streamed_b)?"
+        why = "a wrong unit, or a mixture of experts without the parameters that a token reads (params_streamed_b)?"
         return f"decodes faster than its weights can be read at {TOO_FAST:g} times the peak bandwidth: {why}"
     return "" if times < TOO_SLOW else f"decodes {times:.0f} times as long as its weights are read: a wrong unit?"
 
 
 def _beyond_memory(row: ComparedRow, made: Entries) -> str:
-    """Say that weights and cache do not fit in the board's memory; "" where they do, or nobody states it."""
+    """Return the reason that weights and cache exceed the board's memory; "" where they fit, or it is not known."""
     at, board = row.decode, made.boards[row.decode.board]
     if board.memory_byte is None:
         return ""
@@ -214,7 +214,7 @@ def _beyond_memory(row: ComparedRow, made: Entries) -> str:
 
 
 def _cached_prompt(row: ComparedRow, made: Entries) -> str:
-    """Return why the row's time to first token cannot be of its whole prompt; "" where it can."""
+    """Return the reason that a time to first token is too short for the whole prompt; "" where it is not."""
     point, ttft_s = row.prefill, row.row.ttft_s
     model, mode = made.models[point.model], made.boards[point.board].power_modes[point.power_mode]
     if ttft_s is None:

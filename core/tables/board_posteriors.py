@@ -1,4 +1,4 @@
-"""Fits to published rows: a posterior for every board, runtime and power mode that enough of them speak of."""
+"""Board posteriors: fits to published rows, one for each board, runtime and power mode with enough of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from core.tables.scores import Residuals, Score
 from core.tables.splits import SplitResiduals, TimeSplits
 
 FEWEST_ROWS, FEWEST_MODELS = 4, 2
-MOST_ROWS = 96  # of one board, runtime and power mode: repeats of two models teach nothing more
+MOST_ROWS = 96  # in a fit: more rows of the same models add no information
 
 
 @dataclass(frozen=True, slots=True)
 class BoardPosterior:
-    """What published rows teach of one board, runtime and power mode, and how well it predicts a model left out."""
+    """Fit to the published rows of one board, runtime and power mode, with its errors on left-out models."""
 
     posterior: Posterior
     n_rows: int
@@ -35,14 +35,15 @@ class BoardPosterior:
 
 
 def fit_boards(compared: Comparison, catalogue: Catalogue) -> list[BoardPosterior]:
-    """Fit every board, runtime and power mode of the catalogue that has enough rows.
+    """Fit each board, runtime and power mode of the catalogue with enough rows.
 
     Parameters
     ----------
     compared : Comparison
-        Its catalogue has the runtimes' priors that the fits start from.
+        Its catalogue has the priors of the fits.
     catalogue : Catalogue
-        Whose boards, runtimes, models and formats are kept; the parameters of others are dropped.
+        Only boards, runtimes and power modes of this catalogue are fitted, and only parameters of its models and
+        formats are kept.
     """
     found = dict[tuple[str, str, str], list[ComparedRow]]()
     for row in compared.rows:
@@ -61,7 +62,7 @@ def fit_boards(compared: Comparison, catalogue: Catalogue) -> list[BoardPosterio
 
 
 def _distinct(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
-    """Leave out rows that repeat another's figures, as tables that copy each other do."""
+    """Return the rows without duplicates, which occur where tables copy each other."""
     seen = set[tuple[object, ...]]()
     kept = []
     for row in rows:
@@ -97,7 +98,7 @@ def _fit(rows: Sequence[ComparedRow], extended: Catalogue, catalogue: Catalogue)
 
 
 def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> dict[str, Residuals]:
-    """Return the predictions of each model from the others, by quantity, with the model's own intervals."""
+    """Return the residuals of each model predicted from the others, by quantity, with unscaled intervals."""
     found = SplitResiduals()
     TimeSplits(rows, range(len(rows)), catalogue).evaluate(found)
     return {q: Residuals.joined(found.parts.get((q, "leave_one_model_out"), [])) for q in ("decode_s", "ttft_s")}
@@ -106,7 +107,7 @@ def _left_out(rows: Sequence[ComparedRow], catalogue: Catalogue) -> dict[str, Re
 def _interval_scale(
     posterior: Posterior, n_models: int, left_out: Mapping[str, Residuals], catalogue: Catalogue
 ) -> IntervalScale:
-    """Return the guard of models of the fit, which other boards give, and that of others, with its own rows' say."""
+    """Return the interval scale: from other boards for models of the fit, and with own residuals for other models."""
     of_seen, of_other = dict[str, float](), dict[str, float]()
     for quantity, residuals in left_out.items():
         seen, other = (

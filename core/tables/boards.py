@@ -1,4 +1,4 @@
-"""The boards of a table: which rows mean the same one, and what is known of the power mode each ran in."""
+"""The boards of a table: identity of the board of each row, and its power mode."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from core.tables.rows import PublishedRow
 UNKNOWN_BANDWIDTH_BYTE_S: Mapping[str, float] = {"cpu": 40e9, "gpu": 200e9, "npu": 60e9}
 UNKNOWN_BANDWIDTH_LOG_SD = 1.0  # [prior] boards of one kind differ by a factor of 5 either way
 UNLISTED_MODE_LOG_SD = 0.4  # [prior] a board's modes have two thirds of its bandwidth or all of it
-SAME_FRAC = 0.01  # within which bandwidths are the same
+SAME_FRAC = 0.01  # relative difference of equal bandwidths
 
 _WATTS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)[ -]?w(?:atts?)?(?![a-z])")
 _NOT_THE_MODE = re.compile(
     r"\d+ ?(?:[-–/~]|to) ?\d+w|\d+w (?:peak|burst|boost|turbo)|(?:peak|burst|boost|turbo):? \d+w"
 )
-_MOST = re.compile(r"(?<![a-z])max(?![ _-]?[pq](?![a-z]))")  # Max-Q and Max-P are modes that save power
+_MOST = re.compile(r"(?<![a-z])max(?![ _-]?[pq](?![a-z]))")  # Max-Q and Max-P save power
 
 
 class BoardOfRow(NamedTuple):
     """The board that a row ran on."""
 
-    name: str  # what tells it from others: a key of the catalogue where it has the board, else in the table's words
-    bandwidth_byte_s: float | None  # as the row states it, or another one of a board that the catalogue does not know
+    name: str  # unique: a key of the catalogue where it has the board, else in the table's words
+    bandwidth_byte_s: float | None  # of the row, or for boards that are not in the catalogue of another row
 
 
 def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[BoardOfRow]:
     """Return the board of each row.
 
-    The catalogue's board of that key, else of that name, however it is spelled; not one of another bandwidth than
-    the row states. Another key may stand for many boards: where rows of one name do not state a bandwidth, or those of
-    the key not the same one in one power mode, their names tell them apart.
+    It is the board of the catalogue with the row's key, else that with its name in any spelling and with its bandwidth.
+    Any other key may stand for several boards: they are distinguished by name where rows of one name have no bandwidth,
+    or where rows of the key have different ones in one power mode.
 
     Parameters
     ----------
     rows : sequence of PublishedRow
     known : mapping
-        The catalogue's boards.
+        Boards of the catalogue by key.
     """
     given = dict[tuple[str, str], set[float]]()
     for row in rows:
-        given.setdefault(_called(row), set()).update({row.number.get("dram_bandwidth_gb_s", 0.0)} - {0.0})
-    meant = {called: _known(*called, stated, known) for called, stated in given.items()}
-    keys, many = [meant[_called(row)] for row in rows], _many(rows)
+        given.setdefault(_names(row), set()).update({row.number.get("dram_bandwidth_gb_s", 0.0)} - {0.0})
+    meant = {called: _catalogue_key(*called, stated, known) for called, stated in given.items()}
+    keys, many = [meant[_names(row)] for row in rows], _ambiguous_keys(rows)
     names = [key or _name(row, many, given) for key, row in zip(keys, rows, strict=True)]
     at = [(name, row.text["compute"], row.text["power_mode"]) for name, row in zip(names, rows, strict=True)]
     stated = dict[tuple[str, str, str], float]()
@@ -62,12 +62,12 @@ def boards_of(rows: Sequence[PublishedRow], known: Mapping[str, Board]) -> list[
 
 
 def same_bandwidth(one: float, other: float) -> bool:
-    """Tell whether two bandwidths are the same but for rounding."""
+    """Return True if two bandwidths are equal up to rounding."""
     return abs(one / other - 1.0) <= SAME_FRAC
 
 
-def _many(rows: Sequence[PublishedRow]) -> set[str]:
-    """Return the keys under which rows state bandwidths that differ in one power mode."""
+def _ambiguous_keys(rows: Sequence[PublishedRow]) -> set[str]:
+    """Return the keys whose rows have different bandwidths in one power mode."""
     first, many = dict[tuple[str, ...], float](), set[str]()
     for row in rows:
         given = row.number.get("dram_bandwidth_gb_s")
@@ -78,12 +78,12 @@ def _many(rows: Sequence[PublishedRow]) -> set[str]:
     return many
 
 
-def _called(row: PublishedRow) -> tuple[str, str]:
+def _names(row: PublishedRow) -> tuple[str, str]:
     return row.text["board_key"], row.text["board"]
 
 
-def _known(key: str, name: str, stated: set[float], known: Mapping[str, Board]) -> str:
-    """Return the catalogue's key of the board of that key, else of that name unless its bandwidth is another's."""
+def _catalogue_key(key: str, name: str, stated: set[float], known: Mapping[str, Board]) -> str:
+    """Return the catalogue's key of the board with that key, else with that name and bandwidth; "" for none."""
     found = board_called(key, known)
     if found or not (named := board_called(name, known)):
         return found
@@ -92,24 +92,24 @@ def _known(key: str, name: str, stated: set[float], known: Mapping[str, Board]) 
 
 
 def _name(row: PublishedRow, many: set[str], given: Mapping[tuple[str, str], set[float]]) -> str:
-    key, name = _called(row)
+    key, name = _names(row)
     return key if given[key, name] and key not in many else name or key
 
 
 def mode_of_row(key: str, unit: str, board: Board | None, bandwidth_byte_s: float | None) -> PowerMode:
-    """Return a power mode as the board's data sheet states it, or as a table does where that has none of the name.
+    """Return the power mode of a row: that of the data sheet, or a new one where the data sheet does not have it.
 
-    A mode that the data sheet lacks is taken to have the bandwidth of its first one where the table states none, surely
-    so where all of them have the same.
+    A new mode without a bandwidth is assumed to have that of the first mode of the data sheet; the assumption is
+    certain where all modes have the same.
 
     Parameters
     ----------
     key, unit : str
-        The unit is the one that decodes.
+        Key of the mode, and the unit that decodes.
     board : Board or None
         Of the catalogue.
     bandwidth_byte_s : float or None
-        As stated [byte/s].
+        Of the table [byte/s].
     """
     modes = board.power_modes if board is not None else {}
     listed = modes.get(key)
@@ -129,16 +129,16 @@ def mode_of_row(key: str, unit: str, board: Board | None, bandwidth_byte_s: floa
 
 
 def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
-    """Return the mode that a name means: the one it names, the first where it says nothing or "max", else its own.
+    """Return the key of the mode that a name means: a known one, the first for an empty name or "max", else a new one.
 
-    What stands in parentheses counts only where nothing outside them tells, neither a peak nor a range is a mode, and
-    a number of watts that no mode has is a mode of its own.
+    Text in parentheses is used only if the rest names no mode. A peak or a range of watts is no mode. A number of watts
+    without a known mode is a new mode.
     """
-    said = _WATTS.sub(lambda match: f"{float(match[1]):g}w", name.lower())
-    if modes and not any(letter.isalnum() for letter in said):
+    lower = _WATTS.sub(lambda match: f"{float(match[1]):g}w", name.lower())
+    if modes and not any(letter.isalnum() for letter in lower):
         return next(iter(modes))
     named = [mode for mode in modes if spelled(mode) == spelled(name)]
-    for part in (said.partition("(")[0], said):
+    for part in (lower.partition("(")[0], lower):
         text = _NOT_THE_MODE.sub(" ", part)
         named = named or _modes_in(text, modes)
         if not named and not re.search(r"\dw", text) and _MOST.search(text):
@@ -151,7 +151,7 @@ def mode_key(name: str, modes: Mapping[str, PowerMode]) -> str:
 
 
 def _modes_in(text: str, modes: Mapping[str, PowerMode]) -> list[str]:
-    """Return the modes that a text names, those of its own words before those of their parts."""
+    """Return the modes that a text names, matches of whole words before matches of their parts."""
     words = re.findall(r"\d+\.\d+w|[a-z0-9_]+", text)
     parts = [part for word in words for part in word.split("_")]
     return [mode for of in (words, parts) for mode in modes if mode.lower() in of]

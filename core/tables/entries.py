@@ -1,7 +1,7 @@
-"""The catalogue's entries that the rows of a table mean, and new ones for what the catalogue does not know.
+"""Records of the catalogue for the rows of a table, and new records for unknown names.
 
-A board is described by its bandwidth, a runtime by the unit that it runs on, a weight format by its bits. What rows
-state counts before what the catalogue has of the same name.
+A new board is described by its bandwidth, a new runtime by its unit, a new weight format by its bits. Figures of rows
+take precedence over those of the catalogue.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from core.tables.rows import PublishedRow
 from core.units import BIT_PER_BYTE
 
 MIXTURE = 1.5
-"""Times what a token reads: a model of so many parameters is a mixture of experts. Files store those in fewer bits than
-what every token reads, so an even share of the file is too little."""
-LEAST_BIT, MOST_BIT = 0.5, 40.0  # no format has fewer or more
-OTHER_BANDWIDTH, OTHER_SIZE = 3.0, 4.0  # times what the catalogue has: the row has another unit, board or model
+"""Total over read parameters, beyond which a model is a mixture of experts. Files store experts in fewer bits than the
+parameters that every token reads, so a proportional share of the file is too small."""
+LEAST_BIT, MOST_BIT = 0.5, 40.0  # range of the bits per weight
+OTHER_BANDWIDTH, OTHER_SIZE = 3.0, 4.0  # factors to the catalogue, beyond which the row means another unit or record
 
 AS_COMPUTED = frozenset({"auto", "default", "off", "full", "unquantized", "unquantised"})
-"""What stands for a KV cache that is not quantised, in small letters."""
+"""Names of a KV cache that is not quantised, in lower case."""
 
 KV_OF_BITS: Mapping[float, str] = {4.0: "int4", 8.0: "int8", 16.0: "bf16", 32.0: "fp32"}
-"""Bits of a cached value -> key of the catalogue, where a name tells no more."""
+"""Key of the KV format by the bits of a value, for names that give only the bits."""
 
 
 class Entries:
-    """The catalogue's entries that rows mean, and new ones for what they describe."""
+    """Records of the catalogue for rows, and new records made from rows."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -46,7 +46,7 @@ class Entries:
         self.compute_known = dict[tuple[str, str], bool]()
 
     def runtime_of(self, row: PublishedRow) -> str:
-        """Return the key of the row's runtime, of its own among those of its unit where nobody knows it."""
+        """Return the key of the row's runtime; an unknown one is added with the priors of other ones on its unit."""
         name, unit = row.text["runtime"], row.text["compute"]
         key = runtime_key(name, unit, self.catalogue.runtimes)
         if key:
@@ -56,11 +56,11 @@ class Entries:
         return key
 
     def runtime(self, key: str) -> Runtime:
-        """Return a runtime of the catalogue or of those that were made."""
+        """Return a runtime of the catalogue or a new one."""
         return self.runtimes.get(key) or self.catalogue.runtimes[key]
 
     def board_of(self, row: PublishedRow, ran_on: BoardOfRow) -> tuple[str, str]:
-        """Return the keys of the row's board and power mode."""
+        """Return the keys of the row's board and power mode, which are added where they are new."""
         unit = row.text["compute"]
         known = self.catalogue.boards.get(ran_on.name)
         same_unit = known is not None and known.unit == unit
@@ -78,7 +78,7 @@ class Entries:
         return key, mode
 
     def wrong_bandwidth(self, ran_on: BoardOfRow) -> str:
-        """Say that a row's bandwidth is not that of a board of the catalogue; "" where it may be."""
+        """Return the reason that a row's bandwidth is implausible for its board; "" where it is not."""
         known, stated = self.catalogue.boards.get(ran_on.name), ran_on.bandwidth_byte_s
         if known is None or stated is None:
             return ""
@@ -88,12 +88,12 @@ class Entries:
         return f"dram_bandwidth_gb_s is {stated / 1e9:g}, and {known.name} has {max(modes) / 1e9:g}: a wrong unit?"
 
     def own_bandwidth(self, board: str, mode: str, stated: float | None) -> float | None:
-        """Return the bandwidth that a row states where it differs from that of its board and mode."""
+        """Return the bandwidth of a row where it differs from that of its board and mode, else None."""
         theirs = self.boards[board].power_modes[mode].bandwidth_byte_s
         return None if stated is None or same_bandwidth(stated, theirs) else stated
 
     def extended(self) -> Catalogue:
-        """Return the catalogue with the entries that were made."""
+        """Return the catalogue with the new records."""
         of = self.catalogue
         return replace(
             of,
@@ -104,13 +104,13 @@ class Entries:
         )
 
     def weights(self, key: str) -> WeightFormat:
-        """Return a weight format of the catalogue or of those that were made."""
+        """Return a weight format of the catalogue or a new one."""
         return self.formats.get(key) or self.catalogue.weight_formats[key]
 
     def kv_of(self, row: PublishedRow, runtime: str) -> str | None:
-        """Return the key of the KV format, by its bits where its name is none; that of the runtime where none is told.
+        """Return the key of the row's KV format, by name or by bits; without a name the usual one of the runtime.
 
-        None where the row names a format whose bits nobody knows.
+        None for a format with unknown bits.
         """
         name = re.sub(r"^kv[ _-]?(?:cache)?[ _:=-]*", "", row.text["kv_quant"].lower())  # KV8 is 8 bits
         name = "bf16" if name in AS_COMPUTED else name or self.runtime(runtime).usual_kv
@@ -118,7 +118,7 @@ class Entries:
         return read.key or KV_OF_BITS.get(read.bits or 0.0)
 
     def weights_of(self, row: PublishedRow, shape: ModelShape | str) -> tuple[str, str, float] | str:
-        """Return the keys of model and weight format and the bits per weight, or why they are not known."""
+        """Return the keys of model and weight format and the bits per weight, or the reason that they are unknown."""
         if isinstance(shape, str):
             return f"the model {row.text['model']} is not in the catalogue and {shape} are not stated"
         byte = streamed_byte(row, shape)
@@ -134,14 +134,14 @@ class Entries:
         return self._file_of(shape, weights, byte), weights.key, weights.bits_per_weight
 
     def _format_of(self, row: PublishedRow, byte: float | None, params: float) -> WeightFormat | str:
-        """Return the row's weight format, one of its own where the catalogue has none of that name; or what is wrong.
+        """Return the row's weight format, a new one where the catalogue has none of that name; or an error.
 
-        Whether such weights are unpacked is told by their bits without scales, what a file has in all by the others.
+        The bits without scales determine whether weights are unpacked; the bits with scales determine the bytes.
         """
         name, nominal = row.text["quant"], row.number.get("weight_bits")
         read = format_name(name, self.catalogue.weight_formats, nominal or row.number.get("bits_per_weight"))
         if read.contradiction:
-            return f"{name} names formats of different bits, {read.contradiction}; weight_bits would tell which it is"
+            return f"{name} names formats of different bits, {read.contradiction}; give weight_bits to select one"
         if read.bits and nominal and not same_bits(read.bits, nominal):
             return f"{name} has {read.bits:g} bits a weight and weight_bits is {nominal:g}, expected the same"
         if read.key:
@@ -155,7 +155,7 @@ class Entries:
         return self._unique_format(described(name, bits or whole, whole))
 
     def _unique_format(self, made: WeightFormat) -> WeightFormat:
-        """Return the format of that name; a name that stands for several numbers of bits is as many formats."""
+        """Return the new format of that name; the same name with other bits gets a key of its own."""
         taken = {**self.catalogue.weight_formats, **self.formats}.get(made.key)
         if taken is not None and not (
             taken.needs_unpacking == made.needs_unpacking and same_bits(taken.bits_per_weight, made.bits_per_weight)
@@ -164,7 +164,7 @@ class Entries:
         return self.formats.setdefault(made.key, made)
 
     def _file_of(self, shape: ModelShape, weights: WeightFormat, stated_byte: float | None) -> str:
-        """Return the key of the model whose file in this format has the row's bytes."""
+        """Return the key of the model whose file in this format has the row's bytes, which is added where it is new."""
         byte = traffic.weight_byte(shape, weights) if stated_byte is None else stated_byte
         key: str = shape.key
         bare = replace(shape, max_context_tokens=ANY_CONTEXT, weight_byte_by_format={}, reference_format="")

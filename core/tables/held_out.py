@@ -1,4 +1,4 @@
-"""Scores of published boards that were predicted without their own rows, and the guard they give to predictions."""
+"""Scores of published boards, each predicted without its own rows, and the interval scale that follows from them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ QUANTITIES = ("decode_s", "ttft_s")
 
 
 def scores(parts: Parts, compared: Comparison, without_board: str = "") -> HeldOut:
-    """Return how far the rows of a table were from their predictions.
+    """Return the held-out scores of the rows of a table.
 
-    What is off about a board is so for all its models, and it is of another board that one wants to know: so each board
-    counts once, and in it each model with a runtime.
+    Errors of the models of one board are correlated, and the scores are applied to other boards. So each board has the
+    same weight, and within a board each model with a runtime and power mode.
 
     Parameters
     ----------
     parts : mapping
-        Predictions of which none saw the rows of the board it predicts, but for those it was calibrated on.
+        Predictions that do not use rows of the predicted board, except those of its calibration.
     compared : Comparison
     without_board : str
-        A board, in the table's words, to leave out.
+        Board to leave out, in the table's words.
     """
     return _scores(_inside(parts, compared), without_board)
 
 
 def _inside(parts: Parts, compared: Comparison) -> pd.DataFrame:
-    """Return the score of each prediction that a bucket takes, with its board and what it counts for."""
+    """Return the scores of all predictions with a bucket, with board and weight."""
     keys = [(*row.group, same_model(row.decode.model)) for row in compared.rows]
     rows = pd.DataFrame(keys, columns=["board", "unit", "runtime", "power_mode", "model"])
     rows["model_there"] = rows.groupby(list(rows), sort=False).ngroup()
@@ -55,15 +55,15 @@ def _scores(inside: pd.DataFrame, without_board: str) -> HeldOut:
 
 
 def scaled(parts: Parts, compared: Comparison, *, leave_board_out: bool) -> dict[tuple[str, str], list[Residuals]]:
-    """Return the predictions with the intervals that the guard makes of them.
+    """Return the predictions with scaled intervals.
 
     Parameters
     ----------
     parts : mapping
     compared : Comparison
-        Its catalogue has the scores that are shipped.
+        Its catalogue has the shipped scores.
     leave_board_out : bool
-        Guard each board by the scores of the others in `parts` instead of those that are shipped.
+        Whether to use the scores of the other boards in `parts` instead of the shipped ones.
     """
     boards = {row.group[0] for row in compared.rows} if leave_board_out else set[str]()
     inside = _inside(parts, compared)

@@ -1,16 +1,15 @@
-"""The priors of runtimes, learned from published measurements of many boards: empirical Bayes.
+"""Priors of runtimes from published measurements of many boards: hierarchical model, empirical Bayes.
 
-Each group of rows (a board, runtime of the catalogue and power mode) has its own logarithms of eta, kappa, rho and the
-costs per layer and per token::
+Each group of rows (a board, runtime of the catalogue and power mode) has its own logarithms of the cost parameters::
 
     group ~ N(runtime, S)    runtime ~ N(class, F)    class ~ N(prior, C)
 
-rho and the share of the compute rate are relative to what the board's data sheet makes of them
-(`core.predict.parameters.data_sheet_shift`). S, diagonal and common to all, is how much boards differ; what is guessed
-of one (`core.predict.parameters.data_sheet_log_sd`) comes on top. Means and S follow by expectation maximisation: every
-group is fitted under the current priors (`core.calibrate.observations`), then runtimes and classes are averaged with
-shrinkage. A runtime or a class with few boards or none keeps close to what stands above it, so a board nobody has
-measured is predicted by what its kind of runtime does elsewhere.
+rho and the share of the compute rate are relative to their shift by the board's data sheet
+(`core.predict.parameters.data_sheet_shift`). S, diagonal and common to all groups, is the variance between boards; the
+variance of assumed rates of a board (`core.predict.parameters.data_sheet_log_sd`) is added. Means and S follow by
+expectation maximisation: each group is fitted under the current priors (`core.calibrate.observations`), then runtimes
+and classes are averaged with shrinkage. A runtime with few boards is shrunk to its class, and a class to the prior, so
+an unmeasured board is predicted from other boards of its runtime or class.
 
 References
 ----------
@@ -44,17 +43,17 @@ from core.tables.model_effects import MODEL_LOG_SD, Factor, Key, expected_factor
 Floats = NDArray[np.float64]
 
 PRIOR = np.log([p.median for p in PARAMETERS])
-"""[prior] of every class, but for the share of the compute rate."""
+"""[prior] of every class, except for the share of the compute rate."""
 COMPUTE_SHARE: Mapping[str, float] = {"npu": 0.15, "cpu": 0.3, "gpu": 0.25, "compiled_gpu": 0.4}
-"""[prior] share of the stated compute rate that prompts reach: labels of NPUs promise most (docs/physics.md, M2)."""
+"""[prior] share of the peak compute rate that prefill reaches, least on NPUs (docs/physics.md, M2)."""
 CLASS_SD, RUNTIME_SD, FIRST_BOARD_SD, LEAST_BOARD_SD = (
     np.array([getattr(p.spread, of) for p in PARAMETERS]) for of in ("classes", "runtimes", "boards", "least_boards")
 )
-NOTHING_LOG_SD = 10.0  # of a share of a rate that no source states: it says nothing of other boards
+UNINFORMATIVE_LOG_SD = 10.0  # of a share of an unknown compute rate, which does not inform other boards
 N_ROUNDS = 8
-MOST_ROWS = 40  # of a group: repeats of two models teach nothing more
+MOST_ROWS = 40  # of a group: more rows of the same models add no information
 
-SIZE_LOG_SD = 0.10  # [prior] of what models of similar size share
+SIZE_LOG_SD = 0.10  # [prior] of the effect common to models of similar size
 REPEAT_LOG_SD = 0.04  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
 
 
@@ -66,14 +65,14 @@ def prior_of(name: str) -> Floats:
 
 
 class Normal(NamedTuple):
-    """A normal distribution of logarithms, independent, in the order of `core.spec.PARAMETERS`."""
+    """Independent normal distributions of logarithms, in the order of `core.spec.PARAMETERS`."""
 
     mean: Floats
     sd: Floats
 
     @classmethod
     def of_either(cls, either: Sequence[Normal]) -> Normal:
-        """Return the normal distribution with the mean and variance of an even mixture of some."""
+        """Return the normal distribution with the mean and variance of an equal mixture."""
         mean = np.mean([one.mean for one in either], axis=0)
         variance = np.mean([np.square(one.sd) + np.square(one.mean - mean) for one in either], axis=0)
         return cls(mean, np.sqrt(variance))
@@ -81,17 +80,17 @@ class Normal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What the boards have in common, in logarithms in the order of `core.spec.PARAMETERS`."""
+    """The fitted hierarchical model, in logarithms in the order of `core.spec.PARAMETERS`."""
 
-    runtimes: Mapping[str, Normal]  # by key: what to expect of a board
-    classes: Mapping[str, Normal]  # the same of a board of a runtime without rows
+    runtimes: Mapping[str, Normal]  # predictive distribution of a new board, by key of the runtime
+    classes: Mapping[str, Normal]  # the same for a runtime without rows, by class
     n_groups: int
     n_rows: int
     model_log_sd: Mapping[Key, float] = field(default_factory=dict)  # by runtime and kind of factor
     factors: Mapping[Key, Mapping[str, Prior]] = field(default_factory=dict)  # then by model
 
     def applied(self, runtime: Runtime) -> Runtime:
-        """Return the runtime with these priors; one without rows takes those of its class."""
+        """Return the runtime with these priors; a runtime without rows has those of its possible classes."""
         known = self.runtimes.get(runtime.key) or Normal.of_either([self.classes[c] for c in runtime.possible_classes])
         priors = {
             name: Prior(float(np.exp(mean)), float(sd)) for name, mean, sd in zip(PARAMETER_NAMES, *known, strict=True)
@@ -108,7 +107,7 @@ class Population:
 
 
 def points_of(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
-    """Return the times of rows as measured points: decode time and time to first token belong to different contexts."""
+    """Return the times of rows as measured points; decode time and time to first token have different contexts."""
     points = []
     for row in rows:
         if row.row.decode_s is not None:
@@ -119,9 +118,10 @@ def points_of(rows: Iterable[ComparedRow]) -> list[MeasuredPoint]:
 
 
 def subsampled(rows: Sequence[ComparedRow], most: int = MOST_ROWS) -> list[ComparedRow]:
-    """Return at most so many rows, or one of each sort: a model with the times that were measured of it.
+    """Return at most `most` rows, or one of each sort if there are more sorts.
 
-    Of each sort at most as many are taken as there is room for of all alike, evenly over its rows.
+    A sort is a model with the kinds of its measured times. Each sort has the same upper limit of rows, which are evenly
+    spaced over the sort.
     """
     sorts = dict[tuple[str, bool, bool], list[ComparedRow]]()
     for row in rows:
@@ -141,7 +141,7 @@ def groups_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], li
 
 
 def boards_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], list[ComparedRow]]:
-    """Return rows by board, unit, runtime of the catalogue and power mode: its programs are one sample of a board."""
+    """Return rows by board, unit, runtime of the catalogue and power mode; programs of a runtime are one sample."""
     boards = dict[tuple[str, str, str, str], list[ComparedRow]]()
     for row in rows:
         board, unit, _, mode = row.group
@@ -151,15 +151,15 @@ def boards_of(rows: Iterable[ComparedRow]) -> dict[tuple[str, str, str, str], li
 
 @dataclass(slots=True)
 class _Group:
-    """One group's rows laid out, and the posterior of its own parameters under the current priors."""
+    """The rows of one group, and the posterior of its parameters under the current priors."""
 
     board: str  # in the table's words
     runtime: str
     n_rows: int
     before: Posterior
     rows: Rows
-    shift: Floats  # of the means, by what the board's data sheet tells
-    guessed: Floats  # variance that what it does not tell adds
+    shift: Floats  # of the means, by the board's data sheet
+    assumed: Floats  # variance of assumed rates of the board
     theta: Floats | None = None
     mean: Floats | None = None
     variance: Floats | None = None
@@ -169,39 +169,39 @@ class _Group:
         index = [self.before.names.index(name) for name in PARAMETER_NAMES]
         mean, cov = self.before.log_mean.copy(), self.before.log_cov.copy()
         mean[index] = centre + self.shift
-        cov[index, index] = np.square(board_sd) + self.guessed
+        cov[index, index] = np.square(board_sd) + self.assumed
         for kind in FACTORS:
             mine = [i for i, name in enumerate(self.before.names) if name.startswith(kind)]
-            cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2 + self.guess_of(mine)
+            cov[mine, mine] = model_log_sd.get((self.runtime, kind), MODEL_LOG_SD) ** 2 + self.shape_var(mine)
         found = self.rows.fit(replace(self.before, log_mean=mean, log_cov=cov), self.theta)
         self.theta, self.cov = found.mean, found.cov
         board_var = np.square(board_sd)
-        share = board_var / (board_var + self.guessed)  # of what is off by the board, not by guesses about it
+        share = board_var / (board_var + self.assumed)  # of the deviation by the board, not by its assumed rates
         self.mean = centre + share * (found.mean[index] - self.shift - centre)
-        self.variance = np.square(share) * np.diag(found.cov)[index] + share * self.guessed
+        self.variance = np.square(share) * np.diag(found.cov)[index] + share * self.assumed
 
     def factors(self) -> Iterator[Factor]:
-        """Return what the rows made of the models' factors."""
+        """Yield the posteriors of the models' factors."""
         for i, name in enumerate(self.before.names):
             kind = next((kind for kind in FACTORS if name.startswith(kind)), "")
             if kind and self.theta is not None and self.cov is not None:
-                found = float(self.theta[i]), float(self.cov[i, i]), float(self.guess_of([i])[0])
+                found = float(self.theta[i]), float(self.cov[i, i]), float(self.shape_var([i])[0])
                 yield Factor(self.runtime, self.board, kind, name.removeprefix(kind), *found)
 
-    def guess_of(self, factors: Sequence[int]) -> Floats:
-        """Return the variances that guesses about shapes add to factors of models."""
+    def shape_var(self, factors: Sequence[int]) -> Floats:
+        """Return the variances that estimated shapes add to factors of models."""
         return np.maximum(np.diag(self.before.log_cov)[factors] - MODEL_LOG_SD**2, 0.0)
 
 
 class Learner:
-    """Learns priors from rows that are laid out once, so that it can be asked again without one board.
+    """Fits the hierarchical priors to rows. The arrays are built once, so refits without one board are cheap.
 
     Parameters
     ----------
     rows : sequence of ComparedRow
-        Those outside the model's range, and those of boards whose bandwidth no source states, are passed over.
+        Rows outside the model's range, or of boards with unknown bandwidth, are ignored.
     catalogue : Catalogue
-        Which knows what the rows name.
+        With the records of the rows.
     """
 
     def __init__(self, rows: Sequence[ComparedRow], catalogue: Catalogue) -> None:
@@ -224,11 +224,11 @@ class Learner:
 
     @property
     def boards(self) -> set[str]:
-        """The boards that teach, in the table's words."""
+        """The boards of the fit, in the table's words."""
         return {group.board for group in self._groups}
 
     def learn(self, without_board: str = "") -> Population:
-        """Return what the boards have in common, one of them left out."""
+        """Return the fitted model, without one board if `without_board` names it."""
         groups = [group for group in self._groups if group.board != without_board]
         means = {key: prior_of(self._class_of[key]) for key in sorted({group.runtime for group in groups})}
         classes = {name: prior_of(name) for name in COMPUTE_SHARE}
@@ -255,14 +255,14 @@ def _group_of(rows: Sequence[ComparedRow], catalogue: Catalogue) -> _Group:
     before = prior(at)
     for point in points:
         before = extended(before, ratio_names(catalogue.resolve(point.point)))
-    shift, guessed = (
-        np.array([said.get(name, 0.0) for name in PARAMETER_NAMES])
-        for said in (data_sheet_shift(at), data_sheet_log_sd(at))
+    shift, assumed = (
+        np.array([by_name.get(name, 0.0) for name in PARAMETER_NAMES])
+        for by_name in (data_sheet_shift(at), data_sheet_log_sd(at))
     )
     if at.mode.compute_op_s is None:
-        guessed[PARAMETER_NAMES.index("eta_compute")] = NOTHING_LOG_SD
+        assumed[PARAMETER_NAMES.index("eta_compute")] = UNINFORMATIVE_LOG_SD
     observations = Rows.of(points, catalogue, before)
-    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, observations, shift, np.square(guessed))
+    return _Group(rows[0].group[0], at.runtime.key, len(rows), before, observations, shift, np.square(assumed))
 
 
 def _averaged(
@@ -272,7 +272,7 @@ def _averaged(
     board_sd: Floats,
     class_of: Mapping[str, str],
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the means of runtimes and classes given the groups', each shrunk to what stands above it."""
+    """Return the means of runtimes and classes given those of the groups, each shrunk to its parent."""
     per_board, per_runtime, per_class = 1 / board_sd**2, 1 / RUNTIME_SD**2, 1 / CLASS_SD**2
     means, classes = dict(means), dict(classes)
     for _ in range(20):  # alternating means of a Gaussian tree converge fast
@@ -295,10 +295,10 @@ def _predictive(
     board_sd: Floats,
     class_of: Mapping[str, str],
 ) -> tuple[dict[str, Normal], dict[str, Normal]]:
-    """Return what to expect of a board by runtime, and of a board of a runtime without rows by class.
+    """Return the predictive distributions of a new board: by runtime, and by class for a runtime without rows.
 
-    Boards differ, and what they differ about is known by few: a board counts by how much its rows narrowed what was
-    expected of it. Exact for a Gaussian tree of such boards.
+    A board counts by the share by which its rows narrow its prior, since few boards identify all parameters. The result
+    is exact for a Gaussian tree of such boards.
     """
     board_var = np.square(board_sd)
     n_boards = dict.fromkeys(means, np.zeros(len(PARAMETERS)))
@@ -308,12 +308,12 @@ def _predictive(
         )
 
     def class_var(name: str, without: str = "") -> Floats:
-        said = [
+        precisions = [
             n / (n * RUNTIME_SD**2 + board_var)
             for key, n in n_boards.items()
             if key != without and class_of[key] == name
         ]
-        return np.asarray(1.0 / (1.0 / CLASS_SD**2 + sum(said)))
+        return np.asarray(1.0 / (1.0 / CLASS_SD**2 + sum(precisions)))
 
     def runtime_var(key: str) -> Floats:
         return 1.0 / (n_boards[key] / board_var + 1.0 / (RUNTIME_SD**2 + class_var(class_of[key], without=key)))
@@ -325,6 +325,6 @@ def _predictive(
 
 
 def _spread(groups: Sequence[_Group], means: Mapping[str, Floats]) -> Floats:
-    """Return how much boards differ: the spread of the groups about their runtimes, their own uncertainty included."""
+    """Return the spread between boards: that of the groups about their runtimes, including their uncertainty."""
     squares = [np.square(np.asarray(g.mean) - means[g.runtime]) + np.asarray(g.variance) for g in groups]
     return np.asarray(np.maximum(np.sqrt(np.mean(squares, axis=0)), LEAST_BOARD_SD))

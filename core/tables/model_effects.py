@@ -1,8 +1,8 @@
-"""How much models differ on one board beyond the equations, and what one board tells of a model on another.
+"""Random effects of models: the spread of their factors on one board, and transfer of a factor to other boards.
 
-A model's factor on a board is the part of its time that no cost parameter explains: which kernels a runtime has for its
-architecture. It is taken as the sum of a part that all boards of the runtime have in common and one of each board,
-crossed random effects in logarithms.
+The factor of a model on a board is the ratio of its time to the prediction by the cost parameters; it reflects the
+runtime's kernel coverage of the architecture. Its logarithm is the sum of an effect common to all boards of the runtime
+and one of each board (crossed random effects).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from core.spec import Prior
 
 MODEL_LOG_SD = 0.13  # [prior] between models on one board: 0.12 to 0.15 (docs/physics.md, M10)
 LEAST_LOG_SD = 0.08
-N_PRIOR = 8.0  # how many models that prior counts for beside a runtime's own
-SHARED_FRAC = 0.5  # [prior] of the variance that a runtime's boards have in common; too few models recur to learn it
-LEAST_INFORMED = 0.05  # a factor whose variance the rows lower by less was not measured
+N_PRIOR = 8.0  # weight of the prior in models
+SHARED_FRAC = 0.5  # [prior] share of the variance common to a runtime's boards; too few models recur to fit it
+LEAST_INFORMED = 0.05  # least relative reduction of the variance of a measured factor
 
 
 class Factor(NamedTuple):
-    """What one board's rows made of the factor of one model: its posterior under a prior of median 1."""
+    """Posterior of the factor of one model on one board, under a prior of median 1."""
 
     runtime: str
     board: str
-    kind: str  # which time: how the parameter's name begins
+    kind: str  # one of `core.predict.parameters.FACTORS`
     model: str
     log_mean: float
     log_var: float
-    guess_var: float = 0.0  # of that prior, beyond the scatter of models: its shape is a guess
+    shape_var: float = 0.0  # variance of the prior by an estimated shape, beyond the scatter of models
 
 
 Key = tuple[str, str]
@@ -41,19 +41,19 @@ Key = tuple[str, str]
 def scatter(factors: Sequence[Factor], before: Mapping[Key, float]) -> dict[Key, float]:
     """Return the log-sd of factors by runtime and kind, robust and shrunk to `MODEL_LOG_SD`.
 
-    Models whose shapes are guesses say little of it, and are passed over.
+    Models with estimated shapes carry little information on it and are ignored.
 
     Parameters
     ----------
     factors : sequence of Factor
     before : mapping
-        The log-sd of the priors that they were found with; `MODEL_LOG_SD` where missing.
+        Log-sd of the priors of `factors`; `MODEL_LOG_SD` where missing.
     """
     squares = dict[Key, list[float]]()
     for one in factors:
         key = one.runtime, one.kind
         prior_var = before.get(key, MODEL_LOG_SD) ** 2
-        if one.log_var < (1.0 - LEAST_INFORMED) * prior_var and one.guess_var < prior_var:
+        if one.log_var < (1.0 - LEAST_INFORMED) * prior_var and one.shape_var < prior_var:
             square, scale_2 = one.log_mean**2 + one.log_var, prior_var / robust.NORMAL_SD_PER_SCALE**2
             weight = (robust.NU + 1.0) / (robust.NU + square / scale_2)
             squares.setdefault(key, []).append(weight * square * robust.NORMAL_SD_PER_SCALE**2)
@@ -62,39 +62,41 @@ def scatter(factors: Sequence[Factor], before: Mapping[Key, float]) -> dict[Key,
 
 
 def expected_factors(factors: Sequence[Factor], log_sd: Mapping[Key, float]) -> dict[Key, dict[str, Prior]]:
-    """Return the factors of models to expect on a board where they were not measured, by runtime and kind.
+    """Return the expected factors of models on a board where they were not measured, by runtime and kind.
 
-    Several findings of one board count as one, weighted by their certainty.
+    Several factors of one board count as one, weighted by their precision.
 
     Parameters
     ----------
     factors : sequence of Factor
-        Found with priors of that log-sd.
+        Under priors with `log_sd`.
     log_sd : mapping
         Of the factors, by runtime and kind.
     """
-    said = dict[tuple[Key, str], dict[str, list[tuple[float, float]]]]()
-    guess = dict[tuple[Key, str], float]()
+    likelihoods = dict[tuple[Key, str], dict[str, list[tuple[float, float]]]]()
+    shape_var = dict[tuple[Key, str], float]()
     for one in factors:
         key = one.runtime, one.kind
-        prior_var = log_sd[key] ** 2 + one.guess_var if key in log_sd else 0.0
+        prior_var = log_sd[key] ** 2 + one.shape_var if key in log_sd else 0.0
         if one.log_var < (1.0 - LEAST_INFORMED) * prior_var:
             precision = 1.0 / one.log_var - 1.0 / prior_var
-            alone = (one.log_mean / one.log_var / precision, 1.0 / precision)  # what the rows say without the prior
-            said.setdefault((key, one.model), {}).setdefault(one.board, []).append(alone)
-            guess[key, one.model] = one.guess_var
+            likelihood = (one.log_mean / one.log_var / precision, 1.0 / precision)  # of the rows without the prior
+            likelihoods.setdefault((key, one.model), {}).setdefault(one.board, []).append(likelihood)
+            shape_var[key, one.model] = one.shape_var
     found = dict[Key, dict[str, Prior]]()
-    for (key, model), boards in sorted(said.items()):
-        found.setdefault(key, {})[model] = _on_another_board(list(boards.values()), log_sd[key] ** 2, guess[key, model])
+    for (key, model), boards in sorted(likelihoods.items()):
+        found.setdefault(key, {})[model] = _on_another_board(
+            list(boards.values()), log_sd[key] ** 2, shape_var[key, model]
+        )
     return found
 
 
-def _on_another_board(boards: Sequence[Sequence[tuple[float, float]]], variance: float, guess_var: float) -> Prior:
-    """Return the factor on another board, given what each board says of it (means and variances).
+def _on_another_board(boards: Sequence[Sequence[tuple[float, float]]], variance: float, shape_var: float) -> Prior:
+    """Return the factor on another board, given means and variances by board.
 
-    A guess about the model's shape is off by as much on all boards.
+    The error of an estimated shape is the same on all boards.
     """
-    shared, own = SHARED_FRAC * variance + guess_var, (1.0 - SHARED_FRAC) * variance
+    shared, own = SHARED_FRAC * variance + shape_var, (1.0 - SHARED_FRAC) * variance
     means = [float(np.average([m for m, _ in of], weights=[1.0 / v for _, v in of])) for of in boards]
     precisions = [1.0 / (own + min(v for _, v in of)) for of in boards]
     precision = 1.0 / shared + sum(precisions)

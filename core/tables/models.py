@@ -1,4 +1,4 @@
-"""The models of a table: those of the catalogue that its rows name, and what the others state, one shape each."""
+"""The models of a table: those of the catalogue, and shapes for the others from the figures of their rows."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from core.catalogue.shape_regression import ModelFacts, TypicalShapes
 from core.spec import ModelShape
 from core.tables.rows import PublishedRow
 
-OTHER_SIZE = 2.0  # times the parameters of a known model: whatever the name says, it is another one
-ONE_SIZE = 1.5  # within which the parameters of one model are stated: names round, and some count image encoders
+OTHER_SIZE = 2.0  # factor between parameters of a row and of the known model of its name, beyond which they differ
+ONE_SIZE = 1.5  # largest ratio of the parameters of one model: names are rounded, and some include image encoders
 BILLION = 1e9
-ESTIMATED = "estimate"  # of `weight_basis`: parameters times nominal bits, without scales
+ESTIMATED = "estimate"  # start of a `weight_basis` of parameters times nominal bits, without scales
 
 
 def models_of(rows: Sequence[PublishedRow], known: Mapping[str, ModelShape]) -> list[ModelShape | str]:
-    """Return the model of each row, or what of it would have to be stated.
+    """Return the model of each row, or the missing figures as text.
 
-    A row's key counts before its name, and what is neither is described by all that the table's rows of the same key
-    or name state. Names of one key whose parameters differ are different models.
+    A row's key takes precedence over its name. An unknown model is described by the figures of all rows with its key or
+    name. Names of one key with different parameters are different models.
 
     Parameters
     ----------
     rows : sequence of PublishedRow
     known : mapping
-        The catalogue's models.
+        Models of the catalogue by key.
     """
     names = KnownNames(known)
     read = [model_name(row.text["model"]) for row in rows]
@@ -40,21 +40,21 @@ def models_of(rows: Sequence[PublishedRow], known: Mapping[str, ModelShape]) -> 
     found: list[ModelShape | str] = [known.get(key, "") for key in keys]
     typical = TypicalShapes.of(known.values()) if unknown else None
     for key, mine in unknown.items():
-        for one, of_one in _told_apart(key, mine, [rows[i] for i in mine], [read[i] for i in mine]).items():
-            stated = model_facts([rows[i] for i in of_one])
+        for one, of_one in _by_model(key, mine, [rows[i] for i in mine], [read[i] for i in mine]).items():
+            facts = model_facts([rows[i] for i in of_one])
             made: ModelShape | str = ""
-            if isinstance(stated, str):
-                made = stated
+            if isinstance(facts, str):
+                made = facts
             elif typical is not None:
                 free = f"{one}_other" if one in known else one
-                made = typical.shape(free, rows[of_one[0]].text["model"], stated)
+                made = typical.shape(free, rows[of_one[0]].text["model"], facts)
             for i in of_one:
                 found[i] = made
     return found
 
 
 def _known_key(row: PublishedRow, names: KnownNames, known: Mapping[str, ModelShape]) -> str:
-    """Return the key of the catalogue's model that a row names; "" where it names none."""
+    """Return the key of the row's model in the catalogue; "" where it has none."""
     key = row.text["model_key"]
     if key in known:
         return key
@@ -65,10 +65,10 @@ def _known_key(row: PublishedRow, names: KnownNames, known: Mapping[str, ModelSh
     return key
 
 
-def _told_apart(
+def _by_model(
     key: str, number: Sequence[int], rows: Sequence[PublishedRow], names: Sequence[ModelName]
 ) -> dict[str, list[int]]:
-    """Return the numbers of rows of one key by model."""
+    """Return the row numbers of one key by model."""
     stated = [row.number["params_b"] for row in rows if "params_b" in row.number]
     if not stated or max(stated) < ONE_SIZE * min(stated):
         return {key: list(number)}
@@ -79,7 +79,7 @@ def _told_apart(
 
 
 def model_facts(rows: Sequence[PublishedRow]) -> ModelFacts | str:
-    """Return what rows of one model state of it, their medians, its name being the last resort; or what is missing."""
+    """Return the figures of a model from its rows (medians) or else from its name; or the missing figures as text."""
     names = [model_name(row.text["model"]) for row in rows]
     sizes = {size for name in names for size in name.sizes}
     named, active = (
@@ -104,7 +104,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _weighed(row: PublishedRow) -> bool:
-    """Tell whether a row states the bytes of its weights, rather than an estimate of them."""
+    """Return True if a row has the bytes of its weights, and not only an estimate."""
     return not row.text.get("weight_basis", "").startswith(ESTIMATED) and bool(
         {"weight_stream_bytes", "weight_bytes"} & row.number.keys()
     )

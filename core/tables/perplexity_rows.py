@@ -1,9 +1,9 @@
-"""How well the curve of degradation against bits predicts published perplexities of models that it was not fitted to.
+"""Validation of the curve of degradation against bits on published perplexities, by leaving models out.
 
-A row's degradation is ``ln(ppl / ppl of the 16-bit weights)``. Each model is left out in turn; on the rows of all
-others a line ``ln degradation = c_kind - k_kind bits + u_model`` is fitted for formats with and without an importance
-matrix, and the 90 % band of the left-out model is that line with the scatter between models and that of rows about
-their model's line.
+The degradation of a row is ``ln(ppl / ppl of the 16-bit weights)``. For each model, a line
+``ln degradation = c_kind - k_kind bits + u_model`` is fitted to the rows of all others, for formats with and without an
+importance matrix. The 90 % band of the left-out model contains the scatter between models and that of rows about the
+line of their model.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ Floats = NDArray[np.float64]
 
 NEEDED = ("model", "quant", "ppl")
 LEAST_BIT = 2.0
-PRINTED_ERROR = 5e-4  # of the logarithm of a perplexity that states no error of its difference: its last digit
+PRINTED_ERROR = 5e-4  # of the logarithm of a perplexity without a given error: its last digit
 FEWEST_MODELS = 3
 N_ROUNDS, CENTRE_BIT = 30, 4.5
 LINE_PRECISION = np.array([1e-6, 1e-6, 1 / 0.5**2, 1 / 0.3**2])  # [prior] an importance matrix changes the line little
-MODEL_LOG_SD, N_PRIOR = 0.5, 2.0  # [prior] scatter between models, and how many models it counts for
+MODEL_LOG_SD, N_PRIOR = 0.5, 2.0  # [prior] scatter between models, and its weight in models
 
 
 @dataclass(frozen=True, slots=True)
 class PerplexityRow:
-    """One row that can be compared."""
+    """A comparable row."""
 
     line: int
     model: str
     format: str
     bits: float
     importance_matrix: bool
-    degradation: float  # ln of the perplexity over that of 16-bit weights; below 0 by chance only
-    error: float  # standard deviation of the degradation by itself
+    degradation: float  # ln of the perplexity over that of 16-bit weights; negative by chance only
+    error: float  # standard deviation of the degradation itself
 
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """How many rows lie in the band that models without theirs give."""
+    """Coverage of the bands of left-out models."""
 
     n_rows: int
     n_models: int
     coverage_frac: float
-    median_factor: float  # of measured degradation over the band's middle or the reverse, rows of degradation above 0
+    median_factor: float  # median error of the band's centre as a factor >= 1, over rows of positive degradation
     by_model: Mapping[str, tuple[int, int]]  # rows inside, rows
     outside: tuple[PerplexityRow, ...]
     left_out: tuple[tuple[int, str], ...]  # line and reason
@@ -67,12 +67,12 @@ def read_perplexities(
     Returns
     -------
     rows, left_out
-        What can be compared, and the line and reason of what cannot.
+        Comparable rows, and line and reason of the others.
 
     Raises
     ------
     OSError, ValueError
-        The file cannot be read, or lacks a column that is needed; one sentence.
+        The file cannot be read, or a required column is missing; the message is one sentence.
     """
     path = Path(path)
     heading, read = read_rows(path)
@@ -176,9 +176,9 @@ def bands(rows: Sequence[PerplexityRow], left_out: Sequence[tuple[int, str]] = (
 
 
 def _fitted(rows: Sequence[PerplexityRow]) -> Callable[[PerplexityRow], tuple[float, float]]:
-    """Return what predicts the logarithm of the degradation of a row of another model, and its log-sd.
+    """Return a function that predicts ln(degradation) of a row of another model, and its standard deviation.
 
-    A mixed model: intercepts of models are random, their variance and that of the residuals found by expectation
+    A mixed model with random intercepts of models; their variance and that of the residuals are fitted by expectation
     maximisation.
     """
     rows = [row for row in rows if row.degradation > 2.0 * row.error]
@@ -210,6 +210,6 @@ def _fitted(rows: Sequence[PerplexityRow]) -> Callable[[PerplexityRow], tuple[fl
 
 
 def _design(row: PerplexityRow) -> Floats:
-    """Return what intercept and slope are multiplied by, and what they differ by with an importance matrix."""
+    """Return the regressors: intercept and slope, and their differences for formats with an importance matrix."""
     bits, kind = row.bits - CENTRE_BIT, float(row.importance_matrix)
     return np.array([1.0, bits, kind, kind * bits])

@@ -1,4 +1,4 @@
-"""What a published row states of its weights and its contexts: bytes and tokens. Nothing looks at what was measured."""
+"""Weight bytes and context lengths derived from a published row."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from core.tables.models import ESTIMATED
 from core.tables.rows import PublishedRow
 from core.units import BIT_PER_BYTE
 
-UNKNOWN_TOKENS = 128.0  # of context, where nothing is stated
-COPIED_DIGITS = 4
+UNKNOWN_TOKENS = 128.0  # context of rows without one
+COPIED_DIGITS = 4  # significant digits from which equal times are no coincidence
 
 
 def context_tokens(row: PublishedRow) -> float:
-    """Return the mean context while decoding, as far as the row tells: the prompt and half of what was generated."""
+    """Return the mean context while decoding: that of the row, else the prompt and half of the generated tokens."""
     prompt = row.number.get("prompt_tokens")
     tokens = prompt + row.number.get("gen_tokens", UNKNOWN_TOKENS) / 2.0 if prompt else UNKNOWN_TOKENS
     return max(row.number.get("context_tokens", tokens), 1.0)
 
 
 def graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
-    """Return the context that a compiled graph reads at every token: its limit, however little of it is filled."""
+    """Return the context that a compiled graph reads at every token: its limit, else the mean context."""
     return compiled_graph_tokens(row, prompt_chunk_tokens) or context_tokens(row)
 
 
 def compiled_graph_tokens(row: PublishedRow, prompt_chunk_tokens: float) -> float:
-    """Return the context that a graph was compiled for; 0 where the row does not tell.
+    """Return the context that a graph was compiled for; 0 where it is not known.
 
-    `prompt_chunk_tokens` is what the graph takes of a prompt at once.
-    The time to first token of a full context is a whole number of runs of the graph that takes a chunk of the prompt.
+    The time to first token of a full context is an integer number of runs of the graph, one per chunk of
+    `prompt_chunk_tokens`.
     """
     n_chunks = row.number.get("ttft_full_context_ms", 0.0) / row.number.get("ttft_ms", np.inf)
     timed = prompt_chunk_tokens * round(n_chunks) if n_chunks > 1.5 else 0.0
@@ -45,9 +45,9 @@ def without_ttft(row: PublishedRow) -> PublishedRow:
 
 
 def copied_ttft(rows: Sequence[PublishedRow]) -> dict[int, str]:
-    """Return the lines whose time to first token is that of another weight format of the model, and that format.
+    """Return lines with the time to first token of another weight format of the model, and that format.
 
-    Times of four digits and more do not agree by chance: a table's author copied one. The first one is believed.
+    Equal times of four or more digits are no coincidence but copies; the first one counts as the original.
     """
     first, copied = dict[tuple[object, ...], str](), dict[int, str]()
     for row in rows:
@@ -61,9 +61,9 @@ def copied_ttft(rows: Sequence[PublishedRow]) -> dict[int, str]:
 
 
 def with_prompt_tokens(row: PublishedRow) -> PublishedRow:
-    """Return the row with the tokens of its prompt where its other figures tell them.
+    """Return the row with its prompt tokens, where they follow from its other figures.
 
-    They are its time to first token times its speed, or the context while decoding less half of what was generated.
+    They are the time to first token times the prefill rate, or the mean context less half of the generated tokens.
     """
     number = row.number
     if "prompt_tokens" in number:
@@ -76,13 +76,16 @@ def with_prompt_tokens(row: PublishedRow) -> PublishedRow:
 
 
 def prompt_unknown(row: PublishedRow) -> bool:
-    """Tell whether a row has a time to first token but not of what: where a full context's is told, it is a chunk's."""
+    """Return True if a time to first token has no prompt length; with that of a full context, it is of one chunk."""
     of_chunk = "ttft_full_context_ms" in row.number
     return "ttft_ms" in row.number and not of_chunk and not row.number.get("prompt_tokens")
 
 
 def without_unknown_prompt(row: PublishedRow) -> PublishedRow:
-    """Leave out a time to first token that the row itself shows to be of the full context, of unstated length."""
+    """Return the row without a time to first token that is of a full context of unknown length.
+
+    With a known context limit, that is the length of the prompt.
+    """
     ttft, full = row.number.get("ttft_ms"), row.number.get("ttft_full_context_ms")
     if ttft is None or full is None or full > 1.5 * ttft or "prompt_tokens" in row.number:
         return row
@@ -91,10 +94,10 @@ def without_unknown_prompt(row: PublishedRow) -> PublishedRow:
 
 
 def streamed_byte(row: PublishedRow, model: ModelShape) -> float | None:
-    """Return the bytes of weights that a token reads [byte]; None where the row does not tell.
+    """Return the bytes of weights that a token reads [byte]; None where they are not known.
 
-    The row's own figure where it also states the parameters read; else that share of the whole that the parameters
-    read are of all, since what is stated then counts the input embedding and idle experts.
+    With a number of parameters read, it is the row's own figure. Otherwise the figure includes the input embedding and
+    idle experts, and the share of the read in all parameters applies.
     """
     if row.text.get("weight_basis", "").startswith(ESTIMATED):
         return None

@@ -1,7 +1,7 @@
-"""A table of published measurements, read row by row and checked: what is wrong is listed by line and column.
+"""Reading and checks of a table of published measurements; errors are listed by line and column.
 
-The columns are those of `COLUMNS`; a table may have others, which are kept, and may lack all that are not needed. A row
-with a value that cannot be is left out and said so; the others are used.
+`COLUMNS` describes the columns. Other columns are kept; those that are not needed may be missing. A row with an invalid
+value is left out with an error; the others are used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.catalogue.text_files import read_text_of
 
 
 class Column(NamedTuple):
-    """A column that is read: what it holds, and the unit that its numbers are multiplied by to become SI."""
+    """A column: its meaning, and the factor from its unit to SI."""
 
     meaning: str
     needed: bool = False
@@ -29,9 +29,9 @@ class Column(NamedTuple):
 
 COLUMNS: Mapping[str, Column] = {
     "board_key": Column("key or name of the board, see `trilemma boards`; another text is a board of its own", True),
-    "board": Column("name of the board; tells boards of one key apart whose bandwidths differ or are not stated"),
+    "board": Column("name of the board; distinguishes boards of one key whose bandwidths differ or are missing"),
     "compute": Column("unit that decodes: cpu, gpu or npu", True),
-    "runtime": Column("runtime, as its authors call it; one that nobody knows is of its own", True),
+    "runtime": Column("runtime, as its authors call it; an unknown one is a new runtime", True),
     "model": Column("model, as its authors call it", True),
     "quant": Column("weight format, such as Q4_K_M, w8a8, FP16", True),
     "decode_ms_per_tok": Column("time of one decoded token", unit=1e-3, low=1e-3, high=1e7),
@@ -71,16 +71,16 @@ COLUMNS: Mapping[str, Column] = {
     "trust": Column("X: not comparable, kept out of every fit and figure; C: user-submitted or settings unknown"),
     "row_id": Column("identifier of the row, for messages"),
 }
-"""Every column that is read, by name. Numbers are in the unit that the name says."""
+"""Columns by name. Numbers are in the unit of the name."""
 
 UNITS = ("cpu", "gpu", "npu")
 NOTHING = frozenset({"", "-", "\N{EN DASH}", "\N{EM DASH}", "na", "n/a", "#n/a", "nan", "none", "null"})
-"""What stands in a cell that holds nothing, in small letters."""
+"""Texts of an empty cell, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """One row: its texts ("" where absent), its numbers in SI units (only those given), and what else it holds."""
+    """One row: texts ("" where absent), numbers in SI units (only those given), and cells of other columns."""
 
     line: int  # in the file, the heading being 1
     text: Mapping[str, str]
@@ -97,7 +97,7 @@ class PublishedRow:
 
     @property
     def ttft_s(self) -> float | None:
-        """Time to the first token [s], from the speed of the prompt where that is all there is."""
+        """Time to first token [s], else prompt tokens over prefill rate."""
         if "ttft_ms" in self.number:
             return self.number["ttft_ms"]
         speed, tokens = self.number.get("prefill_tok_s", 0.0), self.number.get("prompt_tokens", 0.0)
@@ -105,20 +105,20 @@ class PublishedRow:
 
     @property
     def energy_j_per_token(self) -> float | None:
-        """Energy of one decoded token [J], from the mean power where that is all there is."""
+        """Energy of one decoded token [J], else mean power times decode time."""
         if "energy_j_per_tok" in self.number:
             return self.number["energy_j_per_tok"]
         power_w, decode_s = self.number.get("power_w", 0.0), self.decode_s
         return power_w * decode_s if power_w > 0.0 and decode_s is not None else None
 
     def cells(self) -> dict[str, str]:
-        """Return what the row holds by column, as a table of commas and points has it in the columns' own units."""
+        """Return the cells of the row by column, with decimal points and in the units of the columns."""
         numbers = {name: f"{value / (COLUMNS[name].unit or 1.0):.12g}" for name, value in self.number.items()}
         return {name: cell for name, cell in {**self.text, **numbers, **self.extra}.items() if name and cell}
 
 
 class Problem(NamedTuple):
-    """What is wrong with a row."""
+    """An error of a row."""
 
     line: int
     column: str
@@ -131,7 +131,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """The rows that can be used, what is wrong with the others, and the columns that nothing reads."""
+    """The valid rows, the errors of the others, and the columns that are not in `COLUMNS`."""
 
     rows: tuple[PublishedRow, ...]
     problems: tuple[Problem, ...]
@@ -144,14 +144,14 @@ def read_table(path: Path | str) -> PublishedTable:
     Parameters
     ----------
     path : Path or str
-        A CSV file whose first line names the columns; semicolons or tabs in place of commas do too.
+        A CSV file with the columns in its first line; semicolons or tabs may replace commas.
 
     Raises
     ------
     OSError
         The file cannot be read.
     ValueError
-        It is no such table: the first needed column that it lacks, in one sentence.
+        The file is no such table; the message is one sentence, such as on the first missing column.
     """
     path = Path(path)
     try:
@@ -177,21 +177,21 @@ def table_of(name: str, text: str) -> PublishedTable:
 
 
 def problems_of(cells: Mapping[str, str]) -> list[Problem]:
-    """Return what is wrong with a row that is in no file, a text for each column; [] where `read_table` takes it."""
+    """Return the errors of a row that is not in a file, given by column; [] where `read_table` would accept it."""
     found = _row(Row(0, list(cells.values()), ""), list(cells))
     return found if isinstance(found, list) else []
 
 
 def _column(name: str) -> str:
-    """Return the column that a name means whatever its case and spaces; one that nothing reads keeps its own."""
+    """Return the column of a name, without regard to case and spaces; other names are returned unchanged."""
     meant = "_".join(name.lower().split())
     return meant if meant in COLUMNS else name.strip()
 
 
 def _with_points(lines: list[Row], heading: list[str]) -> list[Row]:
-    """Return rows with decimal points where their numbers have decimal commas.
+    """Return rows with decimal points in place of decimal commas.
 
-    They have where no number has a point, and one has a comma that cannot part thousands.
+    Commas are decimal where no number has a point, and at least one has a comma that cannot separate thousands.
     """
     numbers = [i for i, name in enumerate(heading) if name in COLUMNS and COLUMNS[name].unit is not None]
     cells = [line.cells[i] for line in lines for i in numbers if i < len(line.cells)]

@@ -1,7 +1,7 @@
-"""How predictions compare with what was measured: errors, coverage of intervals, and their summary over groups.
+"""Errors of predictions, coverage of their intervals, and summaries over groups.
 
-Groups are few, and those of one board have much in common: how sure a median over them is, resampling the boards tells
-(Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 8).
+Groups are few, and those of one board are correlated, so the uncertainty of a median over groups is from a bootstrap
+over boards (Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 8).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ N_RESAMPLINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Predictions beside measurements, in logarithms: predicted minus measured, and the prediction's log-sd.
+    """Residuals of predictions in logarithms (predicted minus measured), and the log-sds of the predictions.
 
     A log-sd of NaN is a prediction without an interval.
     """
 
-    row: NDArray[np.intp]  # (n,), which row of the comparison
+    row: NDArray[np.intp]  # (n,), number of the row of the comparison
     log_error: Floats  # (n,)
     log_sd: Floats  # (n,)
-    own: Floats = field(default_factory=lambda: np.zeros(0))  # scores of the points that taught it, each left out
-    of: str = ""  # bucket of `core.predict.conformal` that it belongs to; "" without a guard
+    own: Floats = field(default_factory=lambda: np.zeros(0))  # leave-one-out scores of the points of the fit
+    of: str = ""  # bucket of `core.predict.conformal`; "" for no interval scale
 
     @classmethod
     def joined(cls, parts: Sequence[Residuals]) -> Residuals:
-        """Put several together."""
+        """Return the concatenation of several records."""
         return cls(
             np.concatenate([p.row for p in parts] or [np.zeros(0, dtype=np.intp)]),
             np.concatenate([p.log_error for p in parts] or [np.zeros(0)]),
@@ -44,18 +44,18 @@ class Residuals:
         )
 
     def only(self, rows: Iterable[int]) -> Residuals:
-        """Return the predictions of these rows."""
+        """Return the residuals of these rows."""
         wanted = rows if isinstance(rows, set) else set(rows)
-        mine = np.array([row in wanted for row in self.row.tolist()], dtype=bool)  # few against many: no sorting
+        mine = np.array([row in wanted for row in self.row.tolist()], dtype=bool)  # np.isin would sort
         return Residuals(self.row[mine], self.log_error[mine], self.log_sd[mine], self.own, self.of)
 
 
 Parts = Mapping[tuple[str, str], Sequence[Residuals]]
-"""Predictions by quantity and method, one record a fit."""
+"""Residuals by quantity and method, one record per fit."""
 
 
 def predictions(parts: Parts) -> pd.DataFrame:
-    """Return one line for each prediction, in order: quantity, method, bucket, row, log_error and log_sd."""
+    """Return a frame with one line per prediction: quantity, method, bucket, row, log_error and log_sd."""
     fits = [(quantity, method, fit) for (quantity, method), of in parts.items() for fit in of]
     n = [fit.row.size for *_, fit in fits]
     joined = Residuals.joined([fit for *_, fit in fits])
@@ -73,7 +73,7 @@ def predictions(parts: Parts) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Errors (predicted over measured minus one, absolute) of one way to predict, over the rows of one group."""
+    """Absolute errors (predicted over measured minus one) of one method, over the rows of one group."""
 
     n_rows: int
     n_models: int
@@ -81,40 +81,40 @@ class Score:
     mean_error_frac: float
     p90_error_frac: float
     median_signed_frac: float  # > 0: predicted too high
-    coverage_frac: float | None  # share inside the 90 % interval, a model counting once however many rows it has
+    coverage_frac: float | None  # share inside the 90 % interval; all models have the same weight
     interval_ratio: float | None  # median of q95 / q05
 
     @classmethod
-    def of(cls, judged: Residuals, models: Sequence[str]) -> Score | None:
-        """Sum up predictions; `models` names the model of every row of the comparison. None if there are none."""
-        if not judged.row.size:
+    def of(cls, residuals: Residuals, models: Sequence[str]) -> Score | None:
+        """Return the score of residuals; `models` has the model of each row of the comparison. None without rows."""
+        if not residuals.row.size:
             return None
-        error = np.expm1(judged.log_error)
-        sized = np.isfinite(judged.log_sd)
-        inside = np.abs(judged.log_error[sized]) <= Z90 * judged.log_sd[sized]
-        of_model = Counter(models[i] for i in judged.row[sized])
-        weights = [1.0 / of_model[models[i]] for i in judged.row[sized]]
+        error = np.expm1(residuals.log_error)
+        sized = np.isfinite(residuals.log_sd)
+        inside = np.abs(residuals.log_error[sized]) <= Z90 * residuals.log_sd[sized]
+        of_model = Counter(models[i] for i in residuals.row[sized])
+        weights = [1.0 / of_model[models[i]] for i in residuals.row[sized]]
         return cls(
-            n_rows=judged.row.size,
-            n_models=len({models[i] for i in judged.row}),
+            n_rows=residuals.row.size,
+            n_models=len({models[i] for i in residuals.row}),
             median_error_frac=float(np.median(np.abs(error))),
             mean_error_frac=float(np.mean(np.abs(error))),
             p90_error_frac=float(np.quantile(np.abs(error), 0.9)),
             median_signed_frac=float(np.median(error)),
             coverage_frac=float(np.average(inside, weights=weights)) if sized.any() else None,
-            interval_ratio=float(np.exp(2 * Z90 * np.median(judged.log_sd[sized]))) if sized.any() else None,
+            interval_ratio=float(np.exp(2 * Z90 * np.median(residuals.log_sd[sized]))) if sized.any() else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Scores of one way to predict over groups: every group counts once, in the coverage every model of a group."""
+    """Scores of one method over groups. All groups have the same weight; in the coverage, all models of a group."""
 
     n_groups: int
     n_boards: int
     n_rows: int
     median_of_medians_frac: float
-    median_q05_frac: float | None  # that median, the boards resampled; None with one board
+    median_q05_frac: float | None  # quantile of that median in the bootstrap over boards; None with one board
     median_q95_frac: float | None
     mean_of_medians_frac: float
     mean_of_means_frac: float
@@ -125,7 +125,7 @@ class Summary:
 
     @classmethod
     def of(cls, scores: Sequence[Score], boards: Sequence[str]) -> Summary | None:
-        """Sum up the scores of groups, each of a board; None if there are none."""
+        """Return the summary of the scores of groups, each with its board; None without scores."""
         if not scores:
             return None
         n_boards = len(set(boards))
@@ -149,7 +149,7 @@ class Summary:
 
 
 def _resampled_medians(values: Sequence[float], boards: Sequence[str]) -> Floats:
-    """Return the medians of values, each of a board, when as many boards are drawn from them with replacement."""
+    """Return the medians of values, each with its board, over bootstrap samples of the boards."""
     board = np.unique(boards, return_inverse=True)[1]
     n_boards = board.max() + 1
     drawn = np.random.default_rng(0).multinomial(n_boards, np.full(n_boards, 1.0 / n_boards), N_RESAMPLINGS)

@@ -31,7 +31,7 @@ DATA_SHEET_SHARE = 0.65  # of the peak bandwidth (docs/physics.md, M1)
 
 @dataclass(slots=True)
 class SplitResiduals:
-    """Predictions by quantity and method, of all groups together."""
+    """Residuals of all groups by quantity and method."""
 
     parts: dict[tuple[str, str], list[Residuals]] = field(default_factory=dict)
 
@@ -46,14 +46,14 @@ class SplitResiduals:
         own: Floats | None = None,
         of: str = "",
     ) -> None:
-        """Add predictions of some rows, with what guards their intervals."""
+        """Add residuals of rows, with own scores and bucket for their interval scale."""
         own = np.zeros(0) if own is None else own
         part = Residuals(np.asarray(row, dtype=np.intp), np.asarray(log_error), np.asarray(log_sd), own, of)
         self.parts.setdefault((quantity, method), []).append(part)
 
 
 class TimeSplits:
-    """The times of one board, unit, runtime and power mode, laid out once for all splits."""
+    """The times of one board, unit, runtime and power mode; their arrays serve all splits."""
 
     def __init__(self, rows: Sequence[ComparedRow], number: Sequence[int], catalogue: Catalogue) -> None:
         self.rows, self.catalogue = rows, catalogue
@@ -73,7 +73,7 @@ class TimeSplits:
         self.owner = owner
 
     def evaluate(self, found: SplitResiduals) -> None:
-        """Predict the times by every method but that of other modes."""
+        """Predict the times by all methods except "other_mode"."""
         self._evaluate_data_sheet(found)
         if self.rows[0].bandwidth_known:
             self._evaluate_shipped(found)
@@ -90,7 +90,7 @@ class TimeSplits:
                 self._add(found, f"k{n}", others, *self._fitted(in_fit), own=own, of=conformal.bucket(n))
 
     def _evaluate_left_out(self, method: str, before: Posterior, found: SplitResiduals) -> None:
-        """Predict each model from all others; the scores of the others, found the same way, guard its interval."""
+        """Predict each model from all others; their scores, found in the same way, give its interval scale."""
         log_s, log_sd = np.full((2, len(self.number)), np.nan)
         for model in dict.fromkeys(self.model):
             mine = self.model == model
@@ -108,14 +108,14 @@ class TimeSplits:
             self._add(found, method, mine, log_s, log_sd, own=own, of=of)
 
     def _predictable(self, n_ttft: int) -> Mask:
-        """Return which times can be predicted: prompts only where a source states the rate, or some were measured."""
+        """Return the mask of predictable times: those to first token need a known compute rate or measured ones."""
         predictable: Mask = (self.kind == DECODE) | self.rows[0].compute_known | (n_ttft > 0)
         return predictable
 
     def decode_without_model(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return the logarithms of the decode times of some rows and their log-sd, predicted without the rows' models.
+        """Return predictions of ln(decode time) of rows without the rows' models, and their log-sd.
 
-        By the prior where nothing else was measured on the board.
+        They are those of the prior where the board has no other rows.
         """
         log_s, log_sd = np.full((2, len(rows)), np.nan)
         fitted = dict[str, tuple[Floats, Floats]]()
@@ -135,7 +135,7 @@ class TimeSplits:
         return np.zeros(0) if check is None else check.score
 
     def evaluate_other_mode(self, other: TimeSplits, found: SplitResiduals) -> None:
-        """Predict what is measured here from another mode's rows of the same models."""
+        """Predict the times of this mode from rows of the same models in another mode."""
         if not (self.rows[0].bandwidth_known and other.rows[0].bandwidth_known and other.in_fit.any()):
             return
         if self.at.mode.key == other.at.mode.key:
@@ -147,7 +147,7 @@ class TimeSplits:
         self._add(found, "other_mode", mine, *_predicted(self._observations(known), known), of=conformal.SEEN)
 
     def _evaluate_shipped(self, found: SplitResiduals) -> None:
-        """Predict by the published fit where there is one, guarded as it is shipped, else by the runtime's prior."""
+        """Predict by the board posterior with its interval scale where there is one, else by the runtime's prior."""
         shipped = initial_posterior(self.at, self.catalogue)
         known = _extended(shipped, self.points, self.catalogue)
         log_s, log_sd = _predicted(self._observations(known), known)
@@ -182,7 +182,7 @@ class TimeSplits:
             self._add(found, "data_sheet", decode, log_s, np.full(len(log_s), np.nan))
 
     def _evaluate_same_model(self, mine: Mask, found: SplitResiduals) -> None:
-        """Predict a model's other settings from one of its rows, the middle one, and the other models' rows."""
+        """Predict a model's other formats and contexts from its row of median time and the rows of other models."""
         of_model = np.flatnonzero(mine & self.in_fit & (self.kind == DECODE))
         if not of_model.size:
             return
@@ -194,7 +194,7 @@ class TimeSplits:
             self._add(found, "same_model", other, *self._fitted(in_fit), of=conformal.SEEN)
 
     def _chosen(self, n: int, kind: int) -> list[int]:
-        """Return up to `n` times of a kind, of different models, that narrow the predictions of all models most."""
+        """Return the indices of up to `n` times of a kind, of different models, that narrow all predictions most."""
         first = dict[tuple[str, str], int]()
         for i in np.flatnonzero(self.in_fit & (self.kind == kind)):
             first.setdefault((self.model[i], self.rows[self.owner[i]].weights), int(i))
@@ -236,7 +236,7 @@ def _extended(posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: 
 
 
 def _without_model_factors(before: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> Posterior:
-    """Return a prior that knows no model from other boards."""
+    """Return the prior without factors of models from other boards."""
     bare = {key: replace(runtime, model_factor={}, prompt_factor={}) for key, runtime in catalogue.runtimes.items()}
     mean, cov = before.log_mean.copy(), before.log_cov.copy()
     for point in points:
@@ -253,7 +253,7 @@ def _posterior(before: Posterior, fit: robust.Fit) -> Posterior:
 
 
 def _predicted(rows: Rows, known: Posterior) -> tuple[Floats, Floats]:
-    """Return the logarithms of predicted times, and the log-sd of a new measurement as certain as each row's."""
+    """Return the logarithms of predicted times, and the log-sds of new measurements as uncertain as each row."""
     log_s, jacobian = rows.model(known.log_mean)
     scatter = np.array([known.decode_log_sd, known.ttft_log_sd])[rows.observed.kind]
     variance = np.sum(jacobian @ known.log_cov * jacobian, axis=1) + np.square(scatter)

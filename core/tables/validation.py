@@ -1,16 +1,15 @@
-"""How well the model predicts a table of published measurements, by honest splits.
+"""Validation of the model on a table of published measurements.
 
-Rows are grouped by board, unit, runtime, power mode and weight format. Each way to predict sees less than the row that
-it predicts:
+Rows are grouped by board, unit, runtime, power mode and weight format. No method uses the row that it predicts:
 
 =====================  ================================================================================================
-``data_sheet``         bytes over 65 % of the peak bandwidth: what a data sheet alone gives
-``shipped``            the shipped preset of the board if there is one, else the runtime's prior
-``leave_one_model_out``  calibrated on all rows of the board, runtime and mode but those of the row's model
-``unseen_model``       the same without what the runtime's other boards teach of the row's model, so it was seen nowhere
+``data_sheet``         bytes over 65 % of the peak bandwidth: the data sheet alone
+``shipped``            the board posterior if there is one, else the runtime's prior
+``leave_one_model_out``  calibrated on all rows of the board, runtime and mode except those of the row's model
+``unseen_model``       the same with a prior without the model's factor from other boards
 ``k1``, ``k3``, ``k5``  calibrated on that many rows, of different models, chosen by the program; other models predicted
-``same_model``         calibrated on all but the model's rows, and one of them: its other formats and contexts predicted
-``other_mode``         calibrated in another power mode that has the model, and moved to the row's
+``same_model``         calibrated on all other models and one row of the model; its other formats and contexts predicted
+``other_mode``         calibrated in another power mode with the model, and transferred to the row's mode
 =====================  ================================================================================================
 """
 
@@ -52,7 +51,7 @@ METHODS = (
     "other_mode",
 )
 ENERGY_J_BYTE, ENERGY_LOG_SD, ENERGY_SCATTER = 5e-10, 1.0, 0.15  # [prior], as in core.calibrate.fit
-FEW_MODELS = 4  # groups with fewer say little about other models
+FEW_MODELS = 4  # groups with fewer are weak evidence on other models
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +63,36 @@ class GroupReport:
     runtime: str
     power_mode: str
     weights: str
-    outside: str  # why the equations do not cover it; "" where they do
+    outside: str  # reason that the equations do not apply; "" where they do
     bandwidth_known: bool
     n_rows: Mapping[str, int]  # by quantity
     n_models: int
     scores: Mapping[str, Mapping[str, Score]]
-    shipped: Mapping[str, Mapping[str, Score]]  # what `shipped` makes of the very rows that each method predicts
+    shipped: Mapping[str, Mapping[str, Score]]  # scores of the method "shipped" on the rows that each method predicts
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `validate` found; `groups` in the order of the table."""
+    """Result of `validate`; `groups` are in the order of the table."""
 
     groups: tuple[GroupReport, ...]
-    predictions: pd.DataFrame  # as `core.tables.scores.predictions` has them, `row` being that of the comparison
-    unscaled: Parts  # the same predictions with the model's own intervals, one record a fit
+    predictions: pd.DataFrame  # columns of `core.tables.scores.predictions`; `row` is the number in the comparison
+    unscaled: Parts  # the same predictions with unscaled intervals, one record per fit
 
     def summary(
         self, quantity: str, method: str, fewest_models: int = 1, *, by_shipped: bool = False
     ) -> Summary | None:
-        """Sum up one way to predict one quantity over the groups inside the model's range.
+        """Return the summary of one method for one quantity, over the groups inside the model's range.
 
-        Of times, only those whose bandwidth a source states, so that all ways are compared on the same boards. With
-        `by_shipped`, how the way "shipped" predicts the rows that this one does: the others' test sets are smaller.
+        Parameters
+        ----------
+        quantity, method : str
+            One of `QUANTITIES` and of `METHODS`. Times count only for groups with a known bandwidth, so that all
+            methods are compared on the same boards.
+        fewest_models : int
+            Least number of models of a group.
+        by_shipped : bool
+            Whether to score the method "shipped" on the rows that `method` predicts, which are fewer than all.
         """
         groups = [
             group
@@ -101,14 +107,14 @@ class Report:
 
 
 def validate(compared: Comparison, catalogue_of: Callable[[str], Catalogue] | None = None) -> Report:
-    """Predict every row from what the others and the catalogue tell.
+    """Predict all rows by all methods.
 
     Parameters
     ----------
     compared : Comparison
     catalogue_of : callable, optional
-        Catalogue to use for a board in the table's words, as when priors are learned without its rows; that of the
-        comparison when missing.
+        Returns the catalogue for a board in the table's words, such as one with priors fitted without its rows; that
+        of the comparison by default.
     """
     found = SplitResiduals()
     number = {id(row): i for i, row in enumerate(compared.rows)}
@@ -173,7 +179,7 @@ def _has(row: ComparedRow, quantity: str) -> bool:
 def _evaluate_energy(
     rows: Sequence[ComparedRow], number: Sequence[int], times: TimeSplits, found: SplitResiduals
 ) -> None:
-    """Predict energies per token from figures of other models on the same rail."""
+    """Predict energies per token from energies of other models on the same rail."""
     rails = dict[str, list[int]]()
     for i, row in enumerate(rows):
         if row.row.energy_j_per_token is not None and not row.outside:
@@ -206,7 +212,7 @@ class _Energies:
         self.log_j = np.log([float(p.energy_j or np.nan) for p in points])
 
     def evaluate(self, found: SplitResiduals, catalogue: Catalogue) -> None:
-        """Predict the energies by the methods that apply."""
+        """Predict the energies by all methods that apply."""
         at = catalogue.resolve(self.points[0].point)
         costs = [decode_costs(p.point, catalogue.resolve(p.point), 1.0) for p in self.points]
         self.byte = np.array([float(c.weight_byte + c.kv_byte) for c in costs])
@@ -227,7 +233,7 @@ class _Energies:
                 self._fit(found, f"k{n}", np.isin(np.arange(len(self.model)), chosen), others, catalogue)
 
     def _spread(self, n: int) -> list[int]:
-        """Return one row of each of `n` models, evenly spread over the models by the bytes that a token moves."""
+        """Return one row of each of `n` models, evenly spaced in the order of the bytes that a token moves."""
         first = {name: int(np.flatnonzero(self.model == name)[0]) for name in dict.fromkeys(self.model)}
         ordered = sorted(first.values(), key=lambda i: self.byte[i])
         picked = {int((j + 0.5) / n * len(ordered)) for j in range(n)}

@@ -43,7 +43,7 @@ def test_a_factor_that_was_not_measured_is_not_expected():
 
 
 def test_a_guessed_shape_is_off_by_as_much_elsewhere_and_says_nothing_of_the_scatter():
-    guessed = factor("slow", 0.3)._replace(guess_var=0.2**2)
+    guessed = factor("slow", 0.3)._replace(shape_var=0.2**2)
     known, guess = (expected_factors([one], {KEY: 0.2})[KEY]["slow"] for one in (factor("slow", 0.3), guessed))
     assert np.log(guess.median) == pytest.approx(0.75 * 0.3, rel=0.02)  # half of the scatter and all of the guess
     assert guess.median > known.median
