@@ -117,9 +117,9 @@ def _origin(measurement: Measurement) -> str:
 
 
 def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
-    """Return what published measurements of a point's board, runtime and power mode taught, None where there are none.
+    """Return the board posterior of a point's board, runtime and power mode; None where there is none.
 
-    Measurements of the user's add to that; where nothing is published, to the runtime's prior.
+    Measurements of the user update it, or the runtime's prior where there is none.
     """
     where = catalogue.resolve(at)
     return catalogue.board_posteriors.get((where.board.key, where.runtime.key, where.mode.key))
@@ -143,7 +143,7 @@ def _counted(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[
 
 
 def _without_choices(point: OperatingPoint, body: Mapping[str, Any]) -> tuple[OperatingPoint, Mapping[str, Any]]:
-    """Return a measurement without the time of choosing tokens anew, which no parameter of a calibration explains."""
+    """Return a measurement without the time of KV token re-selection, which no parameter of a calibration explains."""
     every, choice = float(point.reselect_tokens), body.get("conditions", {}).get("choice_s")
     if not every or not choice or "median" not in body.get("decode_s", {}):
         return point, body

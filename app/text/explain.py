@@ -48,7 +48,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
         "changes": [_change_record(change) for change in verdict.changes],
         "proposed": [change.step.text for change in verdict.proposed],
         "interval": verdict.interval_basis
-        or {"absent": "the intervals are the model's own, or as published boards guard them"},
+        or {"absent": "the intervals are the model's own, or scaled by published boards"},
         "outside": list(verdict.outside),
     }
 
