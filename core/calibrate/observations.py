@@ -99,7 +99,7 @@ def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
     for measured in _at_usual_bandwidth(points):
         repeats.setdefault(measured.point, []).append(measured)
-    return [_together(of_point) for of_point in repeats.values()]
+    return [_merged_repeats(of_point) for of_point in repeats.values()]
 
 
 def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
@@ -119,7 +119,7 @@ def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     return found
 
 
-def _together(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
+def _merged_repeats(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
     """Return one measured point for the repeats of an operating point."""
     merged = repeats[-1]
     timed = [m for m in repeats if m.decode_s is not None]

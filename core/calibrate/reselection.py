@@ -94,14 +94,14 @@ def fitted_cost(known: ReselectionCost, measured: Sequence[MeasuredReselection])
     formats = {m.kv for m in measured}
     return ReselectionCost(
         layer_s=times("layer", known.layer_s),
-        copy=times("copy", _with(known, known.copy, formats)),
-        read=times("read", _with(known, known.read, formats)),
+        copy=times("copy", _with_formats(known, known.copy, formats)),
+        read=times("read", _with_formats(known, known.read, formats)),
         score=times("score", known.score),
         log_sd=float(np.hypot(scatter, np.sqrt(np.mean(left)))),
     )
 
 
-def _with(known: ReselectionCost, of: Mapping[str, float], formats: Iterable[str]) -> dict[str, float]:
+def _with_formats(known: ReselectionCost, of: Mapping[str, float], formats: Iterable[str]) -> dict[str, float]:
     return {**of, **{kv: known.of_format(of, kv) for kv in formats}}
 
 

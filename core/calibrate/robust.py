@@ -90,7 +90,7 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
     for _ in range(MAX_ROUNDS):
         spread = np.square(scale[observed.kind]) + np.square(observed.noise_sd)
         weight = _weight(observed.value - predicted, spread)
-        precision = _loosened(precision, prior, theta, cov)
+        precision = _prior_precision(precision, prior, theta, cov)
         cov = np.linalg.inv(precision + jacobian.T @ (jacobian * (weight / spread)[:, None]))
         pull = jacobian.T @ (weight / spread * (observed.value - predicted)) - precision @ (theta - prior.mean)
 
@@ -114,7 +114,7 @@ def fit(model: Model, observed: Observed, prior: Prior, start: Floats | None = N
     return Fit(theta, (cov + cov.T) / 2.0, scale, residual, weight, jacobian)
 
 
-def _loosened(precision: Floats, prior: Prior, theta: Floats, cov: Floats) -> Floats:
+def _prior_precision(precision: Floats, prior: Prior, theta: Floats, cov: Floats) -> Floats:
     """Return the precision of the prior, with that of heavy-tailed parameters at their current values."""
     if prior.heavy is None or not prior.heavy.any():
         return precision

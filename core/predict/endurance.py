@@ -195,7 +195,7 @@ def results(runs: Sequence[Run], speeds: Speeds, length_s: float) -> dict[str, O
     interval of the time to throttling, a run that never throttles counts as `length_s`.
     """
     spread = Z90 * speeds.decode_log_sd
-    throttled = [runs[0].throttled_after_s, *(_or(r.throttled_after_s, length_s) for r in runs[1:])]
+    throttled = [runs[0].throttled_after_s, *(_value_or(r.throttled_after_s, length_s) for r in runs[1:])]
     return {
         "throttled_after_s": _between(throttled),
         "sustained_w": _between([r.sustained_w for r in runs]),
@@ -224,7 +224,7 @@ def _scaled(device: Device, factor: float) -> Device:
     )
 
 
-def _or(value: float | Absent, other: float) -> float:
+def _value_or(value: float | Absent, other: float) -> float:
     return other if isinstance(value, Absent) else value
 
 

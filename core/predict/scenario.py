@@ -151,7 +151,7 @@ def predict(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | 
         posterior = initial_posterior(at, catalogue)
     if posterior.reselection is not None:
         at = replace(at, runtime=replace(at.runtime, reselection=posterior.reselection))
-    known = _Known.of(posterior, point, at)
+    known = _PointPosterior.of(posterior, point, at)
     numbers = _numbers(point)
     shape = np.broadcast_shapes(*(value.shape for value in numbers.values()))
     n = int(np.prod(shape))
@@ -178,7 +178,7 @@ def _check(point: OperatingPoint, at: ResolvedPoint) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _PointPosterior:
     """A posterior for one resolved point: latency parameters, factors of the model, and scaled covariances."""
 
     posterior: Posterior
@@ -191,7 +191,7 @@ class _Known:
     ttft_log_cov: NDArray[np.float64]  # the same with the interval scale of times to first token
 
     @classmethod
-    def of(cls, posterior: Posterior, point: OperatingPoint, at: ResolvedPoint) -> _Known:
+    def of(cls, posterior: Posterior, point: OperatingPoint, at: ResolvedPoint) -> _PointPosterior:
         seen, interval_scale = f"model.{same_model(at.model.key)}" in posterior.names, posterior.interval_scale
         decode, ttft = (
             (interval_scale.decode, interval_scale.ttft)
@@ -228,7 +228,7 @@ def _origin(n_points: int) -> Provenance:
     return Provenance.CALIBRATED if n_points else Provenance.PREDICTED
 
 
-def _predict(point: OperatingPoint, at: ResolvedPoint, known: _Known) -> Prediction:
+def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
     perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
@@ -266,7 +266,7 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _Known) -> Predict
 def _energy(
     point: OperatingPoint,
     at: ResolvedPoint,
-    of: _Known,
+    of: _PointPosterior,
     costs: latency.DecodeCosts,
     parts: latency.DecodeParts,
     decode_s: Estimate,
@@ -345,7 +345,7 @@ def _idle(at: ResolvedPoint, known: Posterior, decoding_w: Array) -> tuple[Array
     return np.minimum(idle_w, decoding_w), 0.0
 
 
-def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _Known, bandwidth: Array) -> Output:
+def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior, bandwidth: Array) -> Output:
     if at.mode.compute_op_s is None and not known.posterior.n_ttft:
         return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
