@@ -154,7 +154,7 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
         raise ValueError(f"{path} is {number:g}: expected {field.expected}")
     if path == "point.context" and number > axis.high:
         model = catalogue.models[point.model].name
-        raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} takes")
+        raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} supports")
     return float(round(number)) if field.whole else number
 
 

@@ -111,7 +111,8 @@ def decoded(content: bytes, name: str) -> tuple[BoardDocument, list[str]]:
     """
     raw = schema.decode_object(content, name)
     if raw.get("version", VERSION) != VERSION:
-        raise DamagedFile(f"{name}: $.version: expected {VERSION}, got {raw['version']!r}; another Trilemma made it")
+        got = f"got {raw['version']!r}; from another version of Trilemma"
+        raise DamagedFile(f"{name}: $.version: expected {VERSION}, {got}")
     understood: dict[str, Any] = {"machine": schema.convert(raw.get("machine"), str, f"{name}: machine")}
     problems = []
     types = {part.name: part.type for part in msgspec.structs.fields(BoardDocument)}

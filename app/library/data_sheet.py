@@ -75,7 +75,7 @@ def chosen_key(found: DataSheet | Absent) -> str:
 def sheet_sentence(found: DataSheet | Absent, where: str) -> str:
     """Say which data sheet describes a board, how it was found, and `where` another is chosen."""
     if isinstance(found, Absent):
-        return f"No data sheet describes this board, {found.reason}: any machine is assumed; {where} chooses one."
+        return f"No data sheet describes this board, {found.reason}: generic priors are used; {where} chooses one."
     name, how = sheets()[found.key].name, found_words(found.by)
     return f"Described by the data sheet of {name}, {how}; {where} chooses another."
 
@@ -120,7 +120,8 @@ def with_memory(board: Board, hello: Mapping[str, Any]) -> Board:
     if told["memory_byte"] is None or reserve_of(board).own_memory:
         return board
     available = (told["gpu_limit_byte"] if board.unit == "gpu" else None) or told["available_byte"]
-    sources = {**board.sources, "memory_byte": "as it tells", "available_byte": "as it tells"}
+    reported = "reported by the board"
+    sources = {**board.sources, "memory_byte": reported, "available_byte": reported}
     return replace(board, memory_byte=told["memory_byte"], available_byte=available, sources=sources)
 
 

@@ -42,7 +42,7 @@ def summary(recording: Recording) -> dict[str, Any]:
         "n_byte": recording.n_byte,
         "format": recording.opening.get("format", unknown),
         "board": hello.get("board", {"absent": "the agent's first message is damaged"}),
-        "state": hello.get("state", {"absent": "its agent said nothing about its state"}),
+        "state": hello.get("state", {"absent": "its agent reported no state"}),
         "simulated": bool(hello.get("simulated", False)),
         "began_utc": unknown if began is None else began.isoformat(timespec="milliseconds"),
         "ended_utc": unknown if ended is None else ended.isoformat(timespec="milliseconds"),
@@ -120,7 +120,7 @@ def _gaps(recording: Recording) -> list[dict[str, Any]]:
 def _clock(recording: Recording) -> dict[str, Any]:
     read = [note for note in recording.notes.get("clock", ()) if note.message.get("bound_s")]
     if not read:
-        return {"absent": "no ping came back while it was recorded"}
+        return {"absent": "no ping was answered during the recording"}
     jumps = [note for note in read if note.message.get("jump_s") is not None]
     last = read[-1].message
     return {

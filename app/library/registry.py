@@ -20,7 +20,7 @@ from app.library.data_sheet import DataSheet, described, sheets
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, Catalogue
 
-NOT_LOOKED_FOR = Absent("none was looked for when it was attached")
+NOT_LOOKED_FOR = Absent("none was searched for when it was attached")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Background(QObject):
         (work, done), self._next, self._running = self._next, None, True
 
         def call() -> None:
-            result: Any = ValueError("it failed, the last words are on standard error")
+            result: Any = ValueError("it failed; the traceback is on stderr")
             try:
                 result = work()
             except ValueError as error:

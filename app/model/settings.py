@@ -120,7 +120,7 @@ def apply(settings: Settings, store: Store) -> list[str]:
         try:
             store.set(path, value)
         except ValueError as error:
-            notes.append(f"Not taken over from the last time: {error}")
+            notes.append(f"Setting not restored: {error}")
     return notes
 
 

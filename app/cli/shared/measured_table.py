@@ -1,4 +1,4 @@
-"""Measured points as a table: the columns that `trilemma data validate` reads, and what else the runs said."""
+"""Measured points as a table: the columns that `trilemma data validate` reads, and further results of the runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBER = "%.6g"
 
 
 def measured_frame(measured: Sequence[Measurement], catalogue: Catalogue) -> pd.DataFrame:
-    """Return one row for each measurement; a cell without a value is where the output is absent."""
+    """Return one row for each measurement; an absent output is an empty cell."""
     import pandas as pd
 
     rows = [table_row(measurement, catalogue) for measurement in measured]

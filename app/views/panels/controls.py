@@ -145,7 +145,7 @@ class Controls(QWidget):
         self._progress.setRange(0, 1000)
         self._progress.setTextVisible(False)
         self._progress.setObjectName("controls.progress")
-        self._progress.setAccessibleName("Progress of what runs on the board")
+        self._progress.setAccessibleName("Progress of the job on the board")
         self.measure, self.pin = _button(measure, "primary"), _button(pin, "")
         foot = QVBoxLayout()
         foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
