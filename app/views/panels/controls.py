@@ -251,7 +251,7 @@ class Controls(QWidget):
 
     def _words(self, path: str) -> str:
         step = self._store.sensitivities[path]
-        own = "the board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
+        own = "board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
         if not step.binding:
             return f"{own}not binding here"
         now = self._store.prediction
