@@ -258,13 +258,13 @@ class MainWindow(QMainWindow):
         self.layout_changed.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Tell that the layout is another."""
+        """Report a new layout."""
         super().resizeEvent(event)
         self._layout.fit_later()
         self.layout_changed.emit()
 
     def moveEvent(self, event: QMoveEvent) -> None:
-        """Tell that the layout is another."""
+        """Report a new layout."""
         super().moveEvent(event)
         self.layout_changed.emit()
 

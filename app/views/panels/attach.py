@@ -204,7 +204,7 @@ class AttachDialog(QDialog):
         self._say(words, "bad" if reason else "secondary")
 
     def reject(self) -> None:
-        """Close; an attempt goes on, a probe is forgotten."""
+        """Close the dialog; a running attempt continues, a probe is dropped."""
         self._boards.forget_probe()
         super().reject()
 

@@ -54,7 +54,7 @@ class Headline(Card):
             self._later.start()
 
     def refresh(self) -> None:
-        """Say what holds now."""
+        """Show the current verdict."""
         set_text(self.sentence, rich(explained(self._store)))
         self.sentence.setToolTip(evidence(self._store))
 

@@ -241,7 +241,7 @@ class Live(QWidget):
         self._by_output: dict[str, tuple[Floats, NDArray[np.bool_]]] = {}
 
     def _was_shown(self, t_s: float, measurement: Measurement) -> bool:
-        """Whether a measurement is of the point that was on the screen when it was made."""
+        """Whether a measurement is of the point that was shown when it was made."""
         i = bisect_right(self._points, t_s, key=itemgetter(0))
         return self._points[max(i - 1, 0)][1] == point_key(measurement.point, self._store.catalogue)
 

@@ -60,12 +60,12 @@ class Markers(QObject):
 
     @property
     def shown(self) -> bool:
-        """Whether they are there."""
+        """Whether the markers are shown."""
         return self._pair.shown
 
     @property
     def pinned(self) -> bool:
-        """Whether they stay with the data."""
+        """Whether the markers move with the data."""
         return self._pair.pinned
 
     @property
