@@ -43,7 +43,7 @@ COMMANDS = {
     "parameters": "show, install or roll back the compensation parameters that are live on a board",
     "simulate-board": "serve a simulated board of the catalogue, with heat, throttling and noise, behind the protocol",
 }
-"""Every command with the line that `--help` shows, in the order it shows them."""
+"""Command -> its line in `--help`, in that order."""
 
 GROUPS = {
     "lab": (
@@ -73,9 +73,9 @@ GROUPS = {
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
 _NEVER_MOVED = ("thermal", "formula")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
-"""Commands that had no group once -> the group; their old names still work."""
+"""Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")
-"""Commands that need a reader at their output."""
+"""Commands that need an open output."""
 
 
 def known(words: Sequence[str]) -> tuple[str, ...]:

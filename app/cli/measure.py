@@ -39,7 +39,7 @@ MORE_UNITS = {
     "perplexity": "1",
     "mean_kl": "nat",
 }
-"""What only a measurement has, with its unit."""
+"""Outputs that only a measurement has, with their units."""
 
 EXAMPLES = """examples:
   trilemma measure --weights int8 --context 2048 --alpha 0.3

@@ -30,7 +30,7 @@ UNITS = {
 }
 """The outputs in the order they are printed, each with its unit."""
 FURTHER = {"mean_kl": "nat", "retrieval_after_pruning": "frac"}
-"""Of accuracy: the divergence from the reference, and what is found in a long text over what the whole cache finds."""
+"""Further accuracy outputs: divergence from the reference, and retrieval score relative to the full cache."""
 
 EXAMPLES = """examples:
   trilemma predict --weights int8 --context 2048 --alpha 0.3

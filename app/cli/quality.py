@@ -39,7 +39,7 @@ from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 
 ALPHAS = (0.0, 0.3, 0.6, 0.8, 0.9)
 MOST_SAMPLES = 32
-"""Of windows and of haystacks, as the board's own limits are."""
+"""Limits on windows and haystacks, equal to those of the agent."""
 COLUMNS = {
     "perplexity_ratio": ("PERPLEXITY", "1"),
     "mean_kl": ("KL", "nat"),

@@ -18,7 +18,7 @@ BUILTIN_FORMATS = {
     "weights": ("fp32", "bf16", "fp16", "int8", "int4", "int4_g64", "int4_g128", "int3", "int2"),
     "kv": ("fp32", "bf16", "fp16", "int8", "int4"),
 }
-"""What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
+"""Values that Trilemma's own decoder supports, by field. Formats of other runtimes are many and change by release."""
 
 POLICY_NAMES = {
     "sinks_recent": "sinks + recent",

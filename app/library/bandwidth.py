@@ -11,11 +11,13 @@ from core.spec import Board
 from core.units import Z90
 
 QUIET_SHARE_WANTED, SPREAD_WANTED = 0.8, 1.5
-"""With fewer undisturbed repeats than this share, and quantiles of 95 and 5 % further apart than this ratio, other
-programs were measured too. Interruptions alone are usual where the threads fill all cores."""
+"""Limits of the quiet share and of q95 / q05. A bandwidth beyond both is disturbed: other programs were measured too.
+
+Interruptions alone are usual if the threads fill all cores.
+"""
 
 BUSY = "while other programs ran"
-"""Ends the source of a disturbed bandwidth."""
+"""End of the source of a disturbed bandwidth."""
 
 
 def learned(board: Board, record: Mapping[str, Any], whose: str = "this machine") -> Board:

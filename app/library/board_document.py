@@ -85,7 +85,7 @@ REMEDIES = {
     "betas": "`trilemma bench beta` measures it again",
     "targets": "`trilemma attach` remembers the board again",
 }
-"""What writes a part of a document again that cannot be read."""
+"""Part of a document -> the command that writes an unreadable one again."""
 
 
 def document_name(machine: str) -> str:

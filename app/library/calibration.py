@@ -25,7 +25,7 @@ from core.calibrate.observations import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 NEWEST = 400
-"""Of more measurements, the newest are fitted: older ones say less of the machine as it is, and the fit stays quick."""
+"""Largest number of fitted measurements, the newest ones: the fit stays fast, and older ones describe the machine less."""
 DECODER = OperatingPoint().runtime
 ANSWERS = ("decode_s", "ttft_s", "mean_kl", "top1_agreement")
 """The outputs that a calibration is fitted to."""

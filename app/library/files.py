@@ -12,11 +12,11 @@ from pathlib import Path
 import platformdirs
 
 MAX_BYTE = 1 << 20
-"""A preset or settings file is a few kilobytes; anything beyond this is not one."""
+"""Largest size of a preset or settings file; real ones have a few kilobytes."""
 
 
 BINARY = getattr(os, "O_BINARY", 0)
-"""For `os.open`: Windows changes the ends of lines otherwise."""
+"""For `os.open`: keeps line ends on Windows."""
 
 
 class FileError(Exception):

@@ -18,7 +18,7 @@ from app.library.records import PointRecord, point_record
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
-"""Of a longer file, only the end is read."""
+"""Only the end of a longer file is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ OUTPUTS_OF = {
     "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
 }
-"""What a run measures -> the outputs it has then, the one that tells whether it was done first."""
+"""Part of a run -> its outputs, the one that shows whether it was done first."""
 
 
 def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
 
 OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
-"""The outputs of a prediction, in the order panels and reports list them."""
+"""Outputs of a prediction, in the order of panels and reports."""
 
 
 DROPPED_MASS = 0.02

@@ -108,7 +108,7 @@ def _measured(
     if not outcome.complete:
         raise UserError(stopped(outcome, work))
     if journal is None:
-        kept.unlink(missing_ok=True)  # the next run measures anew
+        kept.unlink(missing_ok=True)  # the next run measures again
     in_time = sorted(outcome.measured, key=lambda measurement: measurement.time_utc)
     return [(measurement.point, measurement.body["decode_s"]["median"]) for measurement in in_time]
 

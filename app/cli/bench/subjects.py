@@ -12,9 +12,9 @@ from app.cli.shared.output import UserError, print_json, print_table
 SUBJECTS = ("engine", "start", "slider", "simulate", "agent", "beta", "alpha", "kernels", "decoder")
 HELP = (
     "engine: predictions and calibrations; start: the dashboard; slider: from a move to the painted picture; "
-    "simulate: an hour of power, heat and battery; agent: what the agent costs its board and loses; "
+    "simulate: an hour of power, heat and battery; agent: load of the agent and lost records; "
     "beta: the same points under each instruction set; "
-    "alpha: what pruning saves by policy and layout; "
+    "alpha: saving of pruning by policy and layout; "
     "kernels: each as a fraction of concurrent read bandwidth; decoder: end-to-end decode"
 )
 TAKEN = {
@@ -22,7 +22,7 @@ TAKEN = {
     "decoder": ("quick", "against_llama", "context"),
     "alpha": ("journal", "fresh"),
 }
-"""Options that only some subjects take."""
+"""Subject -> its own options."""
 EXAMPLES = """examples:
   trilemma bench engine --json
   trilemma bench kernels --quick linear/int4
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="DEVICE", help="kernels: cpu (the default), cuda or cuda:N")
     parser.add_argument("--against-llama", action="store_true", help="decoder: interleave with llama.cpp")
     parser.add_argument("--context", type=int, metavar="N", help="decoder: one context, in place of 256, 2048 and 8000")
-    add_journal_arguments(parser.add_argument_group("alpha, some six minutes"))
+    add_journal_arguments(parser.add_argument_group("alpha, about six minutes"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--into",
         metavar="TABLE.csv",
         type=Path,
-        help="the table to add to (imported.csv beside the measurements, the one that predictions use)",
+        help="the table to add to (imported.csv in the data folder, which predictions use)",
     )
     parser.add_argument(
         "--board",

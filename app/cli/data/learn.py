@@ -23,7 +23,7 @@ from core.tables.validation import validate
 
 SCATTER, FACTORS = ("model_log_sd", "prompt_log_sd"), ("model_factor", "prompt_factor")
 LEARNED = {"priors", *SCATTER, *FACTORS, "size_log_sd", "repeat_log_sd"}
-"""Fields of a runtime that are learned; its file states the others."""
+"""Learned fields of a runtime; its file gives the others."""
 
 EXAMPLES = """examples:
   trilemma data learn resources/measurements/llm_decode.csv                    the priors that follow from it

@@ -29,7 +29,7 @@ from app.library.records import point_record
 from core.spec import FIELDS, Catalogue, OperatingPoint
 
 LOADED_BY = ("model", "weights", "kv", "context_tokens")
-"""What it takes long to change between two points: these vary slowest."""
+"""Fields that are costly to change between points: these vary slowest."""
 
 
 @dataclass(frozen=True, slots=True)

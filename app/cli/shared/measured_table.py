@@ -22,14 +22,14 @@ OUTPUTS = {
     "mean_kl": ("mean_kl", 1.0),
     "top1_agreement": ("top1_agreement", 1.0),
 }
-"""Column -> output and the unit it is in; beside each stand its 5 % and 95 % quantiles."""
+"""Column -> output and its unit; each has columns of its 5 % and 95 % quantiles."""
 
 
 NEEDED = ("board_key", "compute", "runtime", "model", "quant")
 """Columns of a table without rows."""
 
 NUMBER = "%.6g"
-"""How a CSV file has a number of this table."""
+"""Number format of CSV files."""
 
 
 def measured_frame(measured: Sequence[Measurement], catalogue: Catalogue) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 PATIENCE_S, LEAST_FRAC = 20.0, 0.01
-"""What is left is told after so long, and once so much was done."""
+"""The remaining time is shown after this time and this share of the work."""
 
 
 class ProgressLine:

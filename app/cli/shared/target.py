@@ -17,7 +17,7 @@ from app.library.machine import machine_key
 
 FOUND = "found"
 FORMS = "[user@]host, tls://host[:port], unix:PATH, sim:BOARD, a recording's FILE, or this"
-"""What a target may be, for help texts."""
+"""Forms of a target, for help texts."""
 
 
 def add_target_options(parser: argparse.ArgumentParser) -> None:
