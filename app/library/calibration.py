@@ -25,7 +25,7 @@ from core.calibrate.observations import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 NEWEST = 400
-"""Largest number of fitted measurements, the newest ones: the fit stays fast, and older ones describe the machine less."""
+"""Largest number of fitted measurements, the newest ones: the fit stays fast, and older ones say less about today."""
 DECODER = OperatingPoint().runtime
 ANSWERS = ("decode_s", "ttft_s", "mean_kl", "top1_agreement")
 """The outputs that a calibration is fitted to."""
