@@ -1,6 +1,6 @@
 """Persistent settings: window, docks, last point and preset, theme. Losing them loses no data.
 
-Two generations are kept. A file that cannot be read is put aside under another name, never overwritten, and the
+Two generations are kept. An unreadable file is renamed, never overwritten, and the
 generation before it, or the defaults, are used instead; one line for the log says so.
 """
 
@@ -72,7 +72,7 @@ def load_settings(path: Path) -> tuple[Settings, list[str]]:
     -------
     settings : Settings
     notes : list of str
-        One sentence for each file that could not be used and where it was put aside.
+        One sentence for each unusable file, with its new name.
     """
     notes: list[str] = []
     for candidate in (path, _earlier(path)):
