@@ -1,7 +1,7 @@
 """Persistent settings: window, docks, last point and preset, theme. Losing them loses no data.
 
-Two generations are kept. An unreadable file is renamed, never overwritten, and the
-generation before it, or the defaults, are used instead; one line for the log says so.
+Two generations are kept. An unreadable file is renamed, never overwritten, and the generation before it or the defaults
+are used instead; one line of the log reports it.
 """
 
 from __future__ import annotations
