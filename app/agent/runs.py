@@ -99,7 +99,7 @@ def _death(status: int) -> str:
             "try a shorter context or a smaller format"
         )
     ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"the measuring process {ended}; the agent's log has its last words"
+    return f"the measuring process {ended}; see the agent log"
 
 
 class Runs:

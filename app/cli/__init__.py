@@ -1,9 +1,9 @@
 """The command line: one module a command, imported only when it runs.
 
-In this folder stand the commands of everyday use; `lab`, `data` and `bench` hold the groups of that name, and `shared`
-the options and output they have in common. A command module has `EXAMPLES` for its help, `add_arguments(parser)` and
-`run(args) -> int`. It prints through `app.cli.shared.output`, takes `--json` (added here for all), and reports a user's
-mistake by raising `UserError` with one sentence.
+This folder holds the commands of everyday use. `lab`, `data` and `bench` hold the groups of that name; `shared` holds
+the options and output that commands have in common. A command module has `EXAMPLES` for its help,
+`add_arguments(parser)` and `run(args) -> int`. It prints through `app.cli.shared.output`, takes `--json` (added here
+for all), and reports a user's mistake by raising `UserError` with one sentence.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMMANDS = {
     "parameters": "show, install or roll back the compensation parameters that are live on a board",
     "simulate-board": "serve a simulated board of the catalogue, with heat, throttling and noise, behind the protocol",
 }
-"""Every command with the line that `--help` shows, in the order it shows them."""
+"""Command -> its line in `--help`, in that order."""
 
 GROUPS = {
     "lab": (
@@ -56,7 +56,7 @@ GROUPS = {
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
             "scenario": "judge an operating point, figures or a table by an application's limits",
             "formula": "list the formulas of the engine, or evaluate one with your own numbers",
-            "published": "list the formulas and tables of the two articles: as printed, as written, and the physics",
+            "published": "list the formulas and tables of the two articles: as printed, as written, and by physics",
         },
     ),
     "data": (
@@ -64,7 +64,7 @@ GROUPS = {
         {
             "import": "add llama-bench output, a CSV or a recording to a table that validate and learn read",
             "export": "write the samples of a recording or measured points as CSV or Parquet, units with every column",
-            "validate": "compare predictions with a table of published measurements, by honest splits",
+            "validate": "compare predictions with a table of published measurements on held-out data",
             "learn": "learn the priors of runtimes and the fits of boards from a table of published measurements",
         },
     ),
@@ -73,15 +73,15 @@ GROUPS = {
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
 _NEVER_MOVED = ("thermal", "formula")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
-"""Commands that had no group once -> the group; their old names still work."""
+"""Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")
-"""Commands that need a reader at their output."""
+"""Commands that need an open output."""
 
 
 def known(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that words name, as ("predict",) or ("lab", "knee"); () where they name none.
+    """Return the command that words name, as ("predict",) or ("lab", "knee"); () for an unknown command.
 
-    The old name of a command that has a group now is that command.
+    The old, ungrouped name of a command is accepted too.
     """
     first, second = [*words[:2], "", ""][:2]
     if first in MOVED:
@@ -100,7 +100,7 @@ def _module(name: Sequence[str]) -> Any:
 
 
 def _add(subparsers: Any, name: Sequence[str], text: str, chosen: Sequence[str]) -> argparse.ArgumentParser | None:
-    """Add a command; return its parser, with its options, where it is the chosen one."""
+    """Add a command and return its parser; the chosen command gets its options."""
     if tuple(name) != tuple(chosen):
         subparsers.add_parser(name[-1], help=text)
         return None
@@ -118,10 +118,10 @@ def _add(subparsers: Any, name: Sequence[str], text: str, chosen: Sequence[str])
 
 
 def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
-    """Return the parser of everything, and that of the command's own words; None where no command is named."""
+    """Return the main parser and the parser of the named command, None without a command."""
     parser = argparse.ArgumentParser(
         prog="trilemma",
-        description="Latency, power and accuracy of a language model on an edge board: prediction beside measurement.",
+        description="Latency, power and accuracy of a language model on an edge board, predicted and measured.",
         epilog="trilemma COMMAND --help describes one command, such as trilemma predict --help",
     )
     parser.add_argument("--version", action="version", version=f"trilemma {VERSION}")
@@ -136,7 +136,7 @@ def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Arg
 
 
 def _parsed(name: Sequence[str], words: list[str]) -> argparse.Namespace:
-    """Parse the words. Only a command's own parser takes options before, between and after a list of words."""
+    """Parse the words; only a command's own parser takes options before, between and after a list of words."""
     parser, own = _parsers(name)
     if own is None:
         return parser.parse_args(words)
@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_output(name: Sequence[str]) -> None:
-    """Give a command that only prints an output where it was started without one, and one that takes any character."""
+    """Open an output for a command started without one, and let it encode any character."""
     if sys.stdout is None and " ".join(name) not in TALK:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -193,5 +193,5 @@ def _refuse_no_value(words: Sequence[str]) -> None:
 
 
 def _discard_output() -> None:
-    """Let the output that still waits go nowhere, so that the interpreter's end does not trip over it."""
+    """Discard pending output, so that the interpreter exits without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

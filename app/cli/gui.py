@@ -28,14 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--theme", choices=THEMES, help="colours; system follows the desktop")
     parser.add_argument("--screenshot", type=Path, metavar="FILE", help="save a PNG of the window and end")
     parser.add_argument(
-        "--seconds", type=_seconds, metavar="N", help="with --screenshot: wait this long, not until calibrated"
+        "--seconds", type=_seconds, metavar="N", help="with --screenshot: wait this long instead of until calibrated"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the dashboard until it is closed, or until its picture is saved."""
+    """Run the dashboard until it is closed or its picture is saved."""
     if args.seconds is not None and args.screenshot is None:
-        raise UserError("--seconds says when to take the picture: expected --screenshot FILE beside it")
+        raise UserError("--seconds requires --screenshot FILE")
     target_from(args.attach, args.ssh_config)  # what names no board is said before a window opens
     check_board_as(args.board_as)
     options = Options(
@@ -55,12 +55,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def open_gui(options: Options) -> int:
-    """Run the dashboard; return its exit status.
+    """Run the dashboard and return its exit status.
 
     Raises
     ------
     UserError
-        It cannot start.
+        The dashboard cannot start.
     """
     from app.library.files import FileError
 

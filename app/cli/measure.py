@@ -1,4 +1,4 @@
-"""`trilemma measure`: run an operating point on the board, this machine by default, and print what it really does."""
+"""`trilemma measure`: run an operating point on the board, this machine by default, and print the measurement."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ MORE_UNITS = {
     "perplexity": "1",
     "mean_kl": "nat",
 }
-"""What only a measurement has, with its unit."""
+"""Outputs that only a measurement has, with their units."""
 
 EXAMPLES = """examples:
   trilemma measure --weights int8 --context 2048 --alpha 0.3
   trilemma measure --context 512 --stages --json            where a token's time goes
-  trilemma measure --attach sim:rk3588,accelerate=20        on another board, here a simulated one"""
+  trilemma measure --attach sim:rk3588,accelerate=20        on another board (simulated)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _predicted_stages(predicted: Prediction, point: OperatingPoint, catalogue: Catalogue) -> dict[str, Any]:
-    """Return what the model takes each stage of a token to be, by the names that the measurement has."""
+    """Return the predicted time of each stage of a token, by the measurement's names."""
     at = catalogue.resolve(point)
     if isinstance(predicted.decode_s, Absent):
         return {}
@@ -107,7 +107,7 @@ def _predicted_stages(predicted: Prediction, point: OperatingPoint, catalogue: C
 
 def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None:
     """Print the stages of a token, measured and predicted, and those of a request."""
-    measured = body.get("stages_s", {"absent": "the board does not tell the stages of a token"})
+    measured = body.get("stages_s", {"absent": "the board does not report the stages of a token"})
     if "absent" in measured:
         print(f"\nStages: {measured['absent']}.")
         return
@@ -129,7 +129,7 @@ def _print_stages(body: Mapping[str, Any], predicted: Mapping[str, Any]) -> None
 def _predicted(
     library: BoardLibrary, point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any], machine: str
 ) -> Prediction:
-    """Return what the board is expected to do, with its bandwidth and its kernels as they were measured last."""
+    """Return the prediction for the board, with its last measured bandwidth and kernels."""
     catalogue = library.catalogue(hello, machine, catalogue)
     return predict(point, catalogue, library.posterior(point, catalogue, machine))
 
@@ -163,7 +163,7 @@ def _measure(
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:
-    """Print what was measured; what no sensor told, as it is predicted."""
+    """Print the measurement; outputs without a sensor are printed as predicted."""
     rows = []
     for name, unit in {**UNITS, **MORE_UNITS}.items():
         text, instead = output_text(measurement.output(name), unit), getattr(predicted, name, None)

@@ -1,4 +1,4 @@
-"""`trilemma models [KEY]`: the models of the catalogue; one of them, or a GGUF file, with the source of each number."""
+"""`trilemma models [KEY]`: the models of the catalogue; details of one, or of a GGUF file, with sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the models, or one of them."""
+    """Print all models, or one model in detail."""
     models = load_catalogue().models
     chosen = list(models.values()) if args.key is None else [_find(args.key)]
     if args.json:

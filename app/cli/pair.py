@@ -1,4 +1,4 @@
-"""``trilemma pair``: hand a board its certificate and token once through ssh, so that it can be attached over TLS."""
+"""``trilemma pair``: give a board its certificate and token once through ssh, to attach it over TLS."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from app.client.ssh import SshTarget
 from app.secure import PORT, SecurityError
 
 EXAMPLES = """example:
-  trilemma pair user@orin                           prints the command that serves there
-  trilemma attach tls://orin                        from then on"""
+  trilemma pair user@orin                           prints the command to run on the board
+  trilemma attach tls://orin                        afterwards"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the board."""
-    parser.add_argument("board", metavar="[user@]host", help="the board, as ssh knows it")
+    parser.add_argument("board", metavar="[user@]host", help="ssh destination of the board")
     add_ssh_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Pair, and say what to do next."""
+    """Pair, and print the next steps."""
     try:
         pairing, command = pair(SshTarget(args.board, args.ssh_config))
     except (SecurityError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""``trilemma parameters``: the compensation parameters that are live on a board: show, replace, roll back."""
+"""``trilemma parameters``: show, install or roll back the compensation parameters that are live on a board."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 
 
 class ParameterSetFile(Table):
-    """A set of compensation parameters as its TOML file holds it: a scale and a zero for each channel."""
+    """A set of compensation parameters in its TOML file: one scale and one zero per channel."""
 
     gain: Annotated[float, within(1e-6, 2.0 - 1e-6)]
     scale: Annotated[tuple[Annotated[float, within(*SCALE_RANGE)], ...], AT_LEAST_ONE]
@@ -34,17 +34,17 @@ class ParameterSetFile(Table):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what to do and on which board."""
+    """Declare the action and the board."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--install", metavar="FILE", help="put this set live; resources/examples/parameters.toml documents the form"
+        "--install", metavar="FILE", help="make this set live; resources/examples/parameters.toml documents the format"
     )
-    what.add_argument("--rollback", action="store_true", help="make the set before the live one live again")
+    what.add_argument("--rollback", action="store_true", help="restore the previous set")
     add_target_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it and print what is live then."""
+    """Run the action and print the live parameters."""
     wanted = None if args.install is None else read_parameters(Path(args.install))
     installed = None
     try:
@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_parameters(path: Path) -> ParameterSet:
-    """Read a set from TOML: ``gain``, ``target_mean``, ``scale`` and ``zero``, a number for each channel.
+    """Read a set from TOML: ``gain``, ``target_mean``, and ``scale`` and ``zero`` with one number per channel.
 
     Raises
     ------
     UserError
-        One sentence: file, key, what was expected.
+        One sentence: file, key, expected value.
     """
     try:
         made = converted(path.name, parse(path.name, read_text(path)), ParameterSetFile)
@@ -76,7 +76,7 @@ def read_parameters(path: Path) -> ParameterSet:
     n_scale, n_zero = len(made.scale), len(made.zero)
     if n_scale != n_zero or n_scale > MAX_CHANNELS:
         raise UserError(
-            f"{path.name}: got {n_scale} scales and {n_zero} zeros, expected as many, at most {MAX_CHANNELS}"
+            f"{path.name}: got {n_scale} scales and {n_zero} zeros, expected equally many, at most {MAX_CHANNELS}"
         )
     return ParameterSet(made.gain, made.target_mean, tuple(zip(made.scale, made.zero, strict=True)))
 

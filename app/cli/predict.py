@@ -1,4 +1,4 @@
-"""``trilemma predict``: latency, power and accuracy of an operating point, with intervals and where they come from."""
+"""``trilemma predict``: latency, power and accuracy of an operating point, with intervals and provenance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNITS = {
 }
 """The outputs in the order they are printed, each with its unit."""
 FURTHER = {"mean_kl": "nat", "retrieval_after_pruning": "frac"}
-"""Of accuracy: the divergence from the reference, and what is found in a long text over what the whole cache finds."""
+"""Further accuracy outputs: divergence from the reference, and retrieval score relative to the full cache."""
 
 EXAMPLES = """examples:
   trilemma predict --weights int8 --context 2048 --alpha 0.3
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def further_outputs(point: OperatingPoint, catalogue: Catalogue, known: Posterior) -> dict[str, Output]:
-    """Return what else is predicted of a point's accuracy, by `FURTHER`."""
+    """Return the additional accuracy outputs of a point, in the order of `FURTHER`."""
     return {"mean_kl": mean_kl(point, catalogue.resolve(point), known), "retrieval_after_pruning": retrieval(point)}
 
 
@@ -96,7 +96,7 @@ def _print(
     print(f"{at.board.name} ({at.mode.key}), {at.runtime.name}")
     pruned = f", {quantity_text(float(point.alpha), 'frac')} pruned by {point.policy}, {point.layout}"
     if point.reselect_tokens:
-        pruned += f", chosen anew every {float(point.reselect_tokens):g} tokens"
+        pruned += f", re-selected every {float(point.reselect_tokens):g} tokens"
     print(f"{quantity_text(float(point.context_tokens), 'tokens')} of context{pruned if point.alpha else ''}")
     print()
     rows = [(name, output_text(getattr(prediction, name), unit)) for name, unit in UNITS.items()]

@@ -1,4 +1,4 @@
-"""``trilemma quality``: what pruning and small formats cost in accuracy on this model, measured."""
+"""``trilemma quality``: measured accuracy cost of pruning and small formats on this model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 
 ALPHAS = (0.0, 0.3, 0.6, 0.8, 0.9)
 MOST_SAMPLES = 32
-"""Of windows and of haystacks, as the board's own limits are."""
+"""Limits on windows and haystacks, equal to those of the agent."""
 COLUMNS = {
     "perplexity_ratio": ("PERPLEXITY", "1"),
     "mean_kl": ("KL", "nat"),
@@ -56,7 +56,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the axes, how much text, and the operating point."""
+    """Declare the axes, the amount of text, and the operating point."""
     parser.add_argument(
         "--over",
         action="append",
@@ -71,9 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--haystacks", type=int, default=4, metavar="N", help="texts with ten needles each, 0 for none (4)"
     )
     parser.add_argument(
-        "--attention", type=Path, metavar="FILE", help="write where the model attends to, head by head, to a JSON file"
+        "--attention", type=Path, metavar="FILE", help="write attention statistics of each head to a JSON file"
     )
-    parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text (Python's own documentation)")
+    parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text file (Python's documentation)")
     add_model_file_argument(parser)
     add_journal_arguments(parser)
     add_target_options(parser)
@@ -122,9 +122,9 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write_attention(args: argparse.Namespace, point: OperatingPoint, target: Target, catalogue: Catalogue) -> None:
-    """Measure the statistics of the point's attention, unpruned, and write them."""
+    """Measure the attention statistics of the unpruned point and write them."""
     if not args.attention.parent.is_dir():
-        raise UserError(f"attention: got {args.attention}, expected a file in a folder that is there")
+        raise UserError(f"attention: got {args.attention}, expected a file in an existing folder")
     plain = replace(point, alpha=0.0)
     text = {key: value for key, value in _options(args).items() if key == "text_file"}
     try:
@@ -140,7 +140,7 @@ def _write_attention(args: argparse.Namespace, point: OperatingPoint, target: Ta
 
 
 def star(point: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
-    """Return the reference, each policy at several alphas, and unpruned each weight and each KV format."""
+    """Return the reference, each policy at several prune rates, and each weight and KV format unpruned."""
     plain = replace(point, alpha=0.0)
     found = [replace(plain, weights="fp32", kv="fp32")]
     found += [replace(plain, weights=weights) for weights in BUILTIN_FORMATS["weights"]]
@@ -150,7 +150,7 @@ def star(point: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
 
 
 def document(point: OperatingPoint, work: Work, outcome: Outcome) -> dict[str, Any]:
-    """Return what was measured as JSON values."""
+    """Return the measurements as JSON values."""
     return {
         "point": point_record(point),
         "reference": "the model file in fp32 without pruning",

@@ -1,4 +1,4 @@
-"""``trilemma record TARGET FILE``: write everything a board says to a file, over reconnects, until stopped."""
+"""``trilemma record TARGET FILE``: write everything a board reports to a file, over reconnects, until stopped."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from app.text.format import counted, parse_quantity, quantity_text
 EXAMPLES = """examples:
   trilemma record user@orin night.trilemma                  until Ctrl-C
   trilemma record this idle.trilemma --seconds 60 --rate 100Hz
-  trilemma replay night.trilemma                            what is in it"""
+  trilemma replay night.trilemma                            summary of the recording"""
 MOST_S = 30 * 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the board, the file, and how long and how fast."""
+    """Declare the board, the file, the duration and the rate."""
     parser.add_argument("target", metavar="TARGET", help=FORMS)
-    parser.add_argument("file", metavar="FILE", type=Path, help=f"a new file, *{SUFFIX} by custom")
-    parser.add_argument("--seconds", metavar="N", help="how long (until Ctrl-C)")
-    parser.add_argument("--rate", metavar="HZ", help="samples a second, 0.1 to 1000 (what the agent does unasked: 10)")
+    parser.add_argument("file", metavar="FILE", type=Path, help=f"a new file, *{SUFFIX} by convention")
+    parser.add_argument("--seconds", metavar="N", help="duration (until Ctrl-C)")
+    parser.add_argument("--rate", metavar="HZ", help="samples per second, 0.1 to 1000 (10, the agent's default)")
     add_ssh_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Record, then say what was recorded."""
+    """Record, then print a summary."""
     try:
         seconds = (
             None if args.seconds is None else parse_quantity(args.seconds, "s", name="seconds", low=0.1, high=MOST_S)
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Watch:
-    """Follows a session while it is recorded."""
+    """Follows a session during a recording."""
 
     def __init__(self, recorder: Recorder, patience_s: float) -> None:
         self._recorder, self._patience_s = recorder, patience_s
@@ -79,7 +79,7 @@ class _Watch:
         self._began_s = 0.0
 
     def follow(self, events: queue.SimpleQueue[Event], line: ProgressLine, seconds: float | None) -> None:
-        """Follow until the time is over, the recording ends or the board cannot be attached at all."""
+        """Follow until the time is over, the recording ends, or attaching fails for good."""
         began_s = time.monotonic()
         while not self._recorder.failure:
             left_s = 0.5
@@ -107,7 +107,7 @@ class _Watch:
             if not self.n_links or event.retry_in_s is None:
                 self.reason = event.reason
             else:
-                print(f"{event.reason}; trying again", file=sys.stderr)
+                print(f"{event.reason}; reconnecting", file=sys.stderr)
         elif isinstance(event, Log) and event.level != "info":
             print(event.text, file=sys.stderr)
         elif isinstance(event, Catalogue) and sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""``trilemma replay FILE``: say what a recording holds, or print its samples in its own time."""
+"""``trilemma replay FILE``: summarise a recording, or print its samples in real time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from app.text.format import quantity_text
 
 EXAMPLES = """examples:
   trilemma replay night.trilemma                  board, span, channels, gaps, runs
-  trilemma replay night.trilemma --speed 1        its samples as they came, one JSON object a line
+  trilemma replay night.trilemma --speed 1        its samples in real time, one JSON object a line
   trilemma replay night.trilemma --speed max      the same without waiting
-  trilemma gui --attach night.trilemma            on the screen"""
+  trilemma gui --attach night.trilemma            in the dashboard"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file and the speed."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
     parser.add_argument(
-        "--speed", metavar="X", help="print the samples, X times as fast as they came (0.01 to 1000), or max"
+        "--speed", metavar="X", help="print the samples, X times as fast as recorded (0.01 to 1000), or max"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Summarise or stream."""
+    """Summarise or stream the recording."""
     try:
         if args.speed is not None:
             return _stream(args.file, 0.0 if args.speed == "max" else _speed(args.speed))
@@ -61,7 +61,7 @@ def _speed(text: str) -> float:
 
 
 def _stream(path: Path, speed: float) -> int:
-    """Print what a session over the recording sees, a JSON object a line."""
+    """Print the samples and events of a replayed session, one JSON object a line."""
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     ReplayTransport(path, speed=speed).close()  # what is wrong with it is said at once
     session = Session(lambda: ReplayTransport(path, speed=speed), events.put)
@@ -76,7 +76,7 @@ def _stream(path: Path, speed: float) -> int:
 
 
 class _Lines:
-    """Prints events; samples as they lie in the session's rings."""
+    """Printer of events, and of the samples in the session's ring buffers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -84,7 +84,7 @@ class _Lines:
         self._first_s = self._printed_s = -np.inf
 
     def take(self, event: Event) -> bool:
-        """Print an event; True when the recording is at its end."""
+        """Print an event; return True at the end of the recording."""
         if isinstance(event, Catalogue):
             self._keys = [channel.key for channel in event.channels if not channel.absent]
         elif isinstance(event, Samples):
@@ -121,7 +121,7 @@ def _print(found: dict[str, Any]) -> None:
     board = found["board"]
     name = board.get("name", board.get("absent", "a board without a name"))
     simulated = " (simulated)" if found["simulated"] else ""
-    began = found["began_utc"] if isinstance(found["began_utc"], str) else "at a time that is not known"
+    began = found["began_utc"] if isinstance(found["began_utc"], str) else "at an unknown time"
     print(f"{name}{simulated}, {quantity_text(found['span_s'], 's')} from {began}")
     size = quantity_text(float(found["n_byte"]), "byte")
     print(

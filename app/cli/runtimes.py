@@ -1,4 +1,4 @@
-"""``trilemma runtimes``: the runtimes that a board's user has configured there, and whether their file is right."""
+"""``trilemma runtimes``: the runtimes configured on a board, and a check of their file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def unknown(entry: Mapping[str, Any], catalogue: Catalogue) -> str:
-    """Return which key of an entry the catalogue does not have, in a sentence; "" when it has all."""
+    """Return a sentence on the key of an entry that is missing from the catalogue; "" if none is."""
     key_of = {
         "runtime": (str(entry.get("runtime") or ""), catalogue.runtimes),
         "model": (str(entry.get("model") or ""), catalogue.models),
@@ -51,13 +51,13 @@ def unknown(entry: Mapping[str, Any], catalogue: Catalogue) -> str:
     }
     for name, (key, keys) in key_of.items():
         if entry.get(name) and key not in keys:
-            return f"{name} {entry[name]} is not in the catalogue, so nothing can be predicted beside it"
+            return f"{name} {entry[name]} is not in the catalogue, so it has no prediction"
     return ""
 
 
 def _print(entries: list[dict[str, Any]], wrong: str) -> None:
     if wrong:
-        print(f"The file of runtimes is wrong, none is used: {wrong}.")
+        print(f"The file of runtimes is invalid, none is used: {wrong}.")
     elif not entries:
         print(
             f"No runtime is configured on this board besides Trilemma's own: its file would be {entries_file()} there."

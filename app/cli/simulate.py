@@ -1,4 +1,4 @@
-"""``trilemma simulate``: how long does this board hold this speed, and how long does the battery last?"""
+"""``trilemma simulate``: sustained speed, power, heat and battery life of an operating point."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the run, the board around the point, and the point."""
+    """Declare the options of the run, the surroundings of the board, and the point."""
     group = parser.add_argument_group("run")
-    group.add_argument("--hours", default="1", metavar="H", help="length of the run in hours, or such as 90min (1)")
-    group.add_argument("--ambient", default="25", metavar="TEMP", help="temperature of the surroundings in deg C (25)")
+    group.add_argument("--hours", default="1", metavar="H", help="duration in hours, or with a unit such as 90min (1)")
+    group.add_argument("--ambient", default="25", metavar="TEMP", help="ambient temperature in deg C (25)")
     group.add_argument(
         "--profile",
         metavar="FILE",
@@ -63,9 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     board.add_argument("--power", metavar="W", help="decoding power in place of the predicted one")
     board.add_argument("--speed", metavar="N", help="tokens per second in place of the predicted ones; needs --power")
     board.add_argument("--idle", metavar="W", help="power of the idle board on the same rail")
-    board.add_argument(
-        "--rest", default="0", metavar="W", help="power of all that the board's power does not cover (0)"
-    )
+    board.add_argument("--rest", default="0", metavar="W", help="power of all loads outside the board's power rail (0)")
     board.add_argument("--converter", default="100%", metavar="SHARE", help="efficiency from battery to board (100%%)")
     add_point_arguments(parser)
 
@@ -96,7 +94,7 @@ def _speeds(args: argparse.Namespace) -> tuple[OperatingPoint, Speeds]:
     idle = _optional(args.idle, "W", "idle")
     if args.speed is not None:
         if watts is None:
-            raise ValueError("speed: got it alone, expected it together with --power")
+            raise ValueError("speed: got no --power, expected both")
         return point, given_speeds(watts, _plain(args.speed, "speed", 1e-6, 1e6), idle or 0.0)
     return point, board_speeds(point, catalogue, library.posterior(point, catalogue), idle_w=idle, power_w=watts)
 
@@ -118,7 +116,7 @@ def _device(args: argparse.Namespace, point: OperatingPoint, speeds: Speeds) -> 
 def _battery(args: argparse.Namespace) -> Cell | None:
     if args.battery is None:
         if args.cell is not None:
-            raise ValueError("cell: got it alone, expected it together with --battery")
+            raise ValueError("cell: got no --battery, expected both")
         return None
     energy = parse_quantity(args.battery, "Wh", name="battery", low=36.0, high=3.6e8, bare="Wh")
     series = _plain(args.series, "series", 1, 100)

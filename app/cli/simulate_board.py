@@ -1,4 +1,4 @@
-"""``trilemma simulate-board KEY``: a board of the catalogue, simulated behind the protocol of a real agent."""
+"""``trilemma simulate-board KEY``: a board of the catalogue, simulated behind the protocol of the agent."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEY", help="key of the board, see trilemma boards")
     parser.add_argument("--stdio", action="store_true", help="serve it over standard input and output")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="its own speed within the priors, and its noise (0)"
+        "--seed", type=int, default=0, metavar="N", help="seed of its speed within the priors and of its noise (0)"
     )
-    parser.add_argument("--ambient", default="25", metavar="C", help="temperature of the surroundings in deg C (25)")
+    parser.add_argument("--ambient", default="25", metavar="C", help="ambient temperature in deg C (25)")
     parser.add_argument("--cooling", default="heatsink", metavar="KEY", help="bare, heatsink or fan (heatsink)")
     parser.add_argument("--battery", metavar="ENERGY", help="energy of its full battery, such as 56Wh (mains)")
     parser.add_argument(
         "--accelerate",
         default="1",
         metavar="X",
-        help="let its time pass X times as fast, 1 to 1000 (1); its name says so",
+        help="run its clock X times as fast, 1 to 1000 (1); its name shows the factor",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the board, or say what it is."""
+    """Serve the board, or describe it."""
     from app.simulator.board import SimulatedBoard
 
     try:
@@ -66,7 +66,7 @@ def _serve(board: Any, accelerate: float) -> int:
     from app.simulator.server import Server
 
     if sys.stdin is None or sys.stdin.isatty() or sys.stdout is None or sys.stdout.isatty():
-        raise UserError("standard input or output is a terminal: expected the two ends of the program that attaches")
+        raise UserError("standard input or output is a terminal: expected pipes from the program that attaches")
     sys.stdout.flush()
     write_fd = os.dup(1)
     os.dup2(2, 1)  # from now on prints go to standard error

@@ -1,6 +1,6 @@
-"""``trilemma sweep --over AXIS=VALUES ... [--pareto OBJECTIVES]``: a grid of predictions, to CSV or JSON.
+"""``trilemma sweep --over AXIS=VALUES ... [--pareto OBJECTIVES]``: a grid of predictions as CSV or JSON.
 
-With ``--measured`` the grid is run on the board instead, and the table has the columns that `validate` reads.
+With ``--measured`` the grid is measured on the board, and the table has the columns that `validate` reads.
 """
 
 from __future__ import annotations
@@ -62,16 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="AXIS=VALUES",
         help=f"alpha=0:0.9:0.1 (from, to, step) or weights=int4,int8; axes are {', '.join(AXES)}; repeat for more",
     )
-    parser.add_argument(
-        "--pareto", metavar="A,B", help=f"keep the points that no other beats in all of: {', '.join(OBJECTIVES)}"
-    )
+    parser.add_argument("--pareto", metavar="A,B", help=f"keep the Pareto front in: {', '.join(OBJECTIVES)}")
     measured = parser.add_argument_group("measured on the board")
     measured.add_argument(
         "--measured", action="store_true", help="run the grid on the board; CSV in `validate`'s columns"
     )
-    measured.add_argument("--rounds", type=int, default=1, metavar="N", help="how often to go through the grid (1)")
+    measured.add_argument("--rounds", type=int, default=1, metavar="N", help="number of rounds through the grid (1)")
     measured.add_argument(
-        "--what", default="decode", metavar="A,B", help="what to measure of: decode, ttft, quality (decode)"
+        "--what", default="decode", metavar="A,B", help="what to measure: decode, ttft, quality (decode)"
     )
     add_model_file_argument(measured)
     add_journal_arguments(measured)
@@ -122,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 def _measure(args: argparse.Namespace, point: OperatingPoint, axes: dict[str, list[Any]], catalogue: Catalogue) -> int:
     """Run the grid on the board and print it."""
     if args.pareto:
-        raise UserError("--pareto picks among predictions: expected it without --measured")
+        raise UserError("--pareto applies to predictions: it cannot be combined with --measured")
     if not 1 <= args.rounds <= MOST_ROUNDS:
         raise UserError(f"rounds: got {args.rounds}, expected 1 to {MOST_ROUNDS}")
     what = tuple(name.strip() for name in args.what.split(","))
@@ -147,7 +145,7 @@ def _measure(args: argparse.Namespace, point: OperatingPoint, axes: dict[str, li
 
 
 def axes_from(given: list[str]) -> dict[str, list[Any]]:
-    """Return the values of each axis by field, from ``AXIS=VALUES`` texts; UserError names the one that is wrong."""
+    """Return the values of each axis by field, from ``AXIS=VALUES`` texts; raise UserError for an invalid one."""
     axes = dict[str, list[Any]]()
     n = 1
     for text in given:
@@ -169,15 +167,15 @@ def axes_from(given: list[str]) -> dict[str, list[Any]]:
 
 
 def by_keys(axes: Mapping[str, list[Any]], args: argparse.Namespace, catalogue: Catalogue) -> dict[str, list[Any]]:
-    """Return the axes with the catalogue's keys in place of the names that people use.
+    """Return the axes with the catalogue's keys in place of users' names.
 
-    A name of a runtime or mode that means one on this board and another on that remains as it is; one given beside the
-    axes becomes an axis.
+    A name of a runtime or mode whose key depends on the board stays as it is; one given outside the axes becomes an
+    axis.
 
     Raises
     ------
     UserError
-        A name may mean more than one, or a runtime that no board called so runs.
+        A name is ambiguous, or none of the boards has the runtime.
     """
     boards = [board_key(name, catalogue.boards) for name in axes.get("board", [args.board or _PLAIN.board])]
     found = {
@@ -191,13 +189,13 @@ def by_keys(axes: Mapping[str, list[Any]], args: argparse.Namespace, catalogue: 
 
 
 def _key(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) -> Any:
-    """Return what a name means on all boards, or the name where that is not the same."""
+    """Return the key of a name if it is the same on all boards, else the name."""
     keys = _keys(field, name, boards, catalogue)
     return keys.pop() if len(keys) == 1 else name
 
 
 def _keys(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) -> set[str]:
-    """Return what a name means on some boards; of a runtime it must mean one on all of them or on none."""
+    """Return the keys of a name on given boards; a runtime must exist on all boards or on none."""
     by_board = {board: keys_of({"board": board, field: name}, catalogue)[field] for board in boards}
     without = [board for board, key in by_board.items() if key not in catalogue.runtimes]
     if field == "runtime" and 0 < len(without) < len(boards):
@@ -220,7 +218,7 @@ def _numbers(field: Field, text: str) -> list[float]:
 
 
 def _trade(found: Sweep, names: list[str]) -> dict[str, Any]:
-    """Return what a front is worth: the share of the box it dominates, and its knee where it has two objectives."""
+    """Return the share of the box that a front dominates, and its knee if there are two objectives."""
     if not names:
         return {}
     about: dict[str, Any] = {"pareto": names}
@@ -247,7 +245,7 @@ def _record(found: Sweep, i: int) -> dict[str, Any]:
 
 
 def _frame(found: Sweep, rows: NDArray[np.intp]) -> pd.DataFrame:
-    """Return points with the median and interval of each output; a cell without a value is where it is absent."""
+    """Return points with the median and interval of each output; an absent value is an empty cell."""
     import pandas as pd
 
     columns = {name: values[rows].astype(object) for name, values in found.axes.items()}

@@ -1,4 +1,4 @@
-"""What was measured of where a model attends: how far pruning may go before too much of the attention is lost."""
+"""Measured attention of a model: the largest prune rate that keeps a given attention mass."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class _Record(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class RetainedMass:
-    """The attention mass that the heaviest tokens hold, by the share of them kept, both rising to 1."""
+    """Attention mass of the heaviest tokens by the share of tokens kept, both rising to 1."""
 
     n_tokens: int
     keep_shares: tuple[float, ...]
     retained_mass: tuple[float, ...]
 
     def r_max(self, dropped_mass: float) -> float:
-        """Return the largest share of tokens that can go while the rest holds a mass of ``1 - dropped_mass``."""
+        """Return the largest share of tokens whose removal leaves a mass of ``1 - dropped_mass``."""
         shares, masses = (0.0, *self.keep_shares), (0.0, *self.retained_mass)
         return float(np.clip(1.0 - np.interp(1.0 - dropped_mass, masses, shares), 0.0, 1.0))
 
 
 def nearest(measurements: Iterable[Measurement], point: OperatingPoint) -> RetainedMass | None:
-    """Return what was measured of the point's model on its board, at the nearest context; of several, the newest."""
+    """Return the measured attention of the point's model on its board at the nearest context, the newest of several."""
     found: RetainedMass | None = None
     best = math.inf
     for measurement in measurements:

@@ -1,4 +1,4 @@
-"""What each path of the operating point may hold: its range, its options, and how a value typed there is checked."""
+"""Axes of the operating point: range and options of each path, and the check of typed values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUILTIN_FORMATS = {
     "weights": ("fp32", "bf16", "fp16", "int8", "int4", "int4_g64", "int4_g128", "int3", "int2"),
     "kv": ("fp32", "bf16", "fp16", "int8", "int4"),
 }
-"""What Trilemma's own decoder runs, by field. The formats of other runtimes are many and change with each release."""
+"""Values that Trilemma's own decoder supports, by field. Formats of other runtimes are many and change by release."""
 
 POLICY_NAMES = {
     "sinks_recent": "sinks + recent",
@@ -33,10 +33,10 @@ POLICY_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One path of the operating point as something to move along.
+    """A path of the operating point as an axis.
 
-    `low` and `high` bound the slider and the plotted curve in SI units; a typed value may lie beyond them as long as it
-    is valid. A categorical axis has `options` (key, name) and is plotted at 0, 1, 2...
+    `low` and `high` bound the slider and the plotted curve in SI units; a typed value may lie outside them if it is
+    valid. A categorical axis has `options` (key, name) and is plotted at 0, 1, 2...
     """
 
     path: str
@@ -61,12 +61,12 @@ class Axis:
 
 
 def with_mode_of(point: OperatingPoint, board: Board) -> OperatingPoint:
-    """Return the point in a power mode that a board has: its own if the board has it, else the default."""
+    """Return the point in a power mode of its board: its own if the board has it, else the default."""
     return point if point.power_mode in ("", *board.power_modes) else replace(point, power_mode="")
 
 
 def own_bandwidth_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
-    """Return the peak bandwidth of the point's board in its power mode, from the data sheet or measured."""
+    """Return the bandwidth of the point's board in its power mode, measured or of the data sheet."""
     return catalogue.resolve(point).mode.bandwidth_byte_s
 
 
@@ -96,7 +96,7 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
 
 
 def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple[tuple[Any, str], ...]:
-    """Return the options of a choice as (value, name); a value of the point that is not offered is one too."""
+    """Return the options of a choice as (value, name), including the value of the point."""
     here = getattr(point, field.name)
     if field.offered:
         offered = sorted({*field.offered, float(here)})
@@ -107,7 +107,7 @@ def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple
 
 
 def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[str, str]:
-    """Return all keys that a named field may hold, on the current runtime or not, with their names."""
+    """Return all keys of a named field with their names, supported by the current runtime or not."""
     if field.name == "power_mode":
         return {key: key or "default" for key in catalogue.boards[point.board].power_modes}
     if field.options:
@@ -117,7 +117,7 @@ def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[st
 
 
 def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
-    """Return where `point` lies on the axis of `path`: its value, or the index of its option."""
+    """Return the position of `point` on the axis of `path`: its value, or the index of its option."""
     value = getattr(point, BY_PATH[path].name)
     if path == "point.bandwidth":
         return float(own_bandwidth_byte_s(point, catalogue) if value is None else value)
@@ -154,7 +154,7 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
         raise ValueError(f"{path} is {number:g}: expected {field.expected}")
     if path == "point.context" and number > axis.high:
         model = catalogue.models[point.model].name
-        raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} takes")
+        raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} supports")
     return float(round(number)) if field.whole else number
 
 
@@ -182,7 +182,7 @@ def check_point(point: OperatingPoint, catalogue: Catalogue) -> None:
 
 
 def exists(point: OperatingPoint, catalogue: Catalogue) -> bool:
-    """Whether the catalogue knows all that the point names: a file may be of another version, with other models."""
+    """Return True if the catalogue has every key of the point; a file may come from another version."""
     try:
         check_point(point, catalogue)
     except ValueError:
@@ -191,10 +191,11 @@ def exists(point: OperatingPoint, catalogue: Catalogue) -> bool:
 
 
 def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
-    """Return the point as the board runs it, so that two spellings of one run compare equal.
+    """Return the point as the board runs it, so that equal runs compare equal.
 
-    The board's own bandwidth is None, its default power mode is "", without pruning the policy, the layout of the kept
-    tokens and how often they are chosen mean nothing, and so does the compiled context where a runtime compiles none.
+    The board's own bandwidth becomes None and its default power mode "". Without pruning, the policy, the layout of the
+    kept tokens and the re-selection take their defaults, and so does the compiled context of a runtime that compiles
+    none.
     """
     runtime = catalogue.runtimes[point.runtime]
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):

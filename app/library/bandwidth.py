@@ -1,4 +1,4 @@
-"""The measured memory bandwidth of a machine: what it makes of its board, and which of two measured ones counts."""
+"""The measured memory bandwidth of a machine: its effect on the board, and the better of two measured values."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from core.spec import Board
 from core.units import Z90
 
 QUIET_SHARE_WANTED, SPREAD_WANTED = 0.8, 1.5
-"""With fewer undisturbed repeats than this share, and quantiles of 95 and 5 % further apart than this ratio, other
-programs were measured too. Interruptions alone are usual where the threads fill all cores."""
+"""Limits of the quiet share and of q95 / q05. A bandwidth beyond both is disturbed: other programs were measured too.
+
+Interruptions alone are usual if the threads fill all cores.
+"""
 
 BUSY = "while other programs ran"
-"""Ends the source of a disturbed bandwidth."""
+"""End of the source of a disturbed bandwidth."""
 
 
 def with_bandwidth(board: Board, record: Mapping[str, Any], whose: str = "this machine") -> Board:
-    """Return the board with its read bandwidth measured, ``{median, q05, q95}`` [byte/s], in place of the prior.
+    """Return the board with a measured read bandwidth, ``{median, q05, q95}`` [byte/s], in place of the prior.
 
-    Other power modes of a data sheet keep their ratio to the first. Where a GPU or NPU decodes, its own bandwidth stays
-    that of the data sheet: the cores of the CPU have read.
+    Other power modes of a data sheet keep their ratio to the first. If a GPU or NPU decodes, its bandwidth stays that
+    of the data sheet, because the cores of the CPU did the reading.
     """
     measured, on_cpu = float(record["median"]), board.unit == "cpu"
     name = "bandwidth_byte_s" if on_cpu else "cpu_bandwidth_byte_s"
@@ -42,7 +44,7 @@ def with_bandwidth(board: Board, record: Mapping[str, Any], whose: str = "this m
 
 
 def read_record(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the read bandwidth of a measured body with how quiet the machine was; None where it is absent."""
+    """Return the read bandwidth and the quiet share of a measured body; None if it is absent."""
     record = body.get("read_byte_s", {})
     if "median" not in record:
         return None
@@ -50,12 +52,12 @@ def read_record(body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def disturbed(record: Mapping[str, Any]) -> bool:
-    """Tell whether other programs ran while a bandwidth was measured, so that it is to be measured again."""
+    """Return True if other programs ran during a bandwidth measurement, so that it should be repeated."""
     interrupted = record.get("quiet_share", 1.0) < QUIET_SHARE_WANTED
     return bool(interrupted and record["q95"] > SPREAD_WANTED * record["q05"])
 
 
 def better(found: Mapping[str, Any], known: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return which of two bandwidths of a machine counts: the new one, unless other programs slowed it."""
+    """Return the valid one of two bandwidths of a machine: the new one, unless other programs slowed it down."""
     slowed = known is not None and disturbed(found) and found["median"] < known["median"]
     return known if slowed and known is not None else found

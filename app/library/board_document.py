@@ -1,7 +1,7 @@
-"""The document of a machine: its data sheet, bandwidth, bench of kernels, betas and targets, one JSON file each.
+"""The document of a machine: data sheet, bandwidth, bench of kernels, betas and targets, in one JSON file.
 
-Measurements are not in it; they are appended to a file of their own (`app.library.measurements`). The documents of
-version 0.1 were of all machines, one a subject; `older_documents` reads them.
+Measurements are in a separate append-only file (`app.library.measurements`). The documents of version 0.1 held one
+subject for all machines; `older_documents` reads them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Interval(msgspec.Struct):
 
 
 class Bandwidth(Interval):
-    """The read bandwidth of a machine [byte/s] and the share of repeats that no other program disturbed."""
+    """The read bandwidth of a machine [byte/s] and the quiet share of its repeats."""
 
     quiet_share: float = 1.0
 
@@ -52,9 +52,9 @@ class BenchRow(msgspec.Struct):
 
 
 class Target(msgspec.Struct):
-    """What a machine was when it was attached as this target; `data_sheet` is "" where `data_sheet_by` tells why.
+    """A machine attached as a target; `data_sheet` is "" if there is none, for the reason in `data_sheet_by`.
 
-    `number` orders the targets of all machines by when they were attached first.
+    `number` orders the targets of all machines by their first attachment.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Target(msgspec.Struct):
 
 
 class BoardDocument(msgspec.Struct):
-    """What is known of one machine. `data_sheet` is the key chosen by hand, "" where none was."""
+    """The record of one machine; `data_sheet` is the key chosen by hand, "" without a choice."""
 
     machine: str
     version: int = VERSION
@@ -85,11 +85,11 @@ REMEDIES = {
     "betas": "`trilemma bench beta` measures it again",
     "targets": "`trilemma attach` remembers the board again",
 }
-"""What writes a part of a document again that cannot be read."""
+"""Part of a document -> the command that writes an unreadable one again."""
 
 
 def document_name(machine: str) -> str:
-    """Return the file name of a machine's document: safe on every system, and another for another machine."""
+    """Return the file name of a machine's document: safe on every system and unique for each machine."""
     slug = re.sub(r"[^a-z0-9]+", "-", machine.lower())[:_SLUG_CHARACTERS].strip("-")
     import hashlib
 
@@ -97,21 +97,22 @@ def document_name(machine: str) -> str:
 
 
 def encoded(document: BoardDocument) -> bytes:
-    """Return a document as its file holds it."""
+    """Return a document as the content of its file."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def decoded(content: bytes, name: str) -> tuple[BoardDocument, list[str]]:
-    """Return a document as far as it can be understood, and a sentence for each part that cannot.
+    """Return the valid parts of a document, and a sentence for each invalid part.
 
     Raises
     ------
     DamagedFile
-        It is no JSON object, of another version, or names no machine.
+        The content is no JSON object, has another version, or names no machine.
     """
     raw = schema.decode_object(content, name)
     if raw.get("version", VERSION) != VERSION:
-        raise DamagedFile(f"{name}: $.version: expected {VERSION}, got {raw['version']!r}; another Trilemma made it")
+        got = f"got {raw['version']!r}; from another version of Trilemma"
+        raise DamagedFile(f"{name}: $.version: expected {VERSION}, {got}")
     understood: dict[str, Any] = {"machine": schema.convert(raw.get("machine"), str, f"{name}: machine")}
     problems = []
     types = {part.name: part.type for part in msgspec.structs.fields(BoardDocument)}
@@ -151,13 +152,13 @@ They were keyed by machine, `attached.json` by target.
 
 @dataclass(frozen=True)
 class Older:
-    """What documents of version 0.1 hold.
+    """Content of the documents of version 0.1.
 
     Attributes
     ----------
     documents : by machine
-    damaged : for each file of which something cannot be understood, what
-    unread : why a file could not be read at all
+    damaged : by file, the sentences on its invalid parts
+    unread : the reasons why files could not be read
     """
 
     documents: dict[str, BoardDocument] = field(default_factory=dict)
@@ -166,7 +167,7 @@ class Older:
 
 
 def older_documents(folder: Path) -> Older:
-    """Read the documents of version 0.1 in a folder; none are changed."""
+    """Read the documents of version 0.1 in a folder without changing them."""
     older = Older()
     for name, (part, entry_type) in OLDER.items():
         path = folder / name

@@ -1,8 +1,8 @@
-"""`BoardLibrary`: what is known of boards, on disk, and what follows from it: a catalogue and a posterior.
+"""`BoardLibrary`: the records of boards on disk, and the catalogue and posterior that follow from them.
 
-Every command and the dashboard ask it, so they agree on which measurements count (docs/adr/0004). A folder holds one
+All commands and the dashboard use it, so they agree on the measurements that count (docs/adr/0004). A folder holds one
 document a machine (`app.library.board_document`), the measurements of all machines and the imported table. A damaged
-document is set aside under another name, reported in one sentence, and all else works.
+document is renamed and reported in one sentence, and everything else works.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ RUNTIME = "builtin"
 
 
 class BoardLibrary:
-    """What a folder keeps of boards.
+    """The records of boards in a folder.
 
-    Reading never fails: what cannot be read is reported and left out. Writing raises FileError.
+    Reading never fails: unreadable parts are reported and left out. Writing raises FileError.
 
     Parameters
     ----------
     folder : Path
-        Made by the first write. Documents of version 0.1 in it are taken over once and stay as they are.
+        Created by the first write. Documents of version 0.1 in it are migrated once and stay unchanged.
     report : callable
-        Takes a sentence on what cannot be read; each is reported once.
+        Takes a sentence on an unreadable part; each is reported once.
     """
 
     def __init__(self, folder: Path, report: Callable[[str], object]) -> None:
@@ -79,7 +79,7 @@ class BoardLibrary:
         return known_boards(self.machines().values())
 
     def data_sheet(self, hello: Mapping[str, Any]) -> DataSheet | Absent:
-        """Return the data sheet of the machine that said hello, or why there is none."""
+        """Return the data sheet of an attached machine, or Absent with the reason."""
         document = self.machines().get(machine_key(hello))
         return data_sheet_of(document.data_sheet if document else "", hello)
 
@@ -89,28 +89,28 @@ class BoardLibrary:
         return msgspec.structs.asdict(document.bandwidth) if document and document.bandwidth else None
 
     def betas(self, machine: str) -> dict[str, float]:
-        """Return the measured factor of each instruction set of a machine, relative to its own; empty if unmeasured."""
+        """Return the measured factor of each instruction set relative to the machine's own; empty if unmeasured."""
         document = self.machines().get(machine)
         return {name: factor.median for name, factor in document.betas.items()} if document else {}
 
     def data_sheet_catalogue(self, hello: Mapping[str, Any], plain: Catalogue | None = None) -> Catalogue:
-        """Return the catalogue whose board "this" is as the data sheet of the machine that said hello describes it."""
+        """Return the catalogue in which board "this" has the data sheet of an attached machine."""
         simulated = bool(hello.get("simulated"))
         return described(plain or load_catalogue(), THIS, self.data_sheet(hello), simulated=simulated)
 
     def catalogue(
         self, hello: Mapping[str, Any] | None = None, machine: str = "", plain: Catalogue | None = None
     ) -> Catalogue:
-        """Return the catalogue whose board "this" is a machine, with the boards that were attached before.
+        """Return the catalogue whose board "this" is a machine, with the boards attached before.
 
         Parameters
         ----------
         hello
-            What the machine said of itself; that of this computer by default.
+            Report of the machine; by default that of this computer.
         machine
-            Its key, where it is another than that of `hello`, as with another model file.
+            Key of the machine, if it differs from that of `hello`, as with another model file.
         plain
-            The catalogue before that; that of the resources by default.
+            Catalogue to extend; by default that of the resources.
         """
         hello = hello_here() if hello is None else hello
         document = self.machines().get(machine or machine_key(hello)) or BoardDocument("")
@@ -129,14 +129,14 @@ class BoardLibrary:
         return with_known(found, self.boards())
 
     def measurements(self, catalogue: Catalogue, machine: str = "") -> tuple[list[Measurement], list[Measurement]]:
-        """Return all measurements of points that a catalogue knows, oldest first.
+        """Return all measurements of points in a catalogue, oldest first.
 
         Parameters
         ----------
         catalogue
-            That of `catalogue`.
+            A result of `catalogue`.
         machine
-            The machine that the board "this" is; this computer by default.
+            The machine of board "this"; this computer by default.
 
         Returns
         -------
@@ -150,15 +150,15 @@ class BoardLibrary:
         return [m for m in own if exists(m.point, catalogue)], [m for m in elsewhere if exists(m.point, catalogue)]
 
     def evidence(self, catalogue: Catalogue, machine: str = "", new: Sequence[Measurement] = ()) -> list[Measurement]:
-        """Return all `measurements` in the order in which they are fitted, the later ones counting first.
+        """Return all `measurements` in fitting order, in which later ones take precedence.
 
-        `new` are measurements of the machine that are not saved.
+        `new` are unsaved measurements of the machine.
         """
         own, elsewhere = self.measurements(catalogue, machine)
         return [*elsewhere, *own, *new]
 
     def calibration(self, at: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Calibration | None:
-        """Return the model fitted to a point's board, runtime and power mode; None where nothing was measured.
+        """Return the model fitted to a point's board, runtime and power mode; None without measurements.
 
         `catalogue` and `machine` are as in `measurements`.
         """
@@ -167,7 +167,7 @@ class BoardLibrary:
         return calibration_of(self.evidence(catalogue, machine), catalogue, at)
 
     def posterior(self, at: OperatingPoint, catalogue: Catalogue, machine: str = "") -> Posterior | None:
-        """Return what measurements say of a point's board, runtime and power mode; None where there are none."""
+        """Return the posterior of a point's board, runtime and power mode; None without measurements."""
         found = self.calibration(at, catalogue, machine)
         return None if found is None else found.posterior
 
@@ -180,22 +180,22 @@ class BoardLibrary:
     # ---- what is learned
 
     def add(self, measurement: Measurement) -> None:
-        """Append a measurement of its machine.
+        """Append a measurement to those of its machine.
 
         Raises
         ------
         FileError
-            It cannot be written; those before are as they were.
+            The file cannot be written; earlier measurements are unchanged.
         """
         append_measurement(measurements_file(self._folder), measurement)
 
     def set_bandwidth(self, machine: str, record: Mapping[str, Any]) -> None:
-        """Keep the read bandwidth of a machine, ``{median, q05, q95}`` [byte/s], if it is better than an earlier one.
+        """Save the read bandwidth of a machine, ``{median, q05, q95}`` [byte/s], if it is better than the earlier one.
 
         Raises
         ------
         FileError
-            As for every method here: it cannot be written; the document is as it was.
+            The document cannot be written and is unchanged, as for every method here.
         """
         known = self.bandwidth(machine)
         counts = better({"quiet_share": 1.0, **record}, known)
@@ -203,7 +203,7 @@ class BoardLibrary:
         self._change(machine, bandwidth=kept)
 
     def set_bench(self, machine: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the rows of kernels that have a number, in place of earlier ones of the same kernels."""
+        """Save the bench rows with a number, in place of earlier rows of the same kernels."""
         new = [
             BenchRow(row["name"], row["dtype"], list(row["shape"]), float(row["read_share"]), bool(row.get("trap")))
             for row in rows
@@ -214,7 +214,7 @@ class BoardLibrary:
         self._change(machine, bench=[*(row for row in document.bench if row.name not in names), *new])
 
     def set_betas(self, machine: str, factors: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep the factors of a machine by instruction set, in place of earlier ones."""
+        """Save the factors of a machine by instruction set, in place of earlier ones."""
         kept = {
             name: Interval(**{field: float(factor[field]) for field in Interval.__struct_fields__})
             for name, factor in factors.items()
@@ -222,18 +222,18 @@ class BoardLibrary:
         self._change(machine, betas=kept)
 
     def set_data_sheet(self, machine: str, key: str) -> None:
-        """Keep which data sheet a machine has: a key of the catalogue, "this" for none, "" to find it.
+        """Save the choice of a machine's data sheet: a catalogue key, "this" for none, "" to recognise it.
 
         Raises
         ------
         FileError
-            No such board, or it cannot be written.
+            There is no such board, or the document cannot be written.
         """
         check_choice(key)
         self._change(machine, data_sheet=key)
 
     def remember_target(self, target: str, hello: Mapping[str, Any]) -> None:
-        """Keep which machine a target is; this machine and recordings have no need of it."""
+        """Save the machine of a target; this machine and recordings are not saved."""
         if target == THIS or hello.get("recording"):
             return
         machine, documents = machine_key(hello), self.machines()
@@ -275,7 +275,7 @@ class BoardLibrary:
         return []
 
     def _read(self, path: Path, documents: dict[str, BoardDocument]) -> None:
-        """Add the document in a file to `documents`; of a damaged one what can be understood is written again."""
+        """Add the document of a file to `documents`; the valid parts of a damaged one are written again."""
         name = f"{self._boards.name}/{path.name}"
         try:
             document, problems = decoded(read_whole(path), name)
@@ -294,9 +294,10 @@ class BoardLibrary:
                 self._say(str(error))
 
     def _taken_over(self) -> dict[str, BoardDocument]:
-        """Return what documents of version 0.1 hold, and write it as one document a machine.
+        """Return the content of documents of version 0.1, and write it as one document a machine.
 
-        Where one cannot be read now, or the folder cannot be written, nothing is written, to be tried again.
+        Nothing is written if one of them cannot be read now or the folder cannot be written; the next start tries
+        again.
         """
         older = older_documents(self._folder)
         for sentence in older.unread:
@@ -315,7 +316,7 @@ class BoardLibrary:
         return older.documents
 
     def _change(self, machine: str, **parts: Any) -> None:
-        """Write a machine's document with other parts."""
+        """Write a machine's document with changed parts."""
         document, path = self.machines().get(machine), self._boards / document_name(machine)
         if not self._boards.is_dir() and any((self._folder / name).exists() for name in OLDER):
             raise FileError(f"{path}: cannot be saved: the documents of version 0.1 could not be taken over")

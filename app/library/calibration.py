@@ -25,7 +25,7 @@ from core.calibrate.observations import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 NEWEST = 400
-"""Of more measurements, the newest are fitted: older ones say less of the machine as it is, and the fit stays quick."""
+"""Largest number of fitted measurements, the newest ones: the fit stays fast, and older ones say less about today."""
 DECODER = OperatingPoint().runtime
 ANSWERS = ("decode_s", "ttft_s", "mean_kl", "top1_agreement")
 """The outputs that a calibration is fitted to."""
@@ -36,14 +36,14 @@ CANDIDATE_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A calibration and the measurement that would narrow its predictions most, with the reason in a sentence."""
+    """A calibration and the next measurement that would narrow its predictions most, with the reason in a sentence."""
 
     calibration: Calibration
     proposal: tuple[OperatingPoint, str] | None
 
 
 def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Fit | None:
-    """Return `calibration_of` with the next measurement to make; None where there is no calibration.
+    """Return `calibration_of` and the next measurement to make; None without a calibration.
 
     Raises
     ------
@@ -57,10 +57,10 @@ def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: Operating
 
 
 def calibration_of(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration | None:
-    """Fit the model to the measurements of a point's board, runtime and power mode; None where none says anything.
+    """Fit the model to the measurements of a point's board, runtime and power mode; None without any.
 
-    What was published of them is the prior. The basis of the posterior names imported measurements, and those of a
-    board that is not attached: of the attached one the points themselves are on the screen.
+    The posterior of published measurements is the prior. The basis of the result names imported measurements and those
+    of a board that is not attached; the points of the attached board are in the plots.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def calibration_of(measurements: Sequence[Measurement], catalogue: Catalogue, at
 
 
 def calibrated_boards(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[dict[str, Any]]:
-    """Return a record of each board, runtime and power mode that `calibration_of` can be asked for.
+    """Return a record of each board, runtime and power mode with measurements for `calibration_of`.
 
     Its ``n_points`` is the number of points of that calibration.
     """
@@ -117,24 +117,24 @@ def _origin(measurement: Measurement) -> str:
 
 
 def known_before(at: OperatingPoint, catalogue: Catalogue) -> Posterior | None:
-    """Return the board posterior of a point's board, runtime and power mode; None where there is none.
+    """Return the posterior of published measurements for a point's board, runtime and power mode; None without any.
 
-    Measurements of the user update it, or the runtime's prior where there is none.
+    The user's measurements update it, or the prior of the runtime if nothing is published.
     """
     where = catalogue.resolve(at)
     return catalogue.board_posteriors.get((where.board.key, where.runtime.key, where.mode.key))
 
 
 def measured_points(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return what calibration needs of the newest measurements that count, repeats together."""
+    """Return the newest valid measurements as calibration input, repeats together."""
     return pooled([point for _, point in _counted(measurements, catalogue)])
 
 
 def _counted(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[tuple[Measurement, MeasuredPoint]]:
-    """Return the newest measurements that count, each with what calibration needs of it.
+    """Return the newest valid measurements, each with its calibration input.
 
-    They have one of `ANSWERS`, at a point that the catalogue knows. A run whose bandwidth was held down had fewer
-    threads too, so it says nothing of the board as it is.
+    They have one of `ANSWERS`, at a point of the catalogue. A run with limited bandwidth also had fewer threads, so it
+    says nothing about the board itself and is left out.
     """
     free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {})]
     known = [m for m in free if exists(m.point, catalogue)][-NEWEST:]
@@ -143,7 +143,7 @@ def _counted(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[
 
 
 def _without_choices(point: OperatingPoint, body: Mapping[str, Any]) -> tuple[OperatingPoint, Mapping[str, Any]]:
-    """Return a measurement without the time of KV token re-selection, which no parameter of a calibration explains."""
+    """Return a measurement without the time of token re-selection, which no parameter of a calibration explains."""
     every, choice = float(point.reselect_tokens), body.get("conditions", {}).get("choice_s")
     if not every or not choice or "median" not in body.get("decode_s", {}):
         return point, body
@@ -153,10 +153,10 @@ def _without_choices(point: OperatingPoint, body: Mapping[str, Any]) -> tuple[Op
 
 
 def plan(at: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
-    """Return the handful of points that calibrate a point's runtime.
+    """Return a handful of points that calibrate a point's runtime.
 
-    Trilemma's own decoder runs what teaches most, whatever the point. Another runtime runs its own file in its own
-    formats: there the context is what can be varied.
+    Trilemma's own decoder runs the most informative points, whatever the point. Another runtime has its own file and
+    formats: there only the context varies.
     """
     if at.runtime == DECODER:
         return [axes.canonical(point, catalogue) for point in calibration_plan(catalogue)]
@@ -167,15 +167,15 @@ def plan(at: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
 
 
 def options_again(at: OperatingPoint) -> dict[str, int] | None:
-    """Return what a run that measures the speed of a point again asks for besides.
+    """Return the additional options of a repeated speed measurement.
 
-    Trilemma's own decoder probes the read bandwidth between its tokens, which costs the run its energy.
+    Trilemma's own decoder probes the read bandwidth between its tokens, so the run has no energy.
     """
     return {"probed": 1} if at.runtime == DECODER else None
 
 
 def candidates(at: OperatingPoint) -> list[OperatingPoint]:
-    """Return the points among which the next measurement of a point's runtime is chosen."""
+    """Return the candidates for the next measurement of a point's runtime."""
     if at.runtime != DECODER:
         plain = replace(at, alpha=0.0, beta=1.0, bandwidth_byte_s=None)
         return [replace(plain, context_tokens=tokens) for tokens in CANDIDATE_CONTEXT_TOKENS]
@@ -184,7 +184,7 @@ def candidates(at: OperatingPoint) -> list[OperatingPoint]:
 
 
 def share_calibration(point: OperatingPoint, at: OperatingPoint, catalogue: Catalogue) -> bool:
-    """Whether one calibration holds for two points of boards in the catalogue; "" is the default power mode."""
+    """Return True if one calibration holds for two points of boards in the catalogue; "" is the default power mode."""
     if (point.board, point.runtime) != (at.board, at.runtime) or at.board not in catalogue.boards:
         return False
     first = next(iter(catalogue.boards[at.board].power_modes))

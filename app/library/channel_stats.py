@@ -1,4 +1,4 @@
-"""Samples of a channel added up: mean, range, and the integral over time, which of a power is its energy."""
+"""Statistics of a channel: mean, range, and the integral over time, which is the energy of a power."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Tally:
-    """One channel's samples added up, piece by piece; times in seconds, values in the channel's unit."""
+    """Statistics of one channel, accumulated piece by piece; times in seconds, values in the channel's unit."""
 
     n: int = 0
     least: float = math.inf
@@ -23,7 +23,7 @@ class Tally:
     covered_s: float = 0.0  # the time that it covers
 
     def add(self, t_s: Floats, y: Floats) -> None:
-        """Add samples in a row, NaN where the sensor could not be read."""
+        """Add consecutive samples, NaN for failed readings."""
         fine = np.isfinite(y)
         if not fine.any():
             return
@@ -43,17 +43,17 @@ class Tally:
 
     @property
     def mean(self) -> float:
-        """Mean over time, or of the one sample there is."""
+        """Mean over time, or the value of a single sample."""
         return self.integral / self.covered_s if self.covered_s > 0 else self.total / self.n
 
 
 def between(t_s: Floats, y: Floats, low_s: float, high_s: float) -> Tally:
-    """Add up what lies between two times, the edges interpolated where there are samples on both sides of them.
+    """Return the statistics between two times, with interpolated ends if there are samples on both sides of them.
 
     Parameters
     ----------
     t_s, y : (n,)
-        Rising times [s] and values, NaN where a sensor could not be read and once in each gap.
+        Rising times [s] and values, NaN for a failed reading and once in each gap.
     low_s, high_s : float
         In either order.
     """

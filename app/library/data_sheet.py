@@ -1,7 +1,7 @@
-"""The data sheet that describes an attached board: found by what the board says of itself, or chosen by hand.
+"""The data sheet of an attached board, recognised by the board's identity or chosen by hand.
 
-Before anything is measured, predictions for the board start from it: bandwidth, rates, power modes, energy, and what
-published measurements of such a board teach. A board without one keeps the priors of any machine.
+Predictions for the board start from it before anything is measured: bandwidth, rates, power modes, energy, and the
+posterior of published measurements of such a board. A board without one keeps generic priors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NONE_BY_HAND = Absent("none, chosen by hand")
 
 @dataclass(frozen=True, slots=True)
 class DataSheet:
-    """Key of the board whose data sheet it is, how it was found, and the power mode the board is in, if it says one."""
+    """Key of the board of a data sheet, the evidence for it, and the reported power mode of the board, if any."""
 
     key: str
     by: str
@@ -34,19 +34,19 @@ class DataSheet:
 
 
 def sheets() -> dict[str, Board]:
-    """Return the boards that have a data sheet, by key."""
+    """Return the boards with a data sheet, by key."""
     return {key: board for key, board in load_catalogue().boards.items() if key != THIS}
 
 
 def check_choice(key: str) -> None:
-    """Raise FileError unless a key chooses a data sheet: one of the catalogue, "this" for none, "" to find it."""
+    """Raise FileError unless a key chooses a data sheet: one of the catalogue, "this" for none, "" to recognise it."""
     known = [*sheets(), THIS]
     if key and key not in known:
         raise FileError(f"board {key!r} has no data sheet; {suggestion('board', key, known)}")
 
 
 def data_sheet_of(chosen: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
-    """Return the data sheet of the machine that said hello: the key `chosen` by hand, or else that of what it is."""
+    """Return the data sheet of an attached machine: the key `chosen` by hand, or else the recognised one."""
     known = sheets()
     if not chosen:
         found = identify(hello.get("board", {}), known)
@@ -66,22 +66,22 @@ def data_sheet_of(chosen: str, hello: Mapping[str, Any]) -> DataSheet | Absent:
 
 
 def chosen_key(found: DataSheet | Absent) -> str:
-    """Return the key that was chosen by hand for a data sheet; "" where it was found by itself."""
+    """Return the key of a data sheet that was chosen by hand; "" for a recognised one."""
     if isinstance(found, DataSheet):
         return found.key if found.by.startswith(BY_HAND) else ""
     return THIS if found == NONE_BY_HAND else ""
 
 
 def sheet_sentence(found: DataSheet | Absent, where: str) -> str:
-    """Say which data sheet describes a board, how it was found, and `where` another is chosen."""
+    """Return a sentence on a board's data sheet and the evidence for it; `where` names the place to choose another."""
     if isinstance(found, Absent):
-        return f"No data sheet describes this board, {found.reason}: any machine is assumed; {where} chooses one."
+        return f"No data sheet describes this board, {found.reason}: generic priors are used; {where} chooses one."
     name, how = sheets()[found.key].name, found_words(found.by)
     return f"Described by the data sheet of {name}, {how}; {where} chooses another."
 
 
 def mode_told(hello: Mapping[str, Any], board: Board) -> str:
-    """Return the power mode of a data sheet that a board says it is in; "" where it says none of them."""
+    """Return the power mode of a data sheet that a board reports; "" without a match."""
     words = re.split(r"[ _]+", _mode_text(hello).upper())
     return next((key for key in board.power_modes if key.upper() in words), "")
 
@@ -91,14 +91,15 @@ def _mode_text(hello: Mapping[str, Any]) -> str:
 
 
 def found_words(by: str) -> str:
-    """Return how a data sheet was found, as the end of a sentence about it."""
+    """Return the evidence for a data sheet, as the end of a sentence about it."""
     return by if by.startswith(BY_HAND) else f"found {by}"
 
 
 def described(catalogue: Catalogue, key: str, sheet: DataSheet | Absent, *, simulated: bool = False) -> Catalogue:
-    """Return the catalogue whose board of a key, so far any machine, is as a data sheet says.
+    """Return the catalogue in which a board with generic priors is described by a data sheet.
 
-    It keeps its name, and what the data sheet lacks; a real one can also be limited to so many threads.
+    The board keeps its name and everything that the data sheet lacks; a real board can also be limited to a number of
+    threads.
     """
     if isinstance(sheet, Absent):
         return catalogue
@@ -116,15 +117,16 @@ def described(catalogue: Catalogue, key: str, sheet: DataSheet | Absent, *, simu
 
 
 def with_memory(board: Board, hello: Mapping[str, Any]) -> Board:
-    """Return a board with the memory that it tells itself, and what programs can have of it, as far as it does.
+    """Return a board with its reported memory and the part that programs can have, as far as it reports them.
 
-    Of a card with memory of its own the system's memory says nothing.
+    The system's memory says nothing about a card with its own memory.
     """
     told = {name: _byte(hello.get("board", {}).get(name)) for name in _MEMORY_TOLD}
     if told["memory_byte"] is None or reserve_of(board).own_memory:
         return board
     available = (told["gpu_limit_byte"] if board.unit == "gpu" else None) or told["available_byte"]
-    sources = {**board.sources, "memory_byte": "as it tells", "available_byte": "as it tells"}
+    reported = "reported by the board"
+    sources = {**board.sources, "memory_byte": reported, "available_byte": reported}
     return replace(board, memory_byte=told["memory_byte"], available_byte=available, sources=sources)
 
 
@@ -156,14 +158,14 @@ def _as_told(board: Board, sheet: Board, found: DataSheet, *, threads: bool) -> 
 
 
 def _with_rates(mode: PowerMode, plain: PowerMode, unit: str) -> PowerMode:
-    """Return a mode of a data sheet with the CPU's rate from any machine's prior where nothing states it."""
+    """Return a mode of a data sheet with the CPU's rate from the generic prior if no source states it."""
     if unit == "cpu":
         return replace(mode, compute_op_s=mode.compute_op_s or mode.vector_op_s or plain.compute_op_s)
     return replace(mode, cpu_vector_op_s=mode.cpu_vector_op_s or plain.compute_op_s)
 
 
 def _with_threads(limited: PowerMode, now: PowerMode, unit: str) -> PowerMode:
-    """Return a mode that limits the threads on a memory of the data sheet's bandwidth."""
+    """Return a mode with limited threads on a memory of the data sheet's bandwidth."""
     if unit == "cpu":
         return replace(limited, bandwidth_byte_s=now.bandwidth_byte_s)
     return replace(now, key=limited.key, cpu_vector_op_s=limited.compute_op_s)

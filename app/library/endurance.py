@@ -1,4 +1,4 @@
-"""How long the board holds the operating point: its power by term, heat, throttling and battery over a workload."""
+"""Sustained operation: power breakdown, thermals, throttling and battery over a workload."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROW_LOG_SD = 0.03  # of power and speed of a level, for the intervals of the kne
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is around the board; a field is the last part of its path in the store, ``energy.*``."""
+    """Surroundings of the board; a field is the last part of its path in the store, ``energy.*``."""
 
     ambient: float = 25.0  # deg C
     battery: float | None = None  # J
@@ -44,7 +44,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """The steady temperatures (ny, nx) of what the heat spreads in [deg C], at the sustained power of the die."""
+    """The steady-state temperatures (ny, nx) of the heat spreader [deg C], at the sustained power of the die."""
 
     temp_c: NDArray[np.float64]
     name: str
@@ -54,7 +54,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Endurance:
-    """What was found out: the run at the median power, its results with intervals, and what they rest on."""
+    """The simulated run at the median power, its results with intervals, and their basis."""
 
     device: Device
     speeds: Speeds
@@ -83,12 +83,12 @@ def coolings() -> dict[str, str]:
 
 
 def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, around: Around) -> Endurance:
-    """Simulate the board at a point (scalars only).
+    """Simulate sustained operation of the board at a point (scalars only).
 
     Raises
     ------
     ValueError
-        The board's power is not known, or a file or a value does not hold; one sentence.
+        The board's power is unknown, or a file or a value is invalid; one sentence.
     """
     speeds = board_speeds(point, catalogue, posterior)
     cooling = load_cooling()
@@ -110,7 +110,7 @@ def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | Non
 
 
 def heat_map(around: Around, run: Run) -> HeatMap:
-    """Return where the heat of a run goes: its mean power over the last quarter, in the plate behind the die."""
+    """Return the heat map of a run: its mean power over the last quarter, in the plate behind the die."""
     spreader, plate = load_spreaders()[around.cooling], load_plate(around.cooling)
     power_w = max(run.sustained_w - run.terms_w["periphery"], 0.0)
     rise = steady_field_k(plate, spreader.source_w(plate, power_w))
@@ -125,7 +125,7 @@ def board_speeds(
     idle_w: float | None = None,
     power_w: float | None = None,
 ) -> Speeds:
-    """Return the operating levels of the point's board, from its table of clocks and voltages where there is one."""
+    """Return the operating levels of the point's board, from its table of clocks and voltages if there is one."""
     unit = catalogue.resolve(point).board.unit
     tables = (t for t in load_dvfs().values() if (t.board, t.unit) == (point.board, unit))
     return predicted_speeds(
@@ -140,14 +140,14 @@ def board_speeds(
 
 
 def level_knees(speeds: Speeds) -> dict[str, Knee | Absent]:
-    """Return the knees of the board's levels, at full load."""
+    """Return the knees of the board's levels at full load."""
     levels = speeds.levels
     watts = speeds.idle_w + levels.core_w + levels.dram_w
     return knees(levels.clock_hz, watts, levels.tokens_s, log_sd=ROW_LOG_SD)
 
 
 def pack(energy_j: float, temp_c: float, cell: str = "", n_series: int = N_SERIES) -> Cell:
-    """Return a pack of an energy at a temperature; the cell is the first of the resources unless named."""
+    """Return a pack with an energy at a temperature; the default cell is the first of the resources."""
     cells = load_cells()
     key = cell or next(iter(cells))
     if key not in cells:
@@ -161,19 +161,19 @@ def _workload(profile: str) -> Workload:
 
 
 def load_of_workload(workload: Workload, device: Device, duration_s: float) -> NDArray[np.float64]:
-    """Return the share of each step in which the board decodes, from phases or from a recorded power.
+    """Return the decoding share of each step, from phases or from a recorded power.
 
     Raises
     ------
     ValueError
-        A recorded power is outside of what the board can draw.
+        A recorded power is outside the range of the board.
     """
     load = workload.load_frac if workload.load_frac.size else _load_of_power(workload, device)
     return load_of_phases(workload.seconds, load, duration_s, STEP_S)
 
 
 def _load_of_power(workload: Workload, device: Device) -> NDArray[np.float64]:
-    """Share of time the board decodes at its top level to draw a recorded power."""
+    """Return the decoding share at the top level that draws a recorded power."""
     top = float(device.levels.core_w[-1] + device.levels.dram_w[-1])
     load = (workload.power_w - device.idle_w) / top
     if (load < -1e-9).any() or (load > 1 + 1e-9).any():

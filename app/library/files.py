@@ -1,4 +1,4 @@
-"""Where Trilemma keeps its files, and how it writes one: whole or not at all."""
+"""Folders of Trilemma's files, and atomic writes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 import platformdirs
 
 MAX_BYTE = 1 << 20
-"""A preset or settings file is a few kilobytes; anything beyond this is not one."""
+"""Largest size of a preset or settings file; real ones have a few kilobytes."""
 
 
 BINARY = getattr(os, "O_BINARY", 0)
-"""For `os.open`: Windows changes the ends of lines otherwise."""
+"""For `os.open`: keeps line ends on Windows."""
 
 
 class FileError(Exception):
-    """A file cannot be read or written as asked; the message is one sentence naming it and the reason."""
+    """A file cannot be read or written; the message is one sentence with the file and the reason."""
 
 
 class DamagedFile(FileError):
-    """A file can be read and its content cannot be understood."""
+    """A file can be read, but its content is invalid."""
 
 
 def data_dir() -> Path:
@@ -40,7 +40,7 @@ def config_dir() -> Path:
 
 
 def reason(error: OSError) -> str:
-    """Return what the operating system said, in lower case: "no space left on device"."""
+    """Return the operating system's message in lower case: "no space left on device"."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -64,12 +64,12 @@ def read_whole(path: Path, max_byte: int = MAX_BYTE) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file: written beside it, flushed to the disk, then renamed, so that no reader meets half of it.
+    """Replace a file atomically: write a temporary file, flush it to the disk, and rename it.
 
     Raises
     ------
     FileError
-        It cannot be written, or is no file; what was at `path` is as it was, and nothing is left beside it.
+        The file cannot be written, or is no regular file; the earlier content is unchanged and no temporary file stays.
     """
     target = path.resolve()  # a link stays a link
     if target.exists() and not target.is_file():  # root can rename over a device
@@ -95,12 +95,12 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
-    """Make a folder with files by name: written beside it, then renamed, so that no reader meets half of it.
+    """Make a folder with files by name atomically: write a temporary folder, then rename it.
 
     Raises
     ------
     FileError
-        It cannot be made, or is there already; nothing is left beside it.
+        The folder cannot be made, or exists; no temporary folder stays.
     """
     beside: Path | None = None
     try:
@@ -119,7 +119,7 @@ def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def put_aside(path: Path) -> str:
-    """Give a file that cannot be read another name, in place of an earlier one; return in words what was done."""
+    """Rename an unreadable file, replacing an earlier one, and return a description of the new name."""
     aside = path.with_name(f"{path.stem}.unreadable{path.suffix}")
     try:
         os.replace(path, aside)
@@ -141,7 +141,7 @@ def _mask() -> int:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the rename itself outlive a power cut, where the system can flush a folder."""
+    """Flush the rename to the disk, if the system can flush a folder."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -190,17 +190,17 @@ def _table(path: Path, text: str, provenance: str) -> tuple[list[dict[str, str]]
 
 
 def add_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> int:
-    """Add rows to a table, which is made where there is none; rows that it has already are not added again.
+    """Add rows to a table, which is created if missing; rows already in the table are not added again.
 
     Returns
     -------
     int
-        How many were new.
+        Number of new rows.
 
     Raises
     ------
     FileError
-        It cannot be read or written; it is as it was.
+        The table cannot be read or written; it is unchanged.
     """
     import pandas as pd
 

@@ -14,7 +14,7 @@ LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user must hold; None is no limit."""
+    """The user's limits; None is no limit."""
 
     latency_s: float | None = None  # per token, at most
     power_w: float | None = None  # at most

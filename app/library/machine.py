@@ -1,4 +1,4 @@
-"""Which machine is attached, and what it can measure: read from what its agent says of itself."""
+"""Identity and abilities of the attached machine, from the report of its agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OF_POWER = ("power_w", "energy_j_per_token", "idle_power_w", "prefill_energy_j"
 
 
 def machine_key(hello: Mapping[str, Any]) -> str:
-    """Return what a measurement holds for, as text: processor, threads, torch version, model file and size, board.
+    """Return the machine that a measurement holds for, as text: processor, threads, torch, model file and size, board.
 
-    Measurements of another processor, another torch or another model file say nothing about this one. A simulated
-    board has none but the first, which tells its seed too.
+    Measurements with another processor, torch or model file say nothing about this machine. A simulated board has only
+    the first, with its seed.
     """
     board, models = hello.get("board", {}), hello.get("models", [])
     model = models[0] if models else {}
@@ -41,7 +41,7 @@ def machine_key(hello: Mapping[str, Any]) -> str:
 
 
 def hello_here() -> dict[str, Any]:
-    """Return what the agent of this machine would say of it, as far as its measurements and data sheet ask."""
+    """Return the report of this machine's agent, as far as measurements and the data sheet need it."""
     from app.agent import board  # not before the first window: the dashboard asks the agent's process instead
     from app.agent.state import BoardState
 
@@ -54,12 +54,12 @@ def hello_here() -> dict[str, Any]:
 
 
 def this_machine() -> str:
-    """Return the key under which measurements of this machine are saved, as its agent would be named."""
+    """Return the key of this machine's measurements, equal to that of its agent."""
     return machine_key(hello_here())
 
 
 def no_sensor(channels: Sequence[Channel], output: str) -> str:
-    """Return why an output of power cannot be measured with these channels, or ""; other outputs need no sensor."""
+    """Return the reason why channels cannot measure an output of power, or ""; other outputs need no sensor."""
     watts = [channel.absent for channel in channels if channel.unit == "W"]
     return watts[-1] or "" if output in _OF_POWER and watts and all(watts) else ""
 
@@ -67,9 +67,9 @@ def no_sensor(channels: Sequence[Channel], output: str) -> str:
 def modes_here(
     options: Sequence[tuple[str, str]], point: OperatingPoint, hello: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Return the power modes to offer: not those that name more threads than the attached machine has.
+    """Return the power modes to offer, without those that need more threads than the attached machine has.
 
-    The mode of the point stays among them, and so do all modes of a board that is not attached.
+    The mode of the point is always offered, and so are all modes of a board that is not attached.
     """
     n_threads = hello.get("board", {}).get("n_threads") if point.board == "this" else None
     if not isinstance(n_threads, int):
@@ -83,12 +83,12 @@ def modes_here(
 
 
 def recorded(hello: Mapping[str, Any]) -> str:
-    """Return that the other end is a recording, in one sentence, or ""."""
+    """Return a sentence if the attached end is a recording, or ""."""
     return "This is a recording: nothing can be measured on it." if hello.get("recording") else ""
 
 
 def cannot(hello: Mapping[str, Any], what: str) -> str:
-    """Return why the agent cannot do `what` ("measure", "bandwidth"), in one sentence, or ""."""
+    """Return the reason why the agent cannot do `what` ("measure", "bandwidth"), in one sentence, or ""."""
     if hello.get("recording"):
         return recorded(hello)
     can = hello.get("can", {}).get(what, {"absent": f"its agent says nothing about {what}"})
@@ -100,7 +100,7 @@ def cannot(hello: Mapping[str, Any], what: str) -> str:
 
 
 def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
-    """Return why the attached machine cannot run a point, in one sentence, or ""."""
+    """Return the reason why the attached machine cannot run a point, in one sentence, or ""."""
     if hello.get("recording"):
         return recorded(hello)
     if hello.get("simulated") and point.board in ("this", hello.get("board", {}).get("key")):
@@ -124,7 +124,7 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
 
 
 def _why_not_fixed(point: OperatingPoint) -> str:
-    """Return which field of a point no run can be asked for, since its model file and its runtime decide it."""
+    """Return the reason for a field that no run can set, because the model file and the runtime decide it."""
     for field in FIELDS:
         value = getattr(point, field.name)
         if field.rare and not field.knob and value != field.default:
@@ -133,7 +133,7 @@ def _why_not_fixed(point: OperatingPoint) -> str:
 
 
 def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:
-    """Return which property of the machine itself cannot be what a point asks for."""
+    """Return the reason for a property of the machine that differs from the point."""
     now, *others = (key for key in catalogue.boards[point.board].power_modes if "thread" not in key)
     if point.power_mode in others:
         return f"This board is in power mode {now}: set it to {point.power_mode} to measure that, and attach it again."
@@ -146,7 +146,7 @@ def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:
 
 
 def _why_not_driven(point: OperatingPoint, catalogue: Catalogue, hello: Mapping[str, Any]) -> str:
-    """Return why a point of another runtime than Trilemma's own cannot run; what it cannot apply, its result tells."""
+    """Return the reason why another runtime cannot run a point; its result names the settings it cannot apply."""
     name = catalogue.runtimes[point.runtime].name
     mine = [entry for entry in hello.get("runtimes", []) if entry.get("runtime") == point.runtime]
     if not mine:

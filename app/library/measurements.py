@@ -1,4 +1,4 @@
-"""Measured operating points and the file that keeps them: one JSON line each, appended and never rewritten."""
+"""Measured operating points and their file: one JSON line each, appended and never rewritten."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.library.records import PointRecord, point_record
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
-"""Of a longer file, only the end is read."""
+"""Only the end of a longer file is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ OUTPUTS_OF = {
     "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
 }
-"""What a run measures -> the outputs it has then, the one that tells whether it was done first."""
+"""Part of a run -> its outputs, the one that shows whether it was done first."""
 
 
 def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
-    """Return a result without the outputs that were not asked for: an answer that was never sought is not a value."""
+    """Return a result without the outputs that were not requested."""
     other = {name for part, names in OUTPUTS_OF.items() if part not in what for name in names}
     return {name: record for name, record in body.items() if name not in other}
 
 
 def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) -> OperatingPoint:
-    """Return the point that a run was really at: the fields in its ``applied`` instead of what was asked.
+    """Return the point of a run as it ran: the fields in its ``applied`` replace the requested ones.
 
-    The power mode of a board that has several is named. Formats there are in the words of the runtime. What the
-    catalogue does not have keeps its words, so that the measurement is kept and says nothing of what the catalogue has.
+    The power mode of a board with several modes is named. Formats in ``applied`` have the runtime's own names. A format
+    missing from the catalogue keeps that name, so the measurement is kept and does not count for another format.
 
     Raises
     ------
@@ -108,19 +108,19 @@ def ran_elsewhere(asked: OperatingPoint, body: Mapping[str, Any], catalogue: Cat
 
 
 def filed(measurement: Measurement, catalogue: Catalogue) -> Measurement:
-    """Return a measurement of what was asked as one of what `ran`."""
+    """Return a measurement of a requested point as one of the point that `ran`."""
     return replace(measurement, point=ran(measurement.point, measurement.body, catalogue))
 
 
 def recorded_measurement(
     request: Mapping[str, Any], body: Mapping[str, Any], time_utc: str, machine: str, catalogue: Catalogue
 ) -> Measurement:
-    """Return a measurement that a recording holds as what it was, when it was, of the point that really ran.
+    """Return a measurement from a recording, with its original time, at the point that really ran.
 
     Raises
     ------
     FileError
-        It is none; one sentence.
+        The record is no measurement; one sentence.
     """
     name = "a measurement of the recording"
     try:
@@ -166,17 +166,17 @@ def check_body(body: Mapping[str, Any], name: str) -> None:
 
 
 def measurements_file(folder: Path | None = None) -> Path:
-    """Return where the measurements of all machines are; `folder` in place of the user's."""
+    """Return the path of the measurements of all machines; `folder` replaces the user's."""
     return (folder or data_dir()) / "measurements.jsonl"
 
 
 def append_measurement(path: Path, measurement: Measurement) -> None:
-    """Add one line to the file, after completing a line that an earlier crash tore.
+    """Append one line to the file; a line torn by an earlier crash is completed first.
 
     Raises
     ------
     FileError
-        It cannot be written; the lines before are as they were.
+        The file cannot be written; earlier lines are unchanged.
     """
     line = msgspec.json.encode(
         {
@@ -245,7 +245,7 @@ def load_measurements(path: Path, machine: str | None) -> tuple[list[Measurement
 
 
 def _count_lines(file: Any, end: int) -> int:
-    """Return the number of line ends before `end`, and leave the file there."""
+    """Return the number of line ends before `end`, and leave the file positioned there."""
     count = 0
     while file.tell() < end:
         count += file.read(min(1 << 20, end - file.tell())).count(b"\n")

@@ -1,4 +1,4 @@
-"""Measurements of boards that are not attached: made while they were, and by others, in imported tables."""
+"""Measurements of boards that are not attached: earlier ones, and those of imported tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.spec import Catalogue, Provenance
 
 
 def imported_file(folder: Path | None = None) -> Path:
-    """Return the table whose rows count as measurements; `folder` in place of the user's."""
+    """Return the table whose rows count as measurements; `folder` replaces the user's."""
     return (folder or data_dir()) / "imported.csv"
 
 
@@ -24,26 +24,26 @@ def under_names(
     attached: str,
     here: str,
 ) -> tuple[list[Measurement], list[Measurement]]:
-    """Return the measurements of machines as those of every board that a machine is called.
+    """Return the measurements of machines under every name of these machines.
 
     Parameters
     ----------
     saved
         Measured by this program.
     rows
-        Imported: the board in their points is how the table calls it.
+        Imported: their points have the table's names of boards.
     boards
         Those attached before.
     attached, here
-        The machines that the board "this" is: of the operating point, and in an imported table.
+        The machines of board "this": in the operating point, and in an imported table.
 
     Returns
     -------
     own : list of Measurement
-        Saved ones of the machine that is "this".
+        Saved ones of the machine of "this".
     elsewhere : list of Measurement
         Saved ones of boards attached before, then all imported ones. A row of a machine counts under each of its names,
-        like a saved measurement; a row of a board of the catalogue, which no machine is, counts for that board.
+        like a saved measurement; a row of a board of the catalogue that is no machine counts for that board.
     """
     names: dict[str, list[str]] = {}
     for board in boards.values():
@@ -66,10 +66,9 @@ def _at(measurement: Measurement, board: str) -> Measurement:
 
 
 def basis(measurements: Sequence[Measurement], n_points: int, before: str) -> str:
-    """Return in words what a calibration of a board rests on: its own measurements, imported ones, published rows.
+    """Return the basis of a board's calibration in words: its own measurements, imported ones, published rows.
 
-    `n_points` is at how many points its own ones were made. `before` is what was known without them; "" where that is
-    the runtime's prior.
+    `n_points` is the number of its own points. `before` describes the prior; "" for the prior of the runtime.
     """
     own = [measurement for measurement in measurements if measurement.machine]
     others = [measurement for measurement in measurements if not measurement.machine]
@@ -94,28 +93,28 @@ def _counted(n: int, noun: str) -> str:
 
 
 def imported(path: Path, catalogue: Catalogue, boards: Mapping[str, KnownBoard]) -> tuple[list[Measurement], list[str]]:
-    """Return the rows of a table as measurements of the boards that they name, in its order.
+    """Return the rows of a table as measurements of the boards that they name, in table order.
 
     Parameters
     ----------
     path
-        A table that `trilemma data import` has written; none is the same as an empty one.
+        A table written by `trilemma data import`; a missing one counts as empty.
     catalogue
-        With the boards that were attached before.
+        With the boards attached before.
     boards
-        Those.
+        Those boards.
 
     Returns
     -------
     measurements : list of Measurement
-        Their `body` has the outputs and their ``source``; they are of no machine.
+        Their `body` has the outputs and their ``source``; they belong to no machine.
     notes : list of str
-        Why a row is none, in a sentence each.
+        One sentence for each row that is no measurement, with the reason.
 
     Raises
     ------
     FileError
-        It cannot be read, or is no such table.
+        The table cannot be read or is invalid.
     """
     if not path.exists():
         return [], []

@@ -1,4 +1,4 @@
-"""A step of power and the temperature after it, from a recording or a CSV: what a thermal fit needs. Free of Qt."""
+"""A step of power and the temperature after it, from a recording or a CSV, as input of a thermal fit. Free of Qt."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class PowerStep:
-    """The load that follows a step: seconds since the step, its temperatures, and the powers before and after."""
+    """The load after a step: seconds since the step, temperatures, and the powers before and after."""
 
     time_s: Floats
     temp_c: Floats
@@ -137,7 +137,7 @@ def _of_recording(path: Path, named: Mapping[str, str | None]) -> Trace:
 
 
 def _whole_board(where: str, channels: Sequence[Channel]) -> list[str]:
-    """Return the channels whose sum is the power of the whole board, or the only one there is."""
+    """Return the channels whose sum is the power of the whole board, or the only power channel."""
     columns, words = total_power(cast("Sequence[AgentChannel]", channels))  # the same fields
     present = [channel.key for channel in channels if channel.unit in _UNITS["power"]]
     if not columns and len(present) > 1:
@@ -146,7 +146,7 @@ def _whole_board(where: str, channels: Sequence[Channel]) -> list[str]:
 
 
 def _chosen(where: str, quantity: str, name: str | None, offered: Mapping[str, str]) -> str:
-    """Return the column or channel of a quantity: the one named, else the first that has a unit of it."""
+    """Return the column or channel of a quantity: the named one, else the first with a unit of it."""
     units = _UNITS[quantity]
     if name is not None and name not in offered:
         raise ValueError(f"{where}: {quantity}: got {name!r}, expected one of {', '.join(offered)}")
@@ -158,7 +158,7 @@ def _chosen(where: str, quantity: str, name: str | None, offered: Mapping[str, s
 
 
 def _unit(heading: str) -> str:
-    """Return the unit of ``power [W, measured]`` or ``power_w`` as `_UNITS` spells it; "" without one."""
+    """Return the unit in ``power [W, measured]`` or ``power_w`` as in `_UNITS`; "" without one."""
     inside = re.search(r"\[([^\],]+)", heading)
     written = inside.group(1).strip() if inside else heading.rpartition("_")[2] if "_" in heading else ""
     spelled = {unit.lower(): unit for units in _UNITS.values() for unit in units}
@@ -169,19 +169,19 @@ def _unit(heading: str) -> str:
 
 
 def power_step(trace: Trace, idle_w: float | None = None, since_s: float = 0.0, until_s: float = np.inf) -> PowerStep:
-    """Return the longest load at constant power that follows a lower one, or the beginning where `idle_w` is given.
+    """Return the longest load at constant power after a lower one, or from the start if `idle_w` is given.
 
     Parameters
     ----------
     idle_w : float, optional
-        Power before the trace begins, for one that begins with the load [W].
+        Power before the start of a trace that begins with the load [W].
     since_s, until_s : float
-        The part of the trace to look at [s].
+        Part of the trace to use [s].
 
     Raises
     ------
     ValueError
-        One sentence: too short, no step, a temperature that does not change, or a power that is not constant.
+        One sentence: too short, no step, a constant temperature, or a power that is not constant.
     """
     kept = (trace.time_s >= since_s) & (trace.time_s <= until_s)
     time_s, power_w, temp_c = trace.time_s[kept], trace.power_w[kept], trace.temp_c[kept]
@@ -214,7 +214,7 @@ def _expected() -> str:
 
 
 def _load(power_w: Floats, name: str) -> tuple[int, int]:
-    """Return the longest run of readings above the middle of all powers that begins within the trace."""
+    """Return the longest run of readings above mid-range power that begins within the trace."""
     low, high = np.quantile(power_w, (0.02, 0.98))
     if high - low < LEAST_STEP_FRAC * high:
         raise ValueError(
@@ -230,7 +230,7 @@ def _load(power_w: Floats, name: str) -> tuple[int, int]:
 
 
 def _begin_of_rest(power_w: Floats, first: int) -> int:
-    """Return where the readings below the step that lead up to it begin."""
+    """Return the index of the first reading of the rest before the step."""
     middle = (power_w[first - 1] + power_w[min(first + 1, power_w.size - 1)]) / 2.0 if first else 0.0
     above = np.flatnonzero(power_w[:first] > middle)
     return int(above[-1]) + 1 if above.size and above[-1] + 1 < first else 0
@@ -248,6 +248,6 @@ def _constant(power_w: Floats, name: str, idle_w: float | None) -> float:
 
 
 def _change(temp_c: Floats) -> float:
-    """Return how much a temperature changed, by the means of its first and last third."""
+    """Return the change of a temperature, between the means of its first and last third."""
     third = max(temp_c.size // 3, 1)
     return float(temp_c[-third:].mean() - temp_c[:third].mean())

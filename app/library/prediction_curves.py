@@ -1,4 +1,4 @@
-"""What the prediction says around an operating point: curves along an axis, sensitivities. Pure functions, no state."""
+"""Predictions around an operating point: curves along an axis, sensitivities. Pure functions, no state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
 
 OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
-"""The outputs of a prediction, in the order panels and reports list them."""
+"""Outputs of a prediction, in the order of panels and reports."""
 
 
 DROPPED_MASS = 0.02
@@ -24,9 +24,9 @@ DROPPED_MASS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What one step along an axis does to the point; None where the output is absent.
+    """Effect of one step along an axis; None for an absent output.
 
-    `binding` is False where the step moves nothing by more than a thousandth: the slider does not matter here.
+    `binding` is False if the step changes no output by more than a thousandth.
     """
 
     axis: Axis
@@ -38,7 +38,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Measured values along an axis, one per position: arrays of equal length."""
+    """Measured values along an axis, as arrays of equal length."""
 
     x: NDArray[np.float64]
     median: NDArray[np.float64]
@@ -48,7 +48,7 @@ class Dots:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where the alpha slider turns red, and by which rule, in one sentence."""
+    """The prune rate at which the slider turns red, and its rule in one sentence."""
 
     alpha: float | None  # None: no mark
     text: str
@@ -63,9 +63,9 @@ def r_max(
 ) -> Mark:
     """Return the largest KV prune rate that keeps the quality budget.
 
-    With an accuracy limit: the last rate on the axis whose predicted top-1 agreement holds it. Without one: the rate at
-    which the tokens kept still hold `1 - DROPPED_MASS` of the attention mass: as it was measured of this model, else
-    falling as a power of its rank.
+    With an accuracy limit: the last rate on the axis whose predicted top-1 agreement meets it. Without one: the rate at
+    which the kept tokens still hold `1 - DROPPED_MASS` of the attention mass, measured on this model or else falling as
+    a power of its rank.
     """
     if top1_limit is None and measured is not None:
         return Mark(
@@ -89,14 +89,14 @@ def r_max(
 def curve(
     axis: Axis, point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, n: int = 128
 ) -> tuple[NDArray[np.float64], Prediction]:
-    """Predict along an axis, everything else as in `point`.
+    """Predict along an axis, with everything else as in `point`.
 
     Returns
     -------
     x : ndarray (m,)
         Positions: `n` numbers, or 0..m-1 for the options of a categorical axis.
     prediction : Prediction
-        Outputs as arrays (m,); NaN where one option has no such value, Absent where none has.
+        Outputs as arrays (m,); NaN for an option without a value, Absent if none has one.
     """
     x = axis.grid(n)
     if axis.categorical:
@@ -131,10 +131,10 @@ def _joined(outputs: Sequence[Output]) -> Output:
 
 
 def sensitivities(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None) -> dict[str, Sensitivity]:
-    """Return what one step along each numeric axis does, by finite difference of one vectorised prediction.
+    """Return the effect of one step along each numeric axis, by finite differences of one vectorised prediction.
 
-    The step is taken downwards where upwards would leave the axis, shorter where the axis is, and always stated as
-    the change per `axis.step` upwards.
+    The step goes down if up would leave the axis, is shorter on a shorter axis, and is always reported per `axis.step`
+    upwards.
     """
     axes = [axis_of(path, point, catalogue) for path in SLIDERS]
     here = np.array([position(path, point, catalogue) for path in SLIDERS])

@@ -1,4 +1,4 @@
-"""What a recording says in numbers: each channel's mean, range and energy, the gaps, the runs, the clock."""
+"""Summary of a recording: each channel's mean, range and energy, the gaps, the runs, the clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tallies(recording: Recording) -> dict[str, Tally]:
 
 
 def summary(recording: Recording) -> dict[str, Any]:
-    """Return what is in a recording, as JSON values."""
+    """Return the summary of a recording as JSON values."""
     began, ended = (recording.time_utc(t_ns) for t_ns in (recording.first_ns, recording.last_ns))
     unknown = {"absent": "its first frame is damaged"}
     hello = recording.hello
@@ -42,7 +42,7 @@ def summary(recording: Recording) -> dict[str, Any]:
         "n_byte": recording.n_byte,
         "format": recording.opening.get("format", unknown),
         "board": hello.get("board", {"absent": "the agent's first message is damaged"}),
-        "state": hello.get("state", {"absent": "its agent said nothing about its state"}),
+        "state": hello.get("state", {"absent": "its agent reported no state"}),
         "simulated": bool(hello.get("simulated", False)),
         "began_utc": unknown if began is None else began.isoformat(timespec="milliseconds"),
         "ended_utc": unknown if ended is None else ended.isoformat(timespec="milliseconds"),
@@ -61,16 +61,16 @@ def summary(recording: Recording) -> dict[str, Any]:
 def measured(
     recording: Recording, catalogue: Catalogue
 ) -> tuple[list[Measurement], Mapping[str, float] | None, list[str]]:
-    """Return what was measured while it was recorded, under the identity of its board.
+    """Return the measurements of a recording, under the identity of its board.
 
     Returns
     -------
     measurements : list of Measurement
         Oldest first.
     bandwidth : dict or None
-        ``{median, q05, q95}`` of the read bandwidth measured last [byte/s].
+        ``{median, q05, q95}`` of the last measured read bandwidth [byte/s].
     notes : list of str
-        Why a run is no measurement.
+        Reasons why runs are no measurements.
     """
     machine, notes = machine_key(recording.hello), list[str]()
     found, bandwidth = list[Measurement](), None
@@ -104,7 +104,7 @@ def _channels(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _gaps(recording: Recording) -> list[dict[str, Any]]:
-    """Return where samples are missing: from when, for how long, and why as far as it was said."""
+    """Return the gaps of the samples: start, length, and reason as far as it was recorded."""
     gaps = []
     last: Piece | None = None
     reasons = recording.notes.get("gap", [])
@@ -120,7 +120,7 @@ def _gaps(recording: Recording) -> list[dict[str, Any]]:
 def _clock(recording: Recording) -> dict[str, Any]:
     read = [note for note in recording.notes.get("clock", ()) if note.message.get("bound_s")]
     if not read:
-        return {"absent": "no ping came back while it was recorded"}
+        return {"absent": "no ping was answered during the recording"}
     jumps = [note for note in read if note.message.get("jump_s") is not None]
     last = read[-1].message
     return {

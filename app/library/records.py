@@ -21,10 +21,10 @@ _POINT = msgspec.defstruct("_POINT", [_member(field) for field in FIELDS], kw_on
 
 
 class PointRecord(_POINT):  # type: ignore[misc, valid-type]  # its fields are those of the table
-    """An operating point in a file, in SI units. What a hand-written file leaves out is the default."""
+    """An operating point in a file, in SI units; missing fields have their defaults."""
 
     def point(self) -> OperatingPoint:
-        """Return it as the program holds it, unchecked against the catalogue."""
+        """Return the point, unchecked against the catalogue."""
         return OperatingPoint(**msgspec.structs.asdict(self))
 
 
@@ -36,12 +36,12 @@ class LimitsRecord(msgspec.Struct):
     top1_agreement: float | None = None
 
     def limits(self) -> Limits:
-        """Return them as the program holds them, unchecked."""
+        """Return the limits, unchecked."""
         return Limits(**msgspec.structs.asdict(self))
 
 
 def point_record(point: OperatingPoint) -> dict[str, Any]:
-    """Return a point (scalars only) as JSON values, by field; a rare field is left out where it is the default."""
+    """Return a point (scalars only) as JSON values by field; a rare field is left out at its default."""
     values = ((field, getattr(point, field.name)) for field in FIELDS)
     return {field.name: _plain(value) for field, value in values if not field.rare or value != field.default}
 
@@ -52,7 +52,7 @@ def limits_record(limits: Limits) -> dict[str, float | None]:
 
 
 def output_record(output: Output) -> dict[str, Any]:
-    """Return an output as commands, presets and exports write it."""
+    """Return an output in the form of commands, presets and exports."""
     if isinstance(output, Absent):
         return {"absent": output.reason}
     return {

@@ -1,7 +1,7 @@
-"""The boards that were attached before, by what they were attached as: whose measurements are whose.
+"""The boards attached before, by target.
 
-A measurement is filed under its machine (`app.library.machine`), which no one types. A machine's document keeps which
-targets it was, so that what was learned of a board can be used by its name while it is not attached.
+A measurement is filed under its machine (`app.library.machine`), whose key is no name to type. A machine's document
+keeps its targets, so the measurements of a board are found by its name while it is not attached.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from app.library.data_sheet import DataSheet, described, sheets
 from core.catalogue.load import load_catalogue
 from core.spec import Absent, Catalogue
 
-NOT_LOOKED_FOR = Absent("none was looked for when it was attached")
+NOT_LOOKED_FOR = Absent("none was searched for when it was attached")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownBoard:
-    """A board that was attached: its key among the boards of a catalogue, and what it said of itself."""
+    """A board attached before: its key among the boards of a catalogue, and its identity."""
 
     key: str
     machine: str
@@ -39,7 +39,7 @@ class KnownBoard:
 def target_record(
     target: str, hello: Mapping[str, Any], sheet: DataSheet | Absent, documents: Iterable[BoardDocument]
 ) -> Target:
-    """Return what to keep of a machine that said hello as a target; `documents` are those of all machines."""
+    """Return the record of a machine as a target; `documents` are those of all machines."""
     numbers = {name: one.number for document in documents for name, one in document.targets.items()}
     found = Target(
         number=numbers.get(target, max(numbers.values(), default=-1) + 1),
@@ -55,10 +55,10 @@ def target_record(
 
 
 def known_boards(documents: Iterable[BoardDocument]) -> dict[str, KnownBoard]:
-    """Return the boards that were attached, by key, in the order in which they were attached first.
+    """Return the boards attached before, by key, in the order of their first attachment.
 
-    A key is the target, or ``ssh://...`` where a board of the catalogue has that key already. Of several machines with
-    one target the last attached counts.
+    A key is the target, or ``ssh://...`` if a board of the catalogue has that key. Of several machines with one target
+    the last attached counts.
     """
     taken, found = load_catalogue().boards, dict[str, KnownBoard]()
     attached = [(target, name, document) for document in documents for name, target in document.targets.items()]
@@ -77,7 +77,7 @@ def _sheet(target: Target) -> DataSheet | Absent:
 
 
 def with_known(catalogue: Catalogue, boards: Mapping[str, KnownBoard]) -> Catalogue:
-    """Return the catalogue with the boards that were attached, each as its data sheet and its bandwidth say."""
+    """Return the catalogue with the boards attached before, with their data sheets and bandwidths."""
     this = load_catalogue().boards[THIS]
     for known in boards.values():
         board = replace(this, key=known.key, name=f"{known.key}: {known.name}")

@@ -1,4 +1,4 @@
-"""Checking of the JSON files that people may have edited: one sentence for what is wrong, unknown keys kept."""
+"""Checks of JSON files that people may have edited: one sentence per error, unknown keys kept."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def convert(document: Any, schema: type[T], name: str) -> T:
 
 
 def unknown_keys(document: Mapping[str, Any], schema: type[msgspec.Struct], at: str = "$") -> Iterator[str]:
-    """Yield the path of each key of `document` that `schema` does not have, at any depth of structs."""
+    """Yield the path of each key of `document` that `schema` lacks, at any depth of structs."""
     fields = {f.encode_name: f for f in msgspec.structs.fields(schema)}
     for key, value in document.items():
         if key not in fields:
@@ -60,7 +60,7 @@ def unknown_keys(document: Mapping[str, Any], schema: type[msgspec.Struct], at: 
 
 
 def merged(document: Mapping[str, Any], update: Mapping[str, Any], schema: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return `update` with the keys of `document` that `schema` does not have kept in their places."""
+    """Return `update` with the keys of `document` that `schema` lacks kept in their places."""
     result = dict(update)
     fields = {f.encode_name: f for f in msgspec.structs.fields(schema)}
     for key, value in document.items():

@@ -67,7 +67,7 @@ def _in_catalogue(point: OperatingPoint, any_unit: Collection[str]) -> Operating
 
 
 def _unlike(row: ComparedRow, point: OperatingPoint, catalogue: Catalogue, described: Catalogue) -> str:
-    """Return why a row is no point of the catalogue, or ""."""
+    """Return the reason why a row is no point of the catalogue, or ""."""
     if point.board not in catalogue.boards:
         key, _, unit = point.board.rpartition(".")
         if key in catalogue.boards and unit in _UNITS:
@@ -89,7 +89,7 @@ def _unlike(row: ComparedRow, point: OperatingPoint, catalogue: Catalogue, descr
 
 
 def _measurements(row: PublishedRow, decode: OperatingPoint, prompt: OperatingPoint) -> list[Measurement]:
-    """Return what a row says, one measurement of the tokens and one of the prompt."""
+    """Return the measurements of a row: one of decoding and one of prefill."""
     tokens = {
         "decode_s": _estimate(row, row.decode_s, "decode_ms_per_tok"),
         "energy_j_per_token": _estimate(row, row.energy_j_per_token, "energy_j_per_tok"),

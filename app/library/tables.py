@@ -1,6 +1,6 @@
 """Tables for other programs, CSV or Parquet: columns with unit, provenance and source; a recording's samples.
 
-Imports pandas, so a command imports this module where it makes a table.
+The module imports pandas, so commands import it only to make a table.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ NO_PARQUET = "parquet: pyarrow is not installed: pip install 'trilemma[parquet]'
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds: its unit ("" where it has none), where its numbers come from."""
+    """A column: its unit ("" without one) and the provenance of its numbers."""
 
     unit: str = ""
     provenance: str = ""
     source: str = ""
 
     def heading(self, name: str) -> str:
-        """Return name, unit and provenance, as a CSV file has it."""
+        """Return name, unit and provenance as the heading of a CSV file."""
         about = ", ".join(part for part in (self.unit, self.provenance) if part)
         return f"{name} [{about}]" if about else name
 
 
 @dataclass(frozen=True)
 class Table:
-    """A frame, what its columns and all of it are about, and sentences on what is not in it."""
+    """A data frame, the descriptions of its columns and of the whole, and sentences on omitted data."""
 
     frame: pd.DataFrame
     columns: Mapping[str, Column] = field(default_factory=dict)  # those that say more than their name
@@ -45,11 +45,11 @@ class Table:
     number: str | None = None  # how a CSV file has a float, such as "%.6g"; None: with all its digits
 
     def column(self, name: str) -> Column:
-        """Return what a column holds."""
+        """Return the description of a column."""
         return self.columns.get(name, Column())
 
     def csv(self) -> str:
-        """Return a CSV file; a cell without a value is empty."""
+        """Return a CSV file; an absent value is an empty cell."""
         frame = self.frame.copy()
         for name in frame.select_dtypes("float32"):
             frame[name] = frame[name].map("{:.9g}".format, na_action="ignore")
@@ -81,12 +81,12 @@ class Table:
 
 
 def recorded_samples(recording: Recording, keys: Collection[str] = ()) -> Table:
-    """Return the samples of a recording: seconds since its beginning, the date, whether a gap precedes, the channels.
+    """Return the samples of a recording: seconds since its start, the date, a mark after gaps, the channels.
 
     Raises
     ------
     ValueError
-        It has no channel of a given name.
+        The recording has no channel with a given name.
     """
     present = [channel for channel in recording.channels if not channel.absent and (not keys or channel.key in keys)]
     missing = set(keys) - {channel.key for channel in present}

@@ -30,13 +30,13 @@ class Graph:
 
     @property
     def meets_deadline(self) -> bool | None:
-        """Whether the end holds the deadline; None without one."""
+        """True if the end meets the deadline; None without a deadline."""
         return self.made.makespan_s <= self.plan.deadline_s if math.isfinite(self.plan.deadline_s) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain of stages with one engine each: when the stages of the first item start, truly and as printed."""
+    """A chain of stages with one engine each: start times of the first item's stages, true and as printed."""
 
     plan: Plan
     strict_starts: tuple[float, ...]
@@ -48,7 +48,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks of fixed priority on one processor; a simulation that would take too long is None."""
+    """Tasks of fixed priority on one processor; the simulation is None if it would take too long."""
 
     given: TaskSet
     worst: tuple[Response, ...]
@@ -58,7 +58,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request of the point: one pass over the prompt, then token after token; what is not predicted is None."""
+    """A request of the point: one prefill, then token after token; an absent prediction is None."""
 
     first_token_s: Estimate | None
     token_s: Estimate | None
@@ -69,7 +69,7 @@ class Request:
 
 
 def timing_of_file(name: str) -> Graph | Chain | Tasks:
-    """Read an example by key, or a file, and work out what it describes.
+    """Read an example by key, or a file, and calculate its timeline.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _tasks(given: TaskSet) -> Tasks:
 def request_of(
     point: OperatingPoint, catalogue: Catalogue, prediction: Prediction, deadline_s: float | None
 ) -> Request:
-    """Return the request of a point (scalars only) as it is predicted."""
+    """Return the predicted request of a point (scalars only)."""
     first, token = prediction.ttft_s, prediction.decode_s
     return Request(
         first if isinstance(first, Estimate) else None,

@@ -80,13 +80,13 @@ class AttachedBoard:
         record = read_record(body)
         if record is None:
             reason = body.get("read_byte_s", {}).get("absent", "no result")
-            self._store.say("warning", f"The memory bandwidth was not measured: {reason}.")
+            self._store.say("warning", f"The memory bandwidth could not be measured: {reason}.")
             return
         machine = self._store.machine
         counts = better(record, self.library.bandwidth(machine))
         self.bandwidth_of, self.bandwidth_disturbed = machine, disturbed(counts)
         if counts is not record:
-            self._store.say("warning", f"{_BUSY}: the faster one before it counts.")
+            self._store.say("warning", f"{_BUSY}: the earlier, faster value is kept.")
         elif self.bandwidth_disturbed:
             self._store.say("warning", f"{_BUSY}: it is measured again after the calibration, or at the next start.")
         self._store.set_board(with_bandwidth(self._store.catalogue.boards[THIS], counts))

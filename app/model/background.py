@@ -1,4 +1,4 @@
-"""Work longer than half a frame, in a thread; of several wishes for one thing only the newest is answered."""
+"""Runs slow work in a thread; newer requests replace pending ones (latest wins)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Done = Callable[[Any], None]
 
 
 class Background(QObject):
-    """Runs one piece of work at a time. A wish that comes meanwhile waits, and a newer one takes its place.
+    """Runs one piece of work at a time; a request meanwhile waits, and a newer one replaces it.
 
-    The result, or the `ValueError` that the work raised, is handed over in the thread that asked.
+    The result, or the `ValueError` that the work raised, is passed on in the requesting thread.
     """
 
     def __init__(self, parent: QObject) -> None:
@@ -31,11 +31,11 @@ class Background(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether something runs or waits."""
+        """Whether work runs or waits."""
         return self._running or self._next is not None
 
     def run(self, work: Work, done: Done) -> None:
-        """Run `work` in the thread and call `done` with what it returns, unless a newer wish comes first."""
+        """Run `work` in the thread and call `done` with its result, unless a newer request replaces it."""
         self._next = (work, done)
         self._start()
 
@@ -45,7 +45,7 @@ class Background(QObject):
         (work, done), self._next, self._running = self._next, None, True
 
         def call() -> None:
-            result: Any = ValueError("it failed, the last words are on standard error")
+            result: Any = ValueError("it failed; the traceback is on stderr")
             try:
                 result = work()
             except ValueError as error:

@@ -48,11 +48,11 @@ class Fitting:
         def work() -> None:
             from app.library.calibration import fit
 
-            done = Calibrated(None, "Not calibrated: the fit failed, its last words are on standard error.")
+            done = Calibrated(None, "Calibration failed; the traceback is on stderr.")
             try:
                 done = Calibrated(fit(measurements, catalogue, at))
             except ValueError as error:
-                done = Calibrated(None, f"Not calibrated: {error}.")
+                done = Calibrated(None, f"Calibration failed: {error}.")
             finally:
                 self._hand_back(done)
 

@@ -124,7 +124,7 @@ class Boards(QObject):
         self.attach(THIS)
 
     def detach(self) -> None:
-        """Let the board go."""
+        """Detach the board."""
         self._conductor.detach()
 
     def probe(self, text: str) -> str:

@@ -123,7 +123,7 @@ class Conductor(QObject):
         self.start()
 
     def detach(self) -> None:
-        """Let the board go; `reconnect_now` attaches it again."""
+        """Detach the board; `reconnect_now` attaches it again."""
         self._leave(self._make_session)
         self._store.set_link(state="detached", text="No board is attached.")
 

@@ -127,5 +127,5 @@ def save_export(path: Path, export: Export) -> None:
     FileError
         It cannot be written; a file already there is as it was.
     """
-    comments = "".join(f"# not taken: {sentence}\n" for sentence in export.not_taken)
+    comments = "".join(f"# not supported: {sentence}\n" for sentence in export.not_taken)
     write_whole(path, (comments + export.text + "\n").encode())

@@ -23,7 +23,7 @@ class Predicted:
     ----------
     catalogue : Catalogue
     posterior : Posterior, optional
-        What a calibration teaches; `predict` itself leaves it aside where it is of another board or runtime.
+        Posterior of a calibration; `predict` ignores one of another board or runtime.
     """
 
     def __init__(self, catalogue: Catalogue, posterior: Posterior | None = None) -> None:

@@ -67,7 +67,7 @@ def open_preset(path: Path, catalogue: Catalogue) -> Preset:
         raise FileError(f"{name}: $.format: expected {FORMAT!r}, got {got}")
     if document.get("version") != VERSION:
         raise FileError(
-            f"{name}: $.version: expected {VERSION}, got {document.get('version')!r}; another Trilemma made it"
+            f"{name}: $.version: expected {VERSION}, got {document.get('version')!r}; from another version of Trilemma"
         )
     parsed = schema.convert(document, _Document, name)
     point, limits = parsed.point.point(), parsed.limits.limits()
@@ -78,7 +78,7 @@ def open_preset(path: Path, catalogue: Catalogue) -> Preset:
     except ValueError as error:
         raise FileError(f"{name}: {error}") from error
     unknown = list(schema.unknown_keys(document, _Document))
-    notes = (f"{name}: kept without using: {', '.join(unknown)}",) if unknown else ()
+    notes = (f"{name}: kept but not used: {', '.join(unknown)}",) if unknown else ()
     return Preset(point, limits, parsed.axis, document, notes)
 
 

@@ -1,7 +1,7 @@
 """Persistent settings: window, docks, last point and preset, theme. Losing them loses no data.
 
-Two generations are kept. A file that cannot be read is put aside under another name, never overwritten, and the
-generation before it, or the defaults, are used instead; one line for the log says so.
+Two generations are kept. An unreadable file is renamed, never overwritten, and the generation before it or the defaults
+are used instead; one line of the log reports it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def load_settings(path: Path) -> tuple[Settings, list[str]]:
     -------
     settings : Settings
     notes : list of str
-        One sentence for each file that could not be used and where it was put aside.
+        One sentence for each unusable file, with its new name.
     """
     notes: list[str] = []
     for candidate in (path, _earlier(path)):
@@ -120,7 +120,7 @@ def apply(settings: Settings, store: Store) -> list[str]:
         try:
             store.set(path, value)
         except ValueError as error:
-            notes.append(f"Not taken over from the last time: {error}")
+            notes.append(f"Setting not restored: {error}")
     return notes
 
 

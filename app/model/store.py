@@ -227,7 +227,7 @@ class Store(QObject):
         point = axes.with_mode_of(point, self._catalogue.boards[point.board])
         model = self._catalogue.models[point.model]
         if point.context_tokens > model.max_context_tokens:
-            self.say("info", f"Context is now {model.max_context_tokens} tokens, the longest {model.name} takes.")
+            self.say("info", f"Context is now {model.max_context_tokens} tokens, the longest {model.name} supports.")
             point = replace(point, context_tokens=float(model.max_context_tokens))
         return point
 

@@ -96,7 +96,8 @@ def judged_by_limits(limits: Limits, figures: Figures) -> Judged:
     )
     left = {margin.name: margin.left for margin in margins if margin.left is not None}
     if not left:
-        return Judged(MINE, "my limits", margins, None, None, "No limit is set: the operating point has three at left.")
+        none_set = "No limit is set: three can be set in the operating point panel."
+        return Judged(MINE, "my limits", margins, None, None, none_set)
     tightest = min(left, key=lambda name: left[name])
     broken = ", ".join(beyond(name, value) for name, value in left.items() if value < 0)
     words = (

@@ -53,8 +53,8 @@ def accuracy_note(point: OperatingPoint, catalogue: Catalogue) -> str:
         return ""
     bits = nominal_bits(form)
     return (
-        f"Relative to the model file, whose weights are {bits:g}-bit ({form.name.removeprefix('GGUF ')}): "
-        "formats at or above it add no weight error; rounding of activations and cache remains."
+        f"Relative to the model file ({bits:g}-bit {form.name.removeprefix('GGUF ')}): "
+        "formats at or above it round only activations and cache."
     )
 
 

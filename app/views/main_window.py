@@ -130,14 +130,14 @@ class MainWindow(QMainWindow):
         a.add("&Edit", "unpin", "U&npin A", lambda: store.set("pinned", None), "Ctrl+Shift+D")
         pictures.add_copies()
         pause = a.add(
-            "&View", "pause", "&Pause the live view", self._pause, "Space", "Hold the view; recording goes on"
+            "&View", "pause", "&Pause the live view", self._pause, "Space", "Freeze the view; recording continues"
         )
         pause.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # shown only: `keyPressEvent` takes what is left
         titles = {"curves": "Curves", "live": "Live", **{key: title for key, (title, *_) in VIEWS.items()}}
         for i, (key, title) in enumerate(titles.items(), start=1):
             a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i}")  # type: ignore[misc]
         a.add("&View", "markers", "&Markers A and B", self._markers, "M", "Time, means and energy between two markers")
-        a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the sentence")
+        a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the verdict")
         a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")
         a.separate("&View")
         a.add_themes("&View", store.get("theme"), lambda choice: store.set("theme", choice))
@@ -155,9 +155,9 @@ class MainWindow(QMainWindow):
         a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
         a.add("&Board", "stages", "Measure its &stages", lambda: self._do(conductor.measure_stages()))
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
-        a.add("&Board", "cancel", "Canc&el what runs", conductor.cancel, "Ctrl+.")
+        a.add("&Board", "cancel", "Canc&el all jobs", conductor.cancel, "Ctrl+.")
         a.add("&Board", "reconnect", "Reconnect &now", conductor.reconnect_now, "Ctrl+R")
-        auto = a.add("&Board", "auto_measure", "Measure &where a slider rests", self._toggle_auto)
+        auto = a.add("&Board", "auto_measure", "Measure &when a slider stops", self._toggle_auto)
         auto.setCheckable(True)
         auto.setChecked(store.get("auto_measure"))
         TapeCommands(a, conductor.tape, self, self._do, lambda path: self.attach_wanted.emit(str(path)))
@@ -254,17 +254,17 @@ class MainWindow(QMainWindow):
         for bar in self.findChildren(QTabBar):  # Qt makes one where docks share a place
             if not bar.accessibleName():
                 bar.setObjectName("dock.tabs")
-                bar.setAccessibleName("Panels that share this place")
+                bar.setAccessibleName("Panels in tabs")
         self.layout_changed.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Tell that the layout is another."""
+        """Report a new layout."""
         super().resizeEvent(event)
         self._layout.fit_later()
         self.layout_changed.emit()
 
     def moveEvent(self, event: QMoveEvent) -> None:
-        """Tell that the layout is another."""
+        """Report a new layout."""
         super().moveEvent(event)
         self.layout_changed.emit()
 
@@ -294,7 +294,7 @@ class MainWindow(QMainWindow):
             action.setToolTip(name)
             action.triggered.connect(lambda _checked=False, n=name: self.files.try_open(Path(n)))
         if not self._settings.recent:
-            self._recent.addAction("No preset was opened yet").setEnabled(False)
+            self._recent.addAction("No recent presets").setEnabled(False)
 
     def _do(self, refused: str) -> None:
         if refused:

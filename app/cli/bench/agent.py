@@ -1,4 +1,4 @@
-"""``trilemma bench agent``: what the agent costs the board that it watches, and what it loses."""
+"""``trilemma bench agent``: load of the agent on its board, and lost records."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _MIB = 2**20
 
 
 def measure_agent(seconds: float = SECONDS, warm_s: float = WARM_S) -> dict[str, Any]:
-    """Watch a real agent from outside: this machine at 10 Hz, and 16 sensors that are read at 1 kHz each.
+    """Measure a running agent from outside: this machine at 10 Hz, and 16 made-up sensors at 1 kHz each.
 
-    The sixteen are files of a made-up board that its kernel could renew at any time, so that none of them is spared.
+    The sixteen sensors are files of a made-up board that its kernel could renew at any time, so the agent reads each of
+    them every time.
 
     Parameters
     ----------
     seconds, warm_s
-        How long each case is watched, and how long it runs before, from its first record on.
+        Measured time of each case, and warm-up time from its first record on.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def measure_agent(seconds: float = SECONDS, warm_s: float = WARM_S) -> dict[str,
 
 
 def show_agent(found: dict[str, Any]) -> None:
-    """Print what was found as a table."""
+    """Print the results as a table."""
     rows: list[tuple[str, ...]] = [("", "CORE", "RATE", "RECORDS", "LOST", "MEMORY", "GROWTH")]
     for name, case in found.items():
         if name != "limits":
@@ -111,7 +112,7 @@ def _watch(root: Path, rate_hz: float, seconds: float, warm_s: float) -> dict[st
 
 
 class _Count:
-    """Counts the records of a link, and those that its numbers say were lost."""
+    """Counter of received and lost records of a link."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()

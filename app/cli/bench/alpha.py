@@ -1,6 +1,6 @@
-"""``trilemma bench alpha``: which share of the cache's reading time each policy and layout really saves here.
+"""``trilemma bench alpha``: share of the cache's reading time that each policy and layout saves.
 
-Its points are journalled as those of a sweep: a run that was interrupted goes on where it stopped.
+The points are journalled as in a sweep: interrupted runs resume.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ def measure_alpha(
     journal: Path | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """Measure decode times at several prune rates by policy and layout, in rounds, and what they save of the cache.
+    """Measure decode times at several prune rates by policy and layout, in rounds, and the saved share of cache time.
 
-    ``alpha_eff = (1 - T(alpha) / T(0)) / c``, with c the share of a token that reading the cache takes: that of the
-    least times, of a straight line through the context and a short one. T(0) is measured among the points, once a
-    policy, and compared is with that of the moment: a shared machine is slower for minutes.
+    ``alpha_eff = (1 - T(alpha) / T(0)) / c``, with c the share of a token that reading the cache takes, from the least
+    times on a straight line through the context and a short one. T(0) is measured among the points, once a policy, and
+    each run is compared with the T(0) of the same minutes, because a shared machine slows down for minutes.
 
     Parameters
     ----------
     rounds : int
-        How often each point is measured.
+        Runs of each point.
     context_tokens : float
         Tokens in the cache before pruning.
     journal : Path, optional
-        Where finished points are kept. Without one they are kept until all are there.
+        File of finished points. Without one they are kept until the run is complete.
     fresh : bool
-        Measure all points again, whatever the journal has.
+        Ignore the journal and measure all points again.
 
     Returns
     -------
     dict
-        ``rows`` of ``{policy, layout, alpha, decode_s, alpha_eff, model, whole}``: what is saved of the cache's time,
-        what the prediction model takes it to be, and what is saved of the whole time.
+        ``rows`` of ``{policy, layout, alpha, decode_s, alpha_eff, model, whole}``: the saved share of the cache time,
+        the share that the model predicts, and the saved share of the whole time.
     """
     plain = replace(OperatingPoint(), context_tokens=context_tokens)
     points = [
@@ -99,7 +99,7 @@ def measure_alpha(
 def _measured(
     points: list[OperatingPoint], rounds: int, journal: Path | None, fresh: bool
 ) -> list[tuple[OperatingPoint, float]]:
-    """Return every run in the order of time, with its decode time."""
+    """Return every run with its decode time, in chronological order."""
     work = Work(tuple(points), ("decode",), rounds=rounds, keep=False)
     kept = journal or journal_file(work)
     outcome = measure_all(work, load_catalogue(), target_from(THIS, None), kept, fresh=fresh)
@@ -108,13 +108,13 @@ def _measured(
     if not outcome.complete:
         raise UserError(stopped(outcome, work))
     if journal is None:
-        kept.unlink(missing_ok=True)  # the next run measures anew
+        kept.unlink(missing_ok=True)  # the next run measures again
     in_time = sorted(outcome.measured, key=lambda measurement: measurement.time_utc)
     return [(measurement.point, measurement.body["decode_s"]["median"]) for measurement in in_time]
 
 
 def _unpruned(runs: list[tuple[OperatingPoint, float]], plain: OperatingPoint) -> list[float]:
-    """Return for each run the time without pruning at that moment, between those measured before and behind it."""
+    """Return for each run the time without pruning, interpolated between the unpruned runs before and after it."""
     found = {index: seconds for index, (point, seconds) in enumerate(runs) if point == plain}
     between: list[float] = np.interp(range(len(runs)), list(found), list(found.values())).tolist()
     return between
@@ -131,7 +131,7 @@ def _saved(beside: list[float], cache_share: float) -> dict[str, Any]:
 
 
 def show_alpha(found: dict[str, Any]) -> None:
-    """Print what each policy and layout saves."""
+    """Print the saving of each policy and layout."""
     table: list[tuple[str, ...]] = [
         ("POLICY", "LAYOUT", "ALPHA", "TIME PER TOKEN", "SAVED OF THE CACHE", "MODEL", "OF ALL")
     ]

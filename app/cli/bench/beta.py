@@ -1,4 +1,4 @@
-"""``trilemma bench beta``: the same points under each instruction set of this processor, beside published factors."""
+"""``trilemma bench beta``: points under each instruction set of this processor, compared with published factors."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ Times = dict[tuple[str, str, str], list[float]]
 
 
 def measure_beta(rounds: int = ROUNDS, weights: tuple[str, ...] = WEIGHTS) -> dict[str, Any]:
-    """Measure points under each instruction set, in turn, one worker process for each.
+    """Measure points under each instruction set, interleaved, in one worker process for each.
 
-    A prompt is nearly all computing, so the ratio of its times is the factor beta itself; a token's also reads memory,
-    and gains less. Factors are relative to the set that this machine uses by itself, its last.
+    Prefill is nearly all computing, so the ratio of its times is the factor beta itself; decoding also reads memory and
+    gains less. Factors are relative to the set that this machine uses by default, its last.
 
     Returns
     -------
     dict
-        ``rows`` of ``{instruction_set, weights, output, seconds, beta}``, ``beta`` by instruction set (the median over
-        formats of the prompt's), ``published``.
+        ``rows`` of ``{instruction_set, weights, output, seconds, beta}``, ``beta`` by instruction set (median over the
+        formats of prefill), ``published``.
 
     Raises
     ------
     UserError
-        This machine cannot measure, or has one instruction set only.
+        This machine cannot measure, or supports only one instruction set.
     """
     sets = instruction_sets()
     if len(sets) < 2:
-        raise UserError(f"this processor has {sets[0].name} only: expected a second instruction set to compare with")
+        raise UserError(f"nothing to compare: this CPU supports only {sets[0].name}")
     try:
         times, machine = _measured(sets, rounds, weights)
     except LinkError as error:
@@ -103,7 +103,7 @@ def _measured(sets: list[InstructionSet], rounds: int, weights: tuple[str, ...])
             )
             used = body["conditions"]["instruction_set"]
             if used != name:
-                raise UserError(f"the measuring process uses {used}, expected {name} as it was told")
+                raise UserError(f"the worker reports {used} although {name} was requested")
             for output in MEANING:
                 times.setdefault((name, w, output), []).append(body[output]["median"])
     return times, machine_key(hello)
@@ -128,7 +128,7 @@ def _record(seconds: list[float]) -> dict[str, Any]:
 
 
 def _ratio(own: list[float], other: list[float]) -> dict[str, Any]:
-    """Return how fast the other set is, the machine's own being 1: times of one round are compared with each other."""
+    """Return the speed of a set relative to the machine's own; only times of the same round are compared."""
     return _record([a / b for a, b in zip(own, other, strict=True)])
 
 
@@ -138,7 +138,7 @@ def _over_formats(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def show_beta(found: dict[str, Any]) -> None:
-    """Print what was measured beside what the articles print."""
+    """Print the measured and the published factors."""
     table: list[tuple[str, ...]] = [("INSTRUCTION SET", "WEIGHTS", "OF", "TIME", "BETA", "RANGE")]
     for row in found["rows"]:
         beta = row["beta"]

@@ -1,4 +1,4 @@
-"""``trilemma bench decoder [--against-llama]``: a token of the whole model, in alternation with llama.cpp's."""
+"""``trilemma bench decoder [--against-llama]``: end-to-end decode, interleaved with llama.cpp."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def measure_decoder(against_llama: bool, quick: bool, context: int | None = None
 
 
 def show_decoder(found: dict[str, Any]) -> None:
-    """Print the times of a token, the perplexities, and under which conditions."""
+    """Print decode times, perplexities and conditions."""
     rows = [("WHO", "CONTEXT", "MS A TOKEN", "5 %", "95 %", "TOKENS/S", "TOKENS TIMED")]
     for row in found["rows"]:
         ms = [f"{1e3 * row['decode_s'][key]:.2f}" for key in ("median", "q05", "q95")]

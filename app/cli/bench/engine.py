@@ -1,4 +1,4 @@
-"""``trilemma bench engine``: how fast predictions and calibrations are, on one core."""
+"""``trilemma bench engine``: speed of predictions and calibrations on one core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARETO = ("latency", "energy", "accuracy")
 
 
 def measure_engine(n_repeats: int = 7) -> dict[str, Any]:
-    """Time full predictions, every output with its interval, and calibrations; nothing runs in parallel.
+    """Time full predictions, every output with its interval, and calibrations, one after the other.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def measure_engine(n_repeats: int = 7) -> dict[str, Any]:
 
 
 def _grid(catalogue: Catalogue) -> list[MeasuredPoint]:
-    """Return 64 points as a calibration meets them, their times being predictions with 2 % of scatter."""
+    """Return 64 calibration points with predicted times and 2 % of scatter."""
     rng = np.random.default_rng(0)
     points = [
         replace(OperatingPoint(), weights=weights, context_tokens=n, alpha=alpha)
@@ -71,7 +71,7 @@ def _grid(catalogue: Catalogue) -> list[MeasuredPoint]:
 
 
 def _times(call: Callable[[], object], n: int) -> list[float]:
-    """Return the CPU time of each of `n` calls [s], after one that is not counted."""
+    """Return the CPU time of each of `n` calls [s], after one uncounted call."""
     call()
     seconds = []
     for _ in range(n):

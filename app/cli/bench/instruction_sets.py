@@ -1,4 +1,4 @@
-"""The instruction sets of this processor, and the environment that limits a measuring process to one of them."""
+"""Instruction sets of this processor, and the environment that limits a worker process to one of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class InstructionSet:
     Attributes
     ----------
     name : as torch reports it for its own kernels
-    flags : what the processor must have, as Linux names it
-    environment : variables that limit torch, oneDNN, MKL and the C library of a process to it
+    flags : required processor flags, as Linux names them
+    environment : variables that limit torch, oneDNN, MKL and the C library of a process to the set
     """
 
     name: str
@@ -51,14 +51,14 @@ _ARM = (
 
 
 def instruction_sets(machine: str | None = None, cpuinfo: str | None = None) -> list[InstructionSet]:
-    """Return the sets that a processor has, least first.
+    """Return the instruction sets of a processor, least first.
 
     Parameters
     ----------
     machine : str, optional
-        As `platform.machine` says; this machine's when missing.
+        Value of `platform.machine`; by default that of this machine.
     cpuinfo : str, optional
-        Text of ``/proc/cpuinfo``; this machine's when missing. Without any only the least set is known to be there.
+        Text of ``/proc/cpuinfo``; by default that of this machine. With an empty text only the least set is returned.
     """
     machine = platform.machine() if machine is None else machine
     if cpuinfo is None:

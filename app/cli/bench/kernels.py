@@ -1,4 +1,4 @@
-"""``trilemma bench kernels [--quick] [--device cuda] [NAME...]``: each kernel beside the read bandwidth of then."""
+"""``trilemma bench kernels [--quick] [--device cuda] [NAME...]``: each kernel as a fraction of read bandwidth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.library.machine import this_machine
 
 
 def measure_kernels(names: list[str], quick: bool, device: str | None = None) -> list[dict[str, Any]]:
-    """Check and time the kernels in a process of their own; what was found on the CPU is kept for calibrations.
+    """Check and time the kernels in their own process; results of the CPU are kept as priors of calibrations.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def measure_kernels(names: list[str], quick: bool, device: str | None = None) ->
 
 
 def show_kernels(found: list[dict[str, Any]]) -> None:
-    """Print the cases, and why some have no number."""
+    """Print the cases, and the reasons of missing numbers."""
     rows = [("KERNEL", "VARIANT", "SHAPE", "US", "GB/S", "OF READ", "QUIET", "GOAL", "")]
     reasons = []
     for row in found:

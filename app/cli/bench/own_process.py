@@ -1,4 +1,4 @@
-"""Benches of the kernels in a process of their own: torch, its threads and its allocator as the worker has them."""
+"""Benches of the kernels in their own process, with the environment, threads and allocator of the worker."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _CHILD = "TRILEMMA_BENCH_CHILD"
 
 
 def in_own_process(words: Sequence[str], measure: Callable[[], Any]) -> Any:
-    """Return what `measure` does, called in a process with the environment of a measuring one.
+    """Return the result of `measure`, run in a process with the environment of the worker.
 
     Parameters
     ----------
     words : sequence of str
-        The command that led here; the child is started with it, comes here again, and measures.
+        Command line of the caller; the child process is started with it, calls this function again, and measures.
     measure : callable
-        Imports the kernels and returns a JSON document; a ValueError of it is the user's to mend.
+        Imports the kernels and returns a JSON document; raises ValueError for a user's mistake.
 
     Raises
     ------
     UserError
-        When packages are missing or `measure` raised ValueError.
+        Packages are missing, or `measure` raised ValueError.
     SystemExit
-        When the child failed, with its status; what went wrong it has said itself.
+        The child failed and has printed its error; its exit status.
     """
     if os.environ.get(_CHILD) == "1":
         try:

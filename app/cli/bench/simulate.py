@@ -1,4 +1,4 @@
-"""``trilemma bench simulate``: how long an hour of power, heat, throttling and battery takes at 10 Hz."""
+"""``trilemma bench simulate``: time to simulate an hour of power, heat, throttling and battery at 10 Hz."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR_S, STEP_S = 3600.0, 0.1
 
 
 def measure_simulate(n_repeats: int = 15) -> dict[str, Any]:
-    """Time one simulated hour on one core: throttling all along, and bursts.
+    """Time one simulated hour on one core, once with constant throttling and once with bursts.
 
     Returns
     -------

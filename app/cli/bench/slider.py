@@ -1,4 +1,4 @@
-"""``trilemma bench slider``: from a slider's move to the painted picture, in the dashboard itself."""
+"""``trilemma bench slider``: time from a slider's move to the painted picture in the dashboard."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ALPHAS, _CONTEXTS = (0.0, 0.5, 0.9), (256.0, 2048.0)
 def measure_slider(n_moves: int = N_MOVES) -> dict[str, Any]:
     """Drag the prune rate and the context over their ranges, offscreen at 1600 x 1000, and time each picture.
 
-    Moves are due 60 times a second whether or not the last picture is done, so that a slow one delays those after it.
-    The point is calibrated and has measured dots, made up from the predictions; no board is attached.
+    Moves are due 60 times a second, even while the last picture is unfinished, so a slow picture delays the next ones.
+    The point is calibrated and has measured dots, made from predictions; no board is attached.
 
     Returns
     -------
     dict
         ``slider_to_picture_ms``: wall time from when a move is due to its painted picture, as {median, min, max, p95,
-        n}; ``slider_to_picture_cpu_ms``: time that the GUI thread itself computed for it, alike.
+        n}; ``slider_to_picture_cpu_ms``: CPU time of the GUI thread for it, likewise.
     """
     from app.gui import Options, open_dashboard
     from app.qt_platform import CannotStart
@@ -44,7 +44,7 @@ def measure_slider(n_moves: int = N_MOVES) -> dict[str, Any]:
 
 
 def _calibrate(store: Any) -> None:
-    """Give the store measurements as a board would, and the calibration they make."""
+    """Fill the store with measurements as from a board, and with their calibration."""
     from app.library.measurements import Measurement
     from core.calibrate.fit import calibrate
     from core.calibrate.observations import measured_point
@@ -81,7 +81,7 @@ def _drag(sliders: Any, n_moves: int) -> list[tuple[float, float]]:
 
 
 def _run_for(seconds: float) -> None:
-    """Let the dashboard do what it does by itself."""
+    """Run the event loop of the dashboard for a time."""
     from PySide6.QtWidgets import QApplication
 
     until_s = time.perf_counter() + seconds

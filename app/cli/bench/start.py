@@ -1,4 +1,4 @@
-"""``trilemma bench start``: what the first painted window costs, in fresh processes."""
+"""``trilemma bench start``: cost of the first painted window, in fresh processes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ print(json.dumps(first_paint()))
 
 
 def measure_start(n_repeats: int = 5) -> dict[str, Any]:
-    """Start the dashboard `n_repeats` times, offscreen and with settings of its own, and report the first paints.
+    """Start the dashboard `n_repeats` times, offscreen and with its own settings, and report the first paints.
 
-    One start before them is not counted: it compiles what is not compiled and fills the disk's cache, so that the
-    others find what every start but the first finds.
+    An uncounted start comes first: it compiles modules and fills the disk cache, so the others are repeated starts.
 
     Returns
     -------
     dict
-        ``first_paint_cpu_s`` and ``first_paint_wall_s``: until the window is painted with its controls, sentence and
+        ``first_paint_cpu_s`` and ``first_paint_wall_s``: until the window is painted with its controls, headline and
         numbers; ``curves_paint_cpu_s`` and ``curves_paint_wall_s``: until the curves are painted too; each as {median,
-        min, max, n}. ``heavy_imports``: what is imported by then and must not be, a list.
+        min, max, n}. ``heavy_imports``: modules that are imported by then and must not be, a list.
     """
     with tempfile.TemporaryDirectory(prefix="trilemma-") as folder:
         runs = [_start(folder) for _ in range(n_repeats + 1)][1:]
@@ -58,7 +57,7 @@ def _start(folder: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise UserError(f"the dashboard was not painted within {START_S:g} s") from None
     if child.returncode != 0:
-        last = (child.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (child.stderr.strip().splitlines() or ["no error message"])[-1]
         raise UserError(f"the dashboard did not start: {last}")
     cost: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
     return {**cost, "wall_s": cost["at_s"] - began_s, "curves_wall_s": cost["curves_at_s"] - began_s}

@@ -12,38 +12,38 @@ from app.cli.shared.output import UserError, print_json, print_table
 SUBJECTS = ("engine", "start", "slider", "simulate", "agent", "beta", "alpha", "kernels", "decoder")
 HELP = (
     "engine: predictions and calibrations; start: the dashboard; slider: from a move to the painted picture; "
-    "simulate: an hour of power, heat and battery; agent: what the agent costs its board and loses; "
+    "simulate: an hour of power, heat and battery; agent: load of the agent and lost records; "
     "beta: the same points under each instruction set; "
-    "alpha: what pruning really saves by policy and layout; "
-    "kernels: each beside the read bandwidth of that moment; decoder: a token of the whole model"
+    "alpha: saving of pruning by policy and layout; "
+    "kernels: each as a fraction of concurrent read bandwidth; decoder: end-to-end decode"
 )
 TAKEN = {
     "kernels": ("names", "quick", "device"),
     "decoder": ("quick", "against_llama", "context"),
     "alpha": ("journal", "fresh"),
 }
-"""Options that only some subjects take."""
+"""Subject -> its own options."""
 EXAMPLES = """examples:
   trilemma bench engine --json
   trilemma bench kernels --quick linear/int4
   trilemma bench kernels --quick --device cuda:0            the same cases on a GPU, timed by its events
   trilemma bench decoder --against-llama --quick
-  trilemma bench alpha --journal alpha.jsonl                goes on where it was stopped"""
+  trilemma bench alpha --journal alpha.jsonl                resumes where it was stopped"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the subject and what some of them take."""
+    """Declare the subject and the options of single subjects."""
     parser.add_argument("subject", choices=SUBJECTS, help=HELP)
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="kernels: a subject, or SUBJECT/WORD")
     parser.add_argument("--quick", action="store_true", help="kernels: fewer shapes; decoder: no long context")
     parser.add_argument("--device", metavar="DEVICE", help="kernels: cpu (the default), cuda or cuda:N")
-    parser.add_argument("--against-llama", action="store_true", help="decoder: in turn with llama.cpp")
+    parser.add_argument("--against-llama", action="store_true", help="decoder: interleave with llama.cpp")
     parser.add_argument("--context", type=int, metavar="N", help="decoder: one context, in place of 256, 2048 and 8000")
-    add_journal_arguments(parser.add_argument_group("alpha, some six minutes"))
+    add_journal_arguments(parser.add_argument_group("alpha, about six minutes"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Time the subject and print what was found."""
+    """Time the subject and print the results."""
     module = importlib.import_module(f"app.cli.bench.{args.subject}")
     found = getattr(module, f"measure_{args.subject}")(**_options(args))
     if args.json:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that the subject takes, and refuse those that it does not."""
+    """Return the options of the subject; refuse other options."""
     taken = TAKEN.get(args.subject, ())
     given = {name: getattr(args, name) for names in TAKEN.values() for name in names}
     for name, value in given.items():

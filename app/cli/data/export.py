@@ -32,7 +32,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare source, file and what of it."""
+    """Declare source, file and selection."""
     parser.add_argument("source", metavar="SOURCE", help="a recording, or measurements: all points measured here")
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="*.csv or *.parquet (needs the extra parquet), or - for CSV here"
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the table and write it."""
+    """Build the table and write it."""
     try:
         table = _table(args)
         if str(args.file) == "-":
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def _table(args: argparse.Namespace) -> Table:
     if args.source == "measurements":
         if args.channel:
-            raise UserError("--channel: got it with measurements, expected it with a recording")
+            raise UserError("--channel applies to recordings: it cannot be combined with measurements")
         return _measured(load_catalogue())
     with Recording(Path(args.source)) as recording:
         if args.runs:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--into",
         metavar="TABLE.csv",
         type=Path,
-        help="the table to add to (imported.csv beside the measurements, the one that predictions use)",
+        help="the table to add to (imported.csv in the data folder, which predictions use)",
     )
     parser.add_argument(
         "--board",
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         choices=["", Provenance.MEASURED.value, Provenance.PUBLISHED.value],
         metavar="WORD",
-        help="measured (llama-bench) or published (CSV) in place of what the file means",
+        help="measured or published (measured for llama-bench, published for CSV)",
     )
 
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"table": str(table), "n_read": len(rows), "n_new": n_new, "rows": rows, "notes": notes})
         return 0
-    print(f"{table}: {counted(n_new, 'row')} added, {counted(len(rows) - n_new, 'row')} there already")
+    print(f"{table}: {counted(n_new, 'row')} added, {counted(len(rows) - n_new, 'row')} already there")
     shown: list[tuple[str, ...]] = [
         ("BOARD", "UNIT", "RUNTIME", "MODEL", "QUANT", "PROMPT", "CONTEXT", "DECODE", "FIRST TOKEN", "PROVENANCE")
     ]
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return why rows are kept in the table only, and are no points to compare and calibrate with."""
+    """Return the reasons why rows are only kept in the table and are no points for comparison and calibration."""
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "rows.csv"
         add_rows(alone, rows)
@@ -111,7 +111,7 @@ def _not_shown(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _row_number(line: re.Match[str]) -> str:
-    """Return what was line so and so of a table of these rows alone, its heading being the first."""
+    """Return a message about a line of the table as one about a row; the heading is line 1."""
     return f"row {int(line[1]) - 1}"
 
 
@@ -128,7 +128,7 @@ def _is_recording(path: Path) -> bool:
 def _take_recording(args: argparse.Namespace) -> int:
     """Keep what a recording holds of measurements as if its board had been attached then."""
     if args.into or args.provenance:
-        raise UserError("--into and --provenance are of tables: expected neither with a recording")
+        raise UserError("--into and --provenance apply to tables: they cannot be combined with a recording")
     try:
         with Recording(args.file) as recording:
             hello = recording.hello
@@ -152,7 +152,7 @@ def _take_recording(args: argparse.Namespace) -> int:
         about = {"board": key, "machine": machine, "simulated": bool(hello.get("simulated", False))}
         print_json({**about, "n_read": len(found), "n_new": len(new), "notes": notes})
         return 0
-    print(f"{counted(len(new), 'measurement')} of {key} added, {len(found) - len(new)} there already")
+    print(f"{counted(len(new), 'measurement')} of {key} added, {len(found) - len(new)} already there")
     for note in notes:
         print(note, file=sys.stderr)
     return 0

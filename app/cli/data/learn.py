@@ -23,21 +23,21 @@ from core.tables.validation import validate
 
 SCATTER, FACTORS = ("model_log_sd", "prompt_log_sd"), ("model_factor", "prompt_factor")
 LEARNED = {"priors", *SCATTER, *FACTORS, "size_log_sd", "repeat_log_sd"}
-"""Fields of a runtime that are learned; its file states the others."""
+"""Learned fields of a runtime; its file gives the others."""
 
 EXAMPLES = """examples:
-  trilemma data learn resources/measurements/llm_decode.csv                    what it teaches
+  trilemma data learn resources/measurements/llm_decode.csv                    the priors that follow from it
   trilemma data learn resources/measurements/llm_decode.csv --into learned     and as files of the catalogue"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the table and where to write."""
     parser.add_argument("table", metavar="TABLE.csv", help="published measurements, in the columns of `validate`")
-    parser.add_argument("--into", metavar="FOLDER", help="write runtimes/*.toml and calibrations/*.json into it")
+    parser.add_argument("--into", metavar="FOLDER", help="folder for runtimes/*.toml and calibrations/*.json")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn, write if asked to, and report."""
+    """Learn, write the files if asked, and report."""
     catalogue = replace(load_catalogue(), board_posteriors={})
     _, compared = compared_table(args.table, catalogue)
     learner = Learner(compared.rows, compared.catalogue)
@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def with_priors(catalogue: Catalogue, population: Population) -> dict[str, Runtime]:
-    """Return the runtimes with the priors that were learned."""
+    """Return the runtimes with the learned priors."""
     return {key: one if key == OWN_RUNTIME else population.applied(one) for key, one in catalogue.runtimes.items()}
 
 
 def _as_written(runtime: Runtime) -> Runtime:
-    """Return the runtime as its file will have it, so that fits of boards rest on what is shipped."""
+    """Return the runtime as written to its file, so that fits of boards use the shipped priors."""
 
     def rounded(prior: Prior) -> Prior:
         return Prior(float(f"{prior.median:.4g}"), float(f"{prior.log_sd:.3g}"))
@@ -77,7 +77,7 @@ def _as_written(runtime: Runtime) -> Runtime:
 
 
 def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Catalogue]:
-    """Return the catalogue for a board with priors that were learned without its rows; learned once a board."""
+    """Return the catalogue for a board with priors learned without its rows; cached by board."""
     known = dict[str, Catalogue]()
 
     def catalogue_of(board: str) -> Catalogue:
@@ -134,7 +134,7 @@ def _held_out(held_out: HeldOut, table: str) -> str:
 
 
 def _json(document: dict[str, Any]) -> str:
-    """Return a document with one line a key, and one a row of the covariance."""
+    """Return a document with one line per key, and one per row of the covariance."""
     lines = []
     for key, value in document.items():
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -184,7 +184,7 @@ def _toml(runtime: Runtime, sources: Any, source: str) -> str:
 
 
 def _stated(runtime: Runtime) -> dict[str, Any]:
-    """Return what the file of a runtime states and no table teaches, where it is not the default."""
+    """Return the non-default values of a runtime's file that no table teaches."""
     given = {field: getattr(runtime, field.name) for field in fields(runtime) if field.name not in LEARNED}
     return {
         field.name: value
@@ -194,7 +194,7 @@ def _stated(runtime: Runtime) -> dict[str, Any]:
 
 
 def _toml_value(value: Any) -> str:
-    """Return a text, a number, true or false, or a list of texts as TOML."""
+    """Return a text, a number, a boolean or a list of texts as TOML."""
     if isinstance(value, float):
         return f"{value:g}"
     return json.dumps(value, ensure_ascii=False)

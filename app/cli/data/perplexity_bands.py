@@ -1,4 +1,4 @@
-"""``trilemma data validate TABLE --perplexity``: published perplexities against the band that other models give."""
+"""``trilemma data validate TABLE --perplexity``: published perplexities against bands learned from other models."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from core.tables.perplexity_rows import Bands, bands, read_perplexities
 
 
 def report_bands(table: str, *, json: bool) -> int:
-    """Read a table of perplexities, predict each model from the others, and print how many rows the bands hold.
+    """Read a table of perplexities, predict each model from the others, and print the coverage of the bands.
 
     Raises
     ------
     UserError
-        One sentence: the file cannot be read, or has too few models that can be compared.
+        One sentence: the file cannot be read, or has too few comparable models.
     """
     try:
         rows, left_out = read_perplexities(table, load_catalogue().weight_formats)
@@ -35,7 +35,7 @@ def report_bands(table: str, *, json: bool) -> int:
 def _print(found: Bands) -> None:
     print(
         f"{found.n_rows} rows of {found.n_models} models: {100 * found.coverage_frac:.0f} % lie in the 90 % band that "
-        f"the other models give; the damage is off by a factor of {found.median_factor:.2f} (median)"
+        f"the other models give; the degradation is off by a factor of {found.median_factor:.2f} (median)"
     )
     for reason, n in Counter(reason for _, reason in found.left_out).most_common(10):
         print(f"  {n} x {reason}")

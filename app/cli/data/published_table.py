@@ -14,7 +14,7 @@ def compared_table(path: str, catalogue: Catalogue) -> tuple[PublishedTable, Com
     Raises
     ------
     UserError
-        One sentence: the file cannot be read, is no such table, or has no row that can be compared.
+        One sentence: the file cannot be read, is no such table, or has no comparable row.
     """
     if not path.isprintable() or not path:
         raise UserError(f"table: got {path!r}, expected the name of a file")

@@ -1,4 +1,4 @@
-"""``trilemma data validate TABLE.csv``: predictions beside a table of published measurements, by honest splits."""
+"""``trilemma data validate TABLE.csv``: predictions against published measurements, on held-out data."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the table and how strict to be."""
+    """Declare the table and the splits."""
     parser.add_argument("table", metavar="TABLE.csv", help="published measurements, one a row")
     parser.add_argument(
         "--leave-board-out",
         action="store_true",
-        help="learn the priors anew from the table without each board's own rows, and use no shipped fit",
+        help="learn the priors from the table without the rows of the board, and use no shipped fit",
     )
     parser.add_argument(
         "--perplexity",
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare and report."""
+    """Compare the table with the predictions and report."""
     if args.perplexity:
         return report_bands(args.table, json=args.json)
     catalogue = load_catalogue()
@@ -171,13 +171,13 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
 
 
 def _print_rows(table: PublishedTable, compared: Comparison) -> None:
-    """Say which rows are compared, and why the others are not."""
+    """Print the compared rows and the reasons of the others."""
     problems = counted(len(table.problems), "problem")
     print(f"{counted(len(compared.rows), 'row')} compared, {len(compared.left_out)} left out, {problems}")
     for problem in table.problems[:20]:
         print(f"  {problem}")
     if table.extra_columns:
-        print(f"{counted(len(table.extra_columns), 'column')} that nothing reads: {', '.join(table.extra_columns)}")
+        print(f"{counted(len(table.extra_columns), 'column')} not used: {', '.join(table.extra_columns)}")
     _print_reasons([reason for _, reason in compared.left_out])
     outside = [row.outside for row in compared.rows if row.outside]
     if outside:

@@ -1,1 +1,1 @@
-"""`trilemma lab ...`: calculators that touch neither a board nor the measurements of one."""
+"""`trilemma lab ...`: calculators that need neither a board nor its measurements."""

@@ -1,4 +1,4 @@
-"""``trilemma lab clock``: how far clocks are apart, how they drift, and what a time stamp or a vote can hold."""
+"""``trilemma lab clock``: clock offset and bound, drift, timestamp range, fault tolerance and quorum size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST_YEAR, LAST_YEAR = 1970, 2261  # of 64 bits of nanoseconds
 MOST_CLOCKS = 1000
 EXCHANGE_SD_S = 1e-3  # [prior] of one reading over a network, where a file gives no delay
 EXAMPLES = """examples:
-  trilemma lab clock offset 100ms 160ms 165ms 125ms   one exchange: sent, arrived there, left there, came back
+  trilemma lab clock offset 100ms 160ms 165ms 125ms   one exchange: sent, received, answered, returned
   trilemma lab clock drift resources/examples/clock.csv
   trilemma lab clock network resources/examples/clocks.csv
   trilemma lab clock stamp 2026-01-01T00:00:00Z       the six bits that an article writes into a packet
@@ -43,13 +43,13 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the calculators."""
-    parser.add_argument("what", choices=tuple(_CALCULATORS), help="what to work out")
-    parser.add_argument("values", nargs="+", metavar="VALUE", help="times, a file, a moment or a number of nodes")
+    parser.add_argument("what", choices=tuple(_CALCULATORS), help="calculation")
+    parser.add_argument("values", nargs="+", metavar="VALUE", help="times, a file, a UTC time or a number of nodes")
     parser.add_argument("--mean", default="1", metavar="TIME", help="consensus: mean delay of one answer (1 s)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Work it out and print it."""
+    """Calculate and print."""
     try:
         document = _CALCULATORS[args.what](args)
     except ValueError as error:
@@ -67,15 +67,15 @@ def _offset(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(f"offset: got {len(args.values)} times, expected four: t1 t2 t3 t4 of one exchange")
     t = [parse_quantity(text, "s", name=f"t{i}") for i, text in enumerate(args.values, 1)]
     if t[3] < t[0] or t[2] < t[1]:
-        raise ValueError("offset: an answer comes before its question, expected t1 <= t4 and t2 <= t3")
+        raise ValueError("offset: an answer precedes its request, expected t1 <= t4 and t2 <= t3")
     offset, bound = _told(offset_s(*t), *t), _told(delay_s(*t), *t)
     if bound < 0:
-        raise ValueError("offset: the message was held there longer than it was away, expected t4 - t1 >= t3 - t2")
-    return {"offset_s": offset, "error_at_most_s": bound, "note": "the asymmetry of the two ways cannot be seen"}
+        raise ValueError("offset: the reply was held for longer than the round trip, expected t4 - t1 >= t3 - t2")
+    return {"offset_s": offset, "error_at_most_s": bound, "note": "asymmetry of the two directions cannot be observed"}
 
 
 def _told(difference_s: Any, *of_s: float) -> float:
-    """Return a difference of times, 0 where it is less than the last digits of these."""
+    """Return a difference of times, 0 where it is below their last digits."""
     return 0.0 if abs(difference_s) <= 2.0 * np.spacing(max(map(abs, of_s))) else float(difference_s)
 
 
@@ -124,7 +124,7 @@ def _stamp(args: argparse.Namespace) -> dict[str, Any]:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"stamp: got {text!r}, expected a moment such as 2026-01-01T00:00:00Z") from None
+        raise ValueError(f"stamp: got {text!r}, expected a UTC time such as 2026-01-01T00:00:00Z") from None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     if not FIRST_YEAR <= when.year <= LAST_YEAR:
         raise ValueError(f"stamp: got the year {when.year}, expected {FIRST_YEAR} to {LAST_YEAR}")
@@ -139,7 +139,7 @@ def _stamp(args: argparse.Namespace) -> dict[str, Any]:
         "last_moment": datetime.fromtimestamp(last / 1e9, UTC).isoformat(),
         "tick_s": DSCP_TICK_S,
         "wraps_after_s": DSCP_WRAP_S,
-        "note": "it orders nothing faster than a tick, and takes the place of the packet's class",
+        "note": "it cannot order events within a tick, and it replaces the packet's class",
     }
 
 

@@ -1,4 +1,4 @@
-"""``trilemma lab knee``: the most efficient clock: four knees of a table or a board, and its power modes."""
+"""``trilemma lab knee``: the most efficient clock, by four knees of a table or a board, and its power modes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _of_board(args: argparse.Namespace) -> tuple[DvfsTable, list[dict[str, Any]]
 
 
 def _modes(point: OperatingPoint, catalogue: Catalogue, library: BoardLibrary) -> list[dict[str, Any]]:
-    """Each power mode of the board with its predicted time, power and energy, and whether it is on their front."""
+    """Return each power mode of the board with its predicted time, power, energy and membership of the Pareto front."""
     rows, losses = [], []
     for key in catalogue.boards[point.board].power_modes:
         there = replace(point, power_mode=key)

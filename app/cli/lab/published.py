@@ -1,4 +1,4 @@
-"""`trilemma lab published [ITEM]`: items of the articles as printed, as written, by physics, and the verdict."""
+"""`trilemma lab published [ITEM]`: items of the articles as printed, as written and by physics, with the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = {
 
 EXAMPLES = """examples:
   trilemma lab published                                        every item with its verdict
-  trilemma lab published A01                                    as printed, as written, as physics says
+  trilemma lab published A01                                    as printed, as written, by physics
   trilemma lab published B12 --json"""
 
 

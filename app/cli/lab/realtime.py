@@ -1,4 +1,4 @@
-"""``trilemma lab realtime FILE``: worst responses of tasks on one processor, by analysis and by simulation."""
+"""``trilemma lab realtime FILE``: worst-case responses of tasks on one processor, by analysis and simulation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the file and the kernel in front."""
+    """Declare the file and the kernel ahead of a request."""
     parser.add_argument(
         "file", metavar="FILE", help="tasks in TOML; resources/examples/realtime.toml documents the form"
     )
     parser.add_argument(
-        "--kernel", metavar="TIME", help="also the P99 wait of a request behind kernels this long, not preemptible"
+        "--kernel", metavar="TIME", help="add the P99 wait of a request behind non-preemptible kernels of this length"
     )
     parser.add_argument("--busy", default="100%", metavar="SHARE", help="share of time such kernels run (100%%)")
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def analysis(given: TaskSet) -> dict[str, Any]:
-    """Everything that can be said of a task set, as JSON values."""
+    """Return the analysis of a task set as JSON values."""
     tasks, rows = given.tasks, []
     for i, (task, found) in enumerate(zip(tasks, responses(given.tasks, given.switch_ns), strict=True)):
         n_events = (found.worst_ns or 0) * sum(1 / t.period_ns for t in tasks[: i + 1])

@@ -1,4 +1,4 @@
-"""``trilemma lab scenario``: an operating point, figures or a table judged by an application's limits."""
+"""``trilemma lab scenario``: an operating point, figures or a table against the limits of an application."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from core.predict.scenario import predict
 from core.spec import Absent
 
 EXAMPLES = """examples:
-  trilemma lab scenario                                         which ones there are
+  trilemma lab scenario                                         list the scenarios
   trilemma lab scenario v2x --accuracy 0.95 --latency 20ms --energy 60mJ
   trilemma lab scenario industrial --board jetson_orin_nano_8gb_super --runtime llamacpp_gpu --weights q4_k_m
   trilemma lab scenario resources/examples/scenario.toml"""
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Judge and print; exit status 1 where nothing meets the scenario."""
+    """Judge and print; exit status 1 if nothing meets the scenario."""
     try:
         if args.front is not None and _figures(args):
             raise ValueError("front: got a table and figures, expected one of the two")
@@ -71,7 +71,7 @@ def _figures(args: argparse.Namespace) -> list[str]:
 
 def _list(args: argparse.Namespace) -> int:
     if args.front is not None or _figures(args):
-        raise ValueError("scenario: got none to judge by, expected one in front of the options")
+        raise ValueError("scenario: got none, expected one before the options")
     scenarios = load_scenarios().values()
     if args.json:
         print_json([asdict(s) | {"power_at_limits_w": s.power_at_limits_w} for s in scenarios])

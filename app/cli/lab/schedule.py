@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
-    """A graph's slack, list schedule and bounds, as JSON values."""
+    """Return a graph's slack, list schedule and bounds as JSON values."""
     has_deadline = math.isfinite(plan.deadline_s)
     found = slack(plan.operations, plan.deadline_s if has_deadline else None)
     made = list_schedule(plan.operations, n_workers)
@@ -82,7 +82,7 @@ def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
 
 
 def chain(plan: Plan) -> dict[str, Any]:
-    """A chain's timelines, with true dependencies and as the overlaps of the file have it, as JSON values."""
+    """Return a chain's timelines, with true dependencies and with the file's overlaps, as JSON values."""
     overlap = plan.overlaps[1:]
 
     def timeline(overlaps: tuple[float, ...]) -> dict[str, Any]:

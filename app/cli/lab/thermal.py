@@ -1,4 +1,4 @@
-"""``trilemma lab thermal FILE``: the heat path of a board, from how its temperature follows a step of power."""
+"""``trilemma lab thermal FILE``: the heat path of a board, fitted to its temperature after a step of power."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     columns.add_argument("--time", metavar="NAME", help="time, of a CSV")
     fit = parser.add_argument_group("fit")
     fit.add_argument("--idle", metavar="W", help="power before the file begins, where it begins with the load")
-    fit.add_argument("--since", metavar="TIME", help="disregard what was before, such as 30s")
-    fit.add_argument("--until", metavar="TIME", help="disregard what was after, such as 4min")
+    fit.add_argument("--since", metavar="TIME", help="ignore readings before this time, such as 30s")
+    fit.add_argument("--until", metavar="TIME", help="ignore readings after this time, such as 4min")
     fit.add_argument("--poles", type=int, default=2, metavar="N", help="exponentials, 1 to 3 (2)")
     fit.add_argument("--at", metavar="W", help="power to predict the steady-state temperature at (that of the load)")
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def document(trace: Trace, step: PowerStep, n_poles: int, at_w: float) -> dict[str, Any]:
-    """Return the fit of a step with its ladder, errors and what it leaves open, as JSON values."""
+    """Return the fit of a step with its ladder, errors and open questions as JSON values."""
     quantum_k = resolution_k(trace.temp_c)
     fit = fitted(step, n_poles, quantum_k)
     error_k = fit.temp_c(step.time_s, step.height_w) - step.temp_c
@@ -102,7 +102,7 @@ def document(trace: Trace, step: PowerStep, n_poles: int, at_w: float) -> dict[s
 
 
 def fitted(step: PowerStep, n_poles: int, quantum_k: float) -> FosterFit:
-    """Return the fit of a step; the noise of the sensor is what a first fit leaves."""
+    """Return the fit of a step; the residuals of a first fit give the noise of the sensor."""
     arguments = step.time_s, step.temp_c, step.height_w
     first = fit_foster(*arguments, n_poles=n_poles, quantum_k=quantum_k)
     left_k = float(np.std(first.temp_c(step.time_s, step.height_w) - step.temp_c))
@@ -110,7 +110,7 @@ def fitted(step: PowerStep, n_poles: int, quantum_k: float) -> FosterFit:
 
 
 def resolution_k(temp_c: np.ndarray) -> float:
-    """Return the steps in which a sensor reads, the smallest difference of two readings [K]."""
+    """Return the resolution of a sensor, the smallest difference of two readings [K]."""
     return float(np.diff(np.unique(temp_c)).min(initial=np.inf))
 
 
@@ -138,7 +138,7 @@ def _interval(median: float, log_sd: float) -> dict[str, float]:
 
 
 def _not_identified(fit: FosterFit, step: PowerStep) -> list[str]:
-    """Return what the recording leaves open, as sentences."""
+    """Return sentences on the quantities that the recording does not identify."""
     found, load_s = list[str](), float(step.time_s[-1])
     apart_s = float(np.median(np.diff(step.time_s)))
     for i, (pole, tau_s) in enumerate(zip(_poles(fit), fit.tau_s, strict=True)):

@@ -1,4 +1,4 @@
-"""The library of the user's data folder, for commands."""
+"""The board library of the user's data folder, for commands."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from app.library.files import data_dir
 
 
 def open_library() -> BoardLibrary:
-    """Return the library; what it cannot read is reported on standard error."""
+    """Return the library; unreadable parts are reported on standard error."""
     return BoardLibrary(data_dir(), lambda sentence: print(f"trilemma: {sentence}", file=sys.stderr))

@@ -1,4 +1,4 @@
-"""Many points measured in rounds by a command: journalled, so that an interrupted run goes on where it stopped."""
+"""Measurement of a grid of points by a command, in rounds, with a journal from which interrupted runs resume."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from app.library.records import point_record
 from core.spec import FIELDS, Catalogue, OperatingPoint
 
 LOADED_BY = ("model", "weights", "kv", "context_tokens")
-"""What it takes long to change between two points: these vary slowest."""
+"""Fields that are costly to change between points: these vary slowest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be measured of which points.
+    """A grid to measure and its settings.
 
     Attributes
     ----------
-    points : canonical; one that is there twice is measured twice a round
+    points : canonical; a repeated point is measured repeatedly in each round
     what : some of `app.protocol.WHAT`
-    options : how much is measured, see the board's protocol
-    rounds : how often each point is measured
+    options : amount of measuring, see the agent protocol
+    rounds : runs of each point
     model_file : another GGUF file
-    keep : whether the results may join the measurements that calibration uses
+    keep : whether the results may join the measurements used for calibration
     """
 
     points: tuple[OperatingPoint, ...]
@@ -60,12 +60,12 @@ class Work:
 
     @property
     def joins(self) -> bool:
-        """Whether the results join the measurements that calibration uses: not those of another model file."""
+        """Whether the results join the measurements used for calibration; those of another model file do not."""
         return self.keep and self.model_file is None
 
     @property
     def name(self) -> str:
-        """Text that differs between works whose results cannot stand for each other."""
+        """Text that differs between works whose results are not interchangeable."""
         asked = [point_record(point) for point in self.points]
         file = None if self.model_file is None else str(self.model_file.resolve())
         return json.dumps([asked, self.what, dict(self.options), file], sort_keys=True)
@@ -73,7 +73,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run of `measure_all` found: measurements in the order of the points, and the points that failed."""
+    """Result of `measure_all`: measurements in the order of the points, and the failed points."""
 
     measured: tuple[Measurement, ...]
     failed: tuple[tuple[OperatingPoint, str], ...]
@@ -82,23 +82,23 @@ class Outcome:
 
 
 def add_journal_arguments(parser: argparse._ActionsContainer) -> None:
-    """Declare where the journal is and whether it is used."""
+    """Declare the journal and its use."""
     parser.add_argument(
         "--journal",
         type=Path,
         metavar="FILE",
-        help="where finished points are kept at once (a file named after what is measured); the same command goes on",
+        help="journal of finished points, with which the same command resumes (a file named after what is measured)",
     )
-    parser.add_argument("--fresh", action="store_true", help="measure all points again, whatever the journal has")
+    parser.add_argument("--fresh", action="store_true", help="ignore the journal and measure all points again")
 
 
 def grid(point: OperatingPoint, axes: Mapping[str, Sequence[Any]], catalogue: Catalogue) -> list[OperatingPoint]:
-    """Return every combination of the axes' values as canonical points, each once, costly changes last.
+    """Return every combination of the axes' values as distinct canonical points, the costly changes varying slowest.
 
     Raises
     ------
     UserError
-        A point that cannot be.
+        A point is invalid.
     """
     order = sorted(axes, key=lambda name: name not in LOADED_BY)
     found: dict[OperatingPoint, None] = {}
@@ -113,20 +113,20 @@ def grid(point: OperatingPoint, axes: Mapping[str, Sequence[Any]], catalogue: Ca
 
 
 def journal_file(work: Work) -> Path:
-    """Return the journal of a work for which none is named."""
+    """Return the default journal of a work."""
     return data_dir() / "sweeps" / f"{hashlib.sha256(work.name.encode()).hexdigest()[:16]}.jsonl"
 
 
 def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path | None, *, fresh: bool) -> Outcome:
-    """Measure what the journal does not have yet; each result is in it as soon as it is there.
+    """Measure the points that are missing in the journal; each result is journalled at once.
 
-    Ctrl-C cancels the run on the board and ends early. A point that the board cannot run is told at the end, the
-    others go on.
+    Ctrl-C cancels the run on the board and ends early. Points that the board cannot run are reported at the end and do
+    not stop the others.
 
     Raises
     ------
     UserError
-        A point this board cannot measure, a journal that cannot be used, or a lost link.
+        The board cannot measure a point, the journal cannot be used, or the link is lost.
     """
     kept = Journal(journal or journal_file(work))
     try:
@@ -168,18 +168,18 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
 
 
 def stopped(outcome: Outcome, work: Work) -> str:
-    """Return in a sentence how far a run came that Ctrl-C ended."""
+    """Return a sentence on the progress of a run that Ctrl-C ended."""
     n_all = work.rounds * len(work.points)
-    return f"stopped after {len(outcome.measured)} of {n_all} measurements; the same command goes on from there"
+    return f"stopped after {len(outcome.measured)} of {n_all} measurements; the same command resumes there"
 
 
 def point_text(point: OperatingPoint) -> str:
-    """Return a point in a few words, for a message."""
+    """Return a short description of a point for a message."""
     record = point_record(point)
     names = ("model", "weights", "kv", "context_tokens", "alpha", "policy", "layout", "reselect_tokens")
     return ", ".join(f"{name} {record[name]:g}" if isinstance(record[name], float) else record[name] for name in names)
 
 
 def differing(points: Collection[OperatingPoint]) -> list[str]:
-    """Return the fields in which points differ, in the order of the record."""
+    """Return the fields in which points differ, in record order."""
     return [field.name for field in FIELDS if len({getattr(point, field.name) for point in points}) > 1]

@@ -1,4 +1,4 @@
-"""Measured points as a table: the columns that `trilemma data validate` reads, and what else the runs said."""
+"""Measured points as a table: the columns that `trilemma data validate` reads, and further results of the runs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ OUTPUTS = {
     "mean_kl": ("mean_kl", 1.0),
     "top1_agreement": ("top1_agreement", 1.0),
 }
-"""Column -> output and the unit it is in; beside each stand its 5 % and 95 % quantiles."""
+"""Column -> output and its unit; each has columns of its 5 % and 95 % quantiles."""
 
 
 NEEDED = ("board_key", "compute", "runtime", "model", "quant")
 """Columns of a table without rows."""
 
 NUMBER = "%.6g"
-"""How a CSV file has a number of this table."""
+"""Number format of CSV files."""
 
 
 def measured_frame(measured: Sequence[Measurement], catalogue: Catalogue) -> pd.DataFrame:
-    """Return one row for each measurement; a cell without a value is where the output is absent."""
+    """Return one row for each measurement; an absent output is an empty cell."""
     import pandas as pd
 
     rows = [table_row(measurement, catalogue) for measurement in measured]

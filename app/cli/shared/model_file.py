@@ -32,7 +32,7 @@ def with_model_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue
     if args.model_file is None:
         return catalogue
     if args.model is not None:
-        raise UserError("--model and --model-file name two models: expected one of them")
+        raise UserError("--model and --model-file cannot be combined")
     try:
         shape = model_from_gguf(args.model_file)
     except ValueError as error:
@@ -42,7 +42,7 @@ def with_model_file(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue
 
 
 def offered(hello: Mapping[str, Any], model_file: Path | None) -> Mapping[str, Any]:
-    """Return what the board says of itself, with the file as the model that it has."""
+    """Return what the board offers, with the file as its model."""
     if model_file is None:
         return hello
     return {**hello, "models": [{"file": model_file.name, "byte": model_file.stat().st_size}]}

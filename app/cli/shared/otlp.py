@@ -1,4 +1,4 @@
-"""Sends the board's values to an OpenTelemetry collector, through the official exporter (the extra ``otlp``)."""
+"""Export of the board's values to an OpenTelemetry collector by the official exporter (the extra ``otlp``)."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _UNITS |= {"joules": "J", "seconds": "s", "": "1"}  # as UCUM writes them
 
 
 def send(url: str, interval_s: float, root: Path, ended: threading.Event | None = None) -> int:
-    """Send the values every so often until SIGTERM or Ctrl-C, the last ones at the end.
+    """Send the values periodically until SIGTERM or Ctrl-C, and the last ones at the end.
 
     Parameters
     ----------
     url
-        The collector's address for metrics over HTTP; ``/v1/metrics`` is added where it has no path.
+        Address of the collector for metrics over HTTP; ``/v1/metrics`` is added to an address without a path.
     interval_s
         Time between two exports.
     root
-        Where the board's file system starts.
+        Root of the board's file system.
     ended
-        Ends it from outside; the signals do otherwise.
+        Event that ends the export; by default the signals do.
 
     Raises
     ------
     UserError
-        If the packages are missing or the address is none.
+        The packages are missing, or the address is invalid.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -107,7 +107,7 @@ def _callback(meters: Meters, family: Family) -> Any:
 
 
 def _name(family: Family) -> str:
-    """Return the name as OpenTelemetry has it: without the unit, with dots."""
+    """Return the OpenTelemetry name of a metric: with dots, without the unit."""
     return family.name.removesuffix(f"_{family.unit}").replace("_", ".")
 
 

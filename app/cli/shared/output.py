@@ -1,4 +1,4 @@
-"""How commands print: one JSON document, or aligned text; and the error a user can act on."""
+"""Output of commands: one JSON document or aligned text; and the error for a user's mistake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class UserError(Exception):
-    """What the user asked for cannot be done; the message is one sentence naming what, where and what was expected."""
+    """A user's request that cannot be done; the message is one sentence with place, value and expectation."""
 
 
 def print_json(document: Any) -> None:

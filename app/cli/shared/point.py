@@ -1,4 +1,4 @@
-"""The options that name an operating point, shared by the commands that take one."""
+"""Options that name an operating point, shared by commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = OperatingPoint()
 
 
 def add_point_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare an option for each part of an operating point; what is not given is the default."""
+    """Declare an option for each field of an operating point, with its default."""
     group = parser.add_argument_group("operating point")
     for field in FIELDS:
         words = field.help.format(default=field.default)
@@ -31,14 +31,14 @@ def add_point_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def with_described(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
-    """Return the catalogue with what the options describe: the board of a file, formats whose names tell their bits.
+    """Return the catalogue with the board of a given file and the formats whose names give their bits.
 
-    The file's board is the one asked for then.
+    The board of the file becomes the requested board.
 
     Raises
     ------
     UserError
-        The file cannot be read, or what is wrong in it.
+        The file cannot be read or is invalid.
     """
     if args.board is not None:
         (args.board,), catalogue = with_board_files([args.board], catalogue)
@@ -46,9 +46,9 @@ def with_described(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
 
 
 def with_formats(names: Sequence[str | None], runtimes: Sequence[str | None], catalogue: Catalogue) -> Catalogue:
-    """Return the catalogue with the weight formats that it does not know where their names tell the bits.
+    """Return the catalogue with the unknown weight formats whose names give their bits.
 
-    Not so of Trilemma's own decoder, which has its formats and no others.
+    Trilemma's own decoder supports no such formats.
     """
     found = dict(catalogue.weight_formats)
     if {runtime or _PLAIN.runtime for runtime in runtimes} == {OWN_RUNTIME}:
@@ -62,12 +62,12 @@ def with_formats(names: Sequence[str | None], runtimes: Sequence[str | None], ca
 
 
 def with_board_files(names: Sequence[str], catalogue: Catalogue) -> tuple[list[str], Catalogue]:
-    """Return names of boards with the key in place of each file, and the catalogue with the boards of the files.
+    """Return board names with keys in place of files, and the catalogue with the boards of the files.
 
     Raises
     ------
     UserError
-        A file cannot be read, or what is wrong in it.
+        A file cannot be read or is invalid.
     """
     keys = []
     for name in names:
@@ -91,28 +91,28 @@ def _with_file(path: str, catalogue: Catalogue) -> tuple[str, Catalogue]:
 
 
 def board_key(name: str, boards: Mapping[str, Board]) -> str:
-    """Return the key of the board that a name means, or the name where it means none.
+    """Return the key of the board with a name, or the name itself if no board has it.
 
     Raises
     ------
     UserError
-        It may mean more than one.
+        The name is ambiguous.
     """
     return name if name in boards else _one("board", name, boards_called(name, boards))
 
 
 def keys_of(names: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
-    """Return the catalogue's keys of what is called by a name; what no entry has remains as it is.
+    """Return the catalogue's keys of names; an unknown name stays as it is.
 
     Parameters
     ----------
     names : mapping
-        By field of `OperatingPoint`. A mode or runtime is looked up on the board that stands beside it.
+        By field of `OperatingPoint`. A mode or runtime is looked up on the board of the same mapping.
 
     Raises
     ------
     UserError
-        A name may mean more than one.
+        A name is ambiguous.
     """
     found = dict(names)
     if "board" in names:
@@ -135,7 +135,7 @@ def keys_of(names: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
 
 
 def parse_number(field: Field, text: str) -> float:
-    """Return the value of a numeric field that a person typed [unit of the field]; a bandwidth needs its unit.
+    """Return the value of a numeric field from user text [unit of the field]; a bandwidth needs its unit.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
     Raises
     ------
     UserError
-        One sentence: which option, what was given and what was expected.
+        One sentence: option, given value and expected value.
     """
     options = {field: getattr(args, field.option) for field in FIELDS}
     given = {field: text for field, text in options.items() if text is not None}

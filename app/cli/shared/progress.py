@@ -1,4 +1,4 @@
-"""How a command shows what runs, on standard error: one line rewritten on a terminal, elsewhere one for each step."""
+"""Progress of a command on standard error: one rewritten line on a terminal, otherwise one line per step."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Self
 
 PATIENCE_S, LEAST_FRAC = 20.0, 0.01
-"""What is left is told after so long, and once so much was done."""
+"""The remaining time is shown after this time and this share of the work."""
 
 
 class ProgressLine:
-    """Shows done share, text and how long the rest takes; the line is cleared on leaving the ``with`` block."""
+    """Line with the share done, a text and the remaining time; cleared on leaving the ``with`` block."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -30,7 +30,7 @@ class ProgressLine:
             print("\r" + " " * self._length + "\r", end="", file=sys.stderr, flush=True)
 
     def show(self, done_frac: float, text: str) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         if self._rewrites:
             line = f"{done_frac:4.0%}  {text}{self._left(done_frac)}"
             print("\r" + line.ljust(self._length), end="", file=sys.stderr, flush=True)
@@ -40,7 +40,7 @@ class ProgressLine:
         self._text = text
 
     def _left(self, done_frac: float) -> str:
-        """Return how long the rest takes at the pace so far; "" while that is not known."""
+        """Return the remaining time at the present pace; "" while it is unknown."""
         now_s = time.monotonic()
         self._start = self._start or (now_s, done_frac)
         elapsed_s, gained_frac = now_s - self._start[0], done_frac - self._start[1]

@@ -1,4 +1,4 @@
-"""``trilemma explain --sobol``: which inputs the decode time depends on over ranges, beside its elasticities."""
+"""``trilemma explain --sobol``: Sobol indices of the decode time over ranges, with the elasticities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "bandwidth=25GB/s:100GB/s; without any, from half to twice each value, and alpha from 0 to r_max",
     )
     group.add_argument(
-        "--samples", type=int, default=1024, metavar="N", help="a power of 2; eight times as many are taken (1024)"
+        "--samples",
+        type=int,
+        default=1024,
+        metavar="N",
+        help="base samples, a power of 2; each costs eight evaluations (1024)",
     )
 
 
@@ -42,7 +46,7 @@ def document(
     Raises
     ------
     UserError
-        A range or the number of samples cannot be used.
+        A range or the number of samples is invalid.
     """
     n = args.samples
     if not 1 < n <= MOST_SAMPLES or n & (n - 1):
@@ -99,7 +103,7 @@ def _given(texts: Sequence[str], point: OperatingPoint, catalogue: Catalogue) ->
 def _default(
     point: OperatingPoint, catalogue: Catalogue, known: Posterior, alpha_max: float | None
 ) -> dict[str, tuple[float, float]]:
-    """Return half to twice each value within its range, and prune rates up to r_max where the runtime prunes."""
+    """Return half to twice each value within its range, and prune rates up to r_max if the runtime prunes."""
     longest = axis_of("point.context", point, catalogue).high
     most = {name: BY_NAME[name].range for name in ("bandwidth_byte_s", "context_tokens", "beta")}
     most["context_tokens"] = most["context_tokens"][0], longest
@@ -113,7 +117,7 @@ def _default(
 
 
 def print_document(found: Mapping[str, Any], point: OperatingPoint, catalogue: Catalogue) -> None:
-    """Print the indices beside the elasticities."""
+    """Print the indices and the elasticities."""
     if "absent" in found:
         print(f"\nSobol indices: {found['absent']}.")
         return

@@ -1,4 +1,4 @@
-"""The options that name a board to attach, shared by the commands that measure."""
+"""Options that name a board to attach, shared by commands that measure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.library.machine import machine_key
 
 FOUND = "found"
 FORMS = "[user@]host, tls://host[:port], unix:PATH, sim:BOARD, a recording's FILE, or this"
-"""What a target may be, for help texts."""
+"""Forms of a target, for help texts."""
 
 
 def add_target_options(parser: argparse.ArgumentParser) -> None:
@@ -40,18 +40,18 @@ def add_board_as(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--board-as",
         metavar="KEY",
-        help="describe the board by this data sheet (trilemma boards) in place of the one found; this: by none, found: "
-        "by the one found again. It is remembered",
+        help="use this data sheet (trilemma boards) instead of the recognised one; this: none, found: recognise the "
+        "board again. The choice is kept for the board",
     )
 
 
 def choose_sheet(library: BoardLibrary, key: str | None, hello: Mapping[str, Any]) -> None:
-    """Keep which data sheet ``--board-as`` names for the board that said hello.
+    """Save the choice of ``--board-as`` for the attached board.
 
     Raises
     ------
     FileError
-        It cannot be kept.
+        The choice cannot be saved.
     """
     if key is not None:
         library.set_data_sheet(machine_key(hello), "" if key == FOUND else key)
@@ -71,7 +71,7 @@ def target_from(text: str, ssh_config: Path | None) -> Target:
     Raises
     ------
     UserError
-        If it names none.
+        The target is invalid.
     """
     try:
         target = open_target(text, ssh_config=ssh_config)

@@ -1,4 +1,4 @@
-"""The verdict on a point, as the dashboard gives it, and the largest prune rate that it may propose."""
+"""The verdict on a point, as in the dashboard, and the largest prune rate that it may propose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mark_of(
     library: BoardLibrary,
     top1_limit: float | None = None,
 ) -> Mark:
-    """Return the largest prune rate: of the accuracy limit, or of the attention measured on the point's board."""
+    """Return the largest prune rate, by the accuracy limit or by the attention measured on the point's board."""
     return r_max(point, catalogue, known, top1_limit, nearest(library.evidence(catalogue), point))
 
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 from app.library.files import data_dir
 from app.model.settings import settings_file
 
-ABOUT = "Latency, power and accuracy of a language model on an edge board: the prediction beside the measurement."
+ABOUT = "Latency, power and accuracy of a language model on an edge board, predicted and measured."
 
 
 def about_text() -> str:
@@ -23,7 +23,7 @@ def about_text() -> str:
             ABOUT,
             "",
             f"Python {platform.python_version()} · Qt {qVersion()} · PySide6 {pyside_version} · {platform.platform()}",
-            f"Measurements and what was learned of them: {data_dir()}",
+            f"Measurements and calibrations: {data_dir()}",
             f"Settings: {settings_file()}",
             "",
             "Apache License 2.0",

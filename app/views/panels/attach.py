@@ -52,8 +52,8 @@ class BoardCommands(QObject):
         self._boards, self._store, self._window = boards, store, window
         tip = "Measure on another board: over ssh, TLS, a simulated one or a recording"
         actions.add("&Board", "attach", "&Attach…", self.ask, "Ctrl+Shift+A", tip)
-        actions.add("&Board", "attach_this", "&This machine", boards.attach_this, tip="Attach the machine you sit at")
-        self._detach = actions.add("&Board", "detach", "&Detach", boards.detach, tip="Let the board go")
+        actions.add("&Board", "attach_this", "&This machine", boards.attach_this, tip="Attach this computer")
+        self._detach = actions.add("&Board", "detach", "&Detach", boards.detach, tip="Detach the board")
         actions.separate("&Board")
         self.menu = QMenu("Recent &boards", window)
         self.menu.setObjectName("recent_boards")
@@ -77,7 +77,7 @@ class BoardCommands(QObject):
         for target in self._boards.recent:
             self.menu.addAction(target.replace("&", "&&")).triggered.connect(partial(self._attach_recent, target))
         if not self._boards.recent:
-            self.menu.addAction("No other board was attached yet").setEnabled(False)
+            self.menu.addAction("No recent boards").setEnabled(False)
 
     def _attach_recent(self, target: str, _checked: bool = False) -> None:
         self.attach(target)
@@ -123,12 +123,12 @@ class AttachDialog(QDialog):
         self.known.setRootIsDecorated(False)
         self.known.setUniformRowHeights(True)
         self.known.setObjectName("attach.known")
-        self.known.setAccessibleName("Boards used before, and hosts of ssh's configuration")
+        self.known.setAccessibleName("Recent boards and SSH hosts")
         self.known.currentItemChanged.connect(self._chosen)
         self.known.itemActivated.connect(lambda _item, _column: self._attach())
         self.state = label("", "secondary", wrap=True, selectable=True)
         self.state.setObjectName("attach.state")
-        self.state.setAccessibleName("How attaching goes")
+        self.state.setAccessibleName("Connection status")
         self._build()
         self._offer()
         boards.probed.connect(self._probed)
@@ -143,7 +143,7 @@ class AttachDialog(QDialog):
     def _build(self) -> None:
         self.attach = QPushButton("&Attach")
         self.try_ = QPushButton("&Try")
-        self.try_.setToolTip("See whether the board answers, without attaching it")
+        self.try_.setToolTip("Test the connection without attaching the board")
         for button, name in ((self.attach, "attach.attach"), (self.try_, "attach.try")):
             button.setObjectName(name)
         self.attach.setDefault(True)
@@ -168,7 +168,7 @@ class AttachDialog(QDialog):
     def _offer(self) -> None:
         recent = self._boards.recent
         hosts = [host for host in self._boards.hosts() if host not in recent]
-        for target, words in [(t, "used before") for t in recent] + [(h, "ssh configuration") for h in hosts]:
+        for target, words in [(t, "recent") for t in recent] + [(h, "ssh configuration") for h in hosts]:
             item = QTreeWidgetItem([target, words])
             item.setToolTip(0, target)
             item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -200,11 +200,11 @@ class AttachDialog(QDialog):
 
     def _probe(self) -> None:
         reason = self._boards.probe(self.target.text())
-        words = as_sentence(reason) if reason else f"Trying {self.target.text().strip()}."
+        words = as_sentence(reason) if reason else f"Connecting to {self.target.text().strip()}."
         self._say(words, "bad" if reason else "secondary")
 
     def reject(self) -> None:
-        """Close; an attempt goes on, a probe is forgotten."""
+        """Close the dialog; a running attempt continues, a probe is dropped."""
         self._boards.forget_probe()
         super().reject()
 
@@ -247,7 +247,7 @@ class QuestionDialog(QDialog):
 
     def __init__(self, prompt: str, *, secret: bool, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("ssh asks")
+        self.setWindowTitle("SSH prompt")
         self.setObjectName("question_dialog")
         self.answer: str | None = None
         layout = QVBoxLayout(self)

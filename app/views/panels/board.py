@@ -40,7 +40,7 @@ class BoardPanel(QWidget):
         self._dock: Dock | None = None
         self._facts: dict[str, QLabel | ElidedLabel] = {name: ElidedLabel("secondary") for name in _FACTS}
         self._facts["State"] = label("", "secondary", wrap=True)
-        self.sheet = Choice(theme, "Data sheet that describes the board", "board.data_sheet")
+        self.sheet = Choice(theme, "Data sheet of the board", "board.data_sheet")
         self.sheet.activated.connect(lambda _index: conductor.choose_sheet(self.sheet.currentData()))
         self._found = label("", "dim", wrap=True)
         self._found.setObjectName("board.data_sheet.found")
@@ -135,7 +135,7 @@ class BoardPanel(QWidget):
             of_cores = quantity_text(mode.cpu_bandwidth_byte_s, "byte/s")
             return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} · CPU {of_cores}"
         source = board.sources.get(f"{key}.bandwidth_byte_s", "")
-        assumed = "peak of the data sheet" if board.data_sheet else "assumed so far"
+        assumed = "peak of the data sheet" if board.data_sheet else "assumed"
         word = "measured, read" if source.startswith("measured") else assumed
         word = "measured, disturbed" if source.endswith(BUSY) else word
         return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"
@@ -145,13 +145,13 @@ class BoardPanel(QWidget):
         known, found = sheets(), self._conductor.sheet
         chosen = chosen_key(found)
         if chosen:
-            first = "find it again"
+            first = "recognise it again"
         else:
             first = f"{known[found.key].name} (found)" if isinstance(found, DataSheet) else "none found"
         options = [("", first), (THIS, "none"), *((key, board.name) for key, board in known.items())]
         self.sheet.show_options(options, chosen)
         self.sheet.setEnabled(attached)
-        words = found_words(found.by) if isinstance(found, DataSheet) else f"{found.reason}: any machine is assumed"
+        words = found_words(found.by) if isinstance(found, DataSheet) else f"{found.reason}: generic priors are used"
         words = f"{words[:1].upper()}{words[1:]}." if attached else ""
         set_text(self._found, words)
         self._found.setVisible(bool(words))
@@ -246,7 +246,7 @@ class BoardPanel(QWidget):
         """Return the accuracy of the board's clock: bound of its offset, and its drift."""
         read = self._conductor.tape.clock
         if self._store.link.state != "attached" or read is None or not math.isfinite(read.bound_s):
-            return "not compared yet"
+            return "no reading yet"
         return f"±{quantity_text(read.bound_s, 's', 2)} · drift {number_text(read.drift * 1e6, 1)} ppm"
 
     def follow(self, dock: Dock) -> None:

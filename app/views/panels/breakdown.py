@@ -57,7 +57,7 @@ class Breakdown(Page):
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store = store
         self.sentence = label("", wrap=True, selectable=True)
-        self.sentence.setAccessibleName("What limits this point, by its parts")
+        self.sentence.setAccessibleName("Bottleneck of this point by cost")
         self.parts = Bars(theme, "Parts of a token's time", "breakdown.parts")
         self.stages = Bars(theme, "Stages of a request", "breakdown.stages")
         self.token = Bars(theme, "Stages of a token", "breakdown.token")

@@ -126,7 +126,7 @@ class CalibrationPanel(QWidget):
         n_outliers = int(sum(calibration.outlier))
         flagged = f" Flagged as outliers and kept: {n_outliers}." if n_outliers else ""
         if check is None:
-            set_text(self._error, f"{counted(n, 'point')}: too few to check one against the others.{flagged}")
+            set_text(self._error, f"{counted(n, 'point')}: too few for a leave-one-out check.{flagged}")
             return
         set_text(
             self._error,

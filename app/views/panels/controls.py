@@ -145,7 +145,7 @@ class Controls(QWidget):
         self._progress.setRange(0, 1000)
         self._progress.setTextVisible(False)
         self._progress.setObjectName("controls.progress")
-        self._progress.setAccessibleName("Progress of what runs on the board")
+        self._progress.setAccessibleName("Progress of the job on the board")
         self.measure, self.pin = _button(measure, "primary"), _button(pin, "")
         foot = QVBoxLayout()
         foot.setContentsMargins(PADDING, 4, PADDING, PADDING - 4)
@@ -251,7 +251,7 @@ class Controls(QWidget):
 
     def _words(self, path: str) -> str:
         step = self._store.sensitivities[path]
-        own = "the board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
+        own = "board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
         if not step.binding:
             return f"{own}not binding here"
         now = self._store.prediction

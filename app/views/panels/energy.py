@@ -52,7 +52,7 @@ class Energy(Page):
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack, self._theme = store, stack, theme
         self.sentence = label("", wrap=True, selectable=True)
-        self.sentence.setAccessibleName("How long the board holds this speed")
+        self.sentence.setAccessibleName("Sustained speed of the board")
         self._limit, self._wrong = label("", "dim", wrap=True), label("", "bad", wrap=True)
         self._fields = {path: self._field(path) for path in _QUANTITIES}
         self._cooling = self._choice("energy.cooling", "Cooling")
@@ -102,7 +102,7 @@ class Energy(Page):
 
     def _grid(self) -> CardGrid:
         heat = Card()
-        heat.body.addWidget(label("Where the heat goes", "heading"))
+        heat.body.addWidget(label("Heat map", "heading"))
         heat.body.addWidget(self.heat, 1)
         heat.body.addWidget(self._heat_words)
         return CardGrid([self._terms(), *self.cards.values(), heat])
@@ -164,7 +164,7 @@ class Energy(Page):
         power = self._store.prediction.power_w
         known = f"{output_text(power, 'W')} while it decodes" if isinstance(power, Estimate) else "not predicted"
         set_text(self.sentence, f"Power: {known}. Heat, throttling and battery are being simulated.")
-        set_text(self._limit, "Measure this point on the board to see beside it what it really takes.")
+        set_text(self._limit, "Measure this point on the board to compare.")
         for path, card in self.cards.items():
             card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message=_SOON))
         for part in (self._power, self._heat_words, next(iter(self._knees.values()))):
@@ -180,7 +180,7 @@ class Energy(Page):
     def show_found(self, answer: tuple[Endurance, dict[str, Chart]] | ValueError) -> None:
         """Show the result, or the reason of a failure; one chart a turn, so that no frame waits for all."""
         if isinstance(answer, ValueError):
-            set_text(self.sentence, f"There is no answer: {answer}.")
+            set_text(self.sentence, f"Not simulated: {answer}.")
             set_text(self._limit, "")
             set_text(self._heat_words, "")
             self._bars.show_bars([])

@@ -134,7 +134,7 @@ class ExportDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.addWidget(self.text, 1)
         if made.not_taken:
-            layout.addWidget(label("What the runtime cannot take", "heading"))
+            layout.addWidget(label("Not supported by the runtime", "heading"))
         for sentence in made.not_taken:
             layout.addWidget(label(sentence, "secondary", wrap=True, selectable=True))
         buttons = QDialogButtonBox()

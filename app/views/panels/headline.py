@@ -32,12 +32,12 @@ class Headline(Card):
         self._store = store
         self.sentence = label("", wrap=True, selectable=True)
         self.sentence.setTextFormat(Qt.TextFormat.RichText)
-        self.sentence.setAccessibleName("What limits this operating point")
+        self.sentence.setAccessibleName("Bottleneck of this operating point")
         self.sentence.setMinimumHeight(50)  # three lines: the plots below must not jump
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
         button = QPushButton(plain(why))
         button.setObjectName("why.button")
-        button.setAccessibleName("Why: the numbers behind the sentence")
+        button.setAccessibleName("Why: the numbers behind the verdict")
         button.clicked.connect(why.trigger)
         line = QHBoxLayout()
         line.setSpacing(PADDING)
@@ -54,13 +54,13 @@ class Headline(Card):
             self._later.start()
 
     def refresh(self) -> None:
-        """Say what holds now."""
+        """Show the current verdict."""
         set_text(self.sentence, rich(explained(self._store)))
         self.sentence.setToolTip(evidence(self._store))
 
 
 class Why(QDialog):
-    """The numbers behind the sentence: where the time goes, what each change would do, what each slider does."""
+    """The numbers behind the verdict: where the time goes, what each change would do, what each slider does."""
 
     def __init__(self, store: Store, parent: QWidget) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class Why(QDialog):
         self.setObjectName("why")
         self.resize(640, 620)
         text = QTextBrowser()
-        text.setAccessibleName("The numbers behind the sentence")
+        text.setAccessibleName("The numbers behind the verdict")
         text.setHtml(why_html(store))
         text.setFrameShape(QTextBrowser.Shape.NoFrame)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -99,16 +99,16 @@ def why_html(store: Store) -> str:
     blocks = [
         f"<p>{rich(verdict)}</p>",
         f"<p>Decode time per token: {quantity_text(now, 's')}, {escape(evidence(store))}.</p>",
-        "<h4>Where the time goes</h4>",
+        "<h4>Time by cost</h4>",
         _table(("part", "time", "share"), parts),
         "<p>Time is the larger of memory (reading and unpacking) and arithmetic, plus the cost per layer and "
         "per token; only the larger is shown.</p>",
-        "<h4>What one change would do</h4>",
+        "<h4>Effect of one change</h4>",
         _table(("change", "latency", "difference", "top-1 agreement"), steps),
-        "<h4>What each slider does</h4>",
+        "<h4>Effect of each slider</h4>",
         _table(("slider", "step", "latency", "power", "top-1 agreement"), _sensitivity_rows(store, now)),
         f"<p>{escape(_mark_text(store))}</p>",
-        *(f"<p>Outside what the model is valid for: {escape(text)}</p>" for text in prediction.outside),
+        *(f"<p>Outside the valid range of the model: {escape(text)}</p>" for text in prediction.outside),
     ]
     return "".join(blocks)
 

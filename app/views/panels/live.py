@@ -83,11 +83,11 @@ class Live(QWidget):
         self._pause, self._live = QPushButton("Pause"), QPushButton("Live")
         self._pause.setObjectName("live.pause")
         self._live.setObjectName("live.run_on")
-        self._pause.setAccessibleName("Pause the view; recording goes on")
-        self._pause.setToolTip("Hold the view; recording goes on (Space)")
+        self._pause.setAccessibleName("Pause the view; recording continues")
+        self._pause.setToolTip("Freeze the view; recording continues (Space)")
         self._pause.clicked.connect(pause.trigger)
         self._live.setAccessibleName("Return to the live edge")
-        self._live.setToolTip("Run again at the newest values, over the last minute")
+        self._live.setToolTip("Show the newest values again, over the last minute")
         self._live.clicked.connect(self.run_on)
         self._marks = QPushButton("Markers")
         self._marks.setObjectName("live.markers")
@@ -241,7 +241,7 @@ class Live(QWidget):
         self._by_output: dict[str, tuple[Floats, NDArray[np.bool_]]] = {}
 
     def _was_shown(self, t_s: float, measurement: Measurement) -> bool:
-        """Whether a measurement is of the point that was on the screen when it was made."""
+        """Whether a measurement is of the point that was shown when it was made."""
         i = bisect_right(self._points, t_s, key=itemgetter(0))
         return self._points[max(i - 1, 0)][1] == point_key(measurement.point, self._store.catalogue)
 
@@ -314,7 +314,7 @@ class Live(QWidget):
 
     def _show_state(self) -> None:
         ago = self._conductor.history.now_s() - self._origin_s
-        held = f"Held {quantity_text(ago, 's', 2)} ago; recording goes on. "
+        held = f"Paused {quantity_text(ago, 's', 2)} ago; recording continues. "
         text = f"{'' if self._following else held}Seconds before the right edge; wheel zooms, drag pans."
         set_text(self._state, text)
         self._pause.setText("Pause" if self._following else "Run")

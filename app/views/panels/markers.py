@@ -60,12 +60,12 @@ class Markers(QObject):
 
     @property
     def shown(self) -> bool:
-        """Whether they are there."""
+        """Whether the markers are shown."""
         return self._pair.shown
 
     @property
     def pinned(self) -> bool:
-        """Whether they stay with the data."""
+        """Whether the markers move with the data."""
         return self._pair.pinned
 
     @property
@@ -142,7 +142,7 @@ class _Bar(QWidget):
         self._pin.setObjectName("markers.pin")
         self._pin.setCheckable(True)
         self._pin.setAccessibleName("Pin the markers to the data")
-        self._pin.setToolTip("Stay with the data instead of the live edge")
+        self._pin.setToolTip("Move with the data instead of the live edge")
         self._pin.toggled.connect(markers.pin)
         self._delta = QuantityField("Time from A to B", "markers.delta", "s")
         self._delta.setFixedWidth(90)
@@ -150,7 +150,7 @@ class _Bar(QWidget):
         self._zoom = QPushButton("Zoom")
         self._zoom.setObjectName("markers.zoom")
         self._zoom.setAccessibleName("Zoom to the markers")
-        self._zoom.setToolTip("See what lies between the markers")
+        self._zoom.setToolTip("Show the interval between the markers")
         self._zoom.clicked.connect(markers.zoom)
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 0, 0)

@@ -26,7 +26,7 @@ def plain(action: QAction) -> str:
 
 
 def matches(words: str, text: str) -> bool:
-    """Return whether all words typed occur in a text, in any order and case."""
+    """Return True if all typed words occur in a text, in any order and case."""
     return all(word in text.lower() for word in words.lower().split())
 
 

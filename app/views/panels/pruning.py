@@ -31,7 +31,7 @@ class Pruning(Page):
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store = store
         self.sentence = label("", wrap=True, selectable=True)
-        self.sentence.setAccessibleName("How far pruning may go")
+        self.sentence.setAccessibleName("Limit of pruning")
         self.mass = ChartCard(theme, "pruning.mass", "Attention mass kept")
         self.time = ChartCard(theme, "pruning.time", "Latency by layout")
         self.agreement = ChartCard(theme, "pruning.agreement", "Agreement by policy")
@@ -110,8 +110,8 @@ class Pruning(Page):
             x_range=(-0.01, 0.96),
             y_range=(0.0, 1.04),
             wash_from=self._store.r_max.alpha,
-            description="Finding what a long text holds suffers from pruning far sooner than the next word does. Left "
-            f"at α 0.5 of the score with the whole cache: {scores}.{missing}",
+            description="Pruning harms retrieval from a long text far sooner than next-token accuracy. Retrieval "
+            f"score at α 0.5, relative to the full cache: {scores}.{missing}",
         )
 
     def _curves(self, name: str, keys: tuple[str, ...], words: dict[str, str], output: str) -> Chart:

@@ -54,13 +54,13 @@ class TapeCommands:
         self._tape, self._window, self._refuse, self._open = tape, window, refuse, open_recording
         actions.separate("&Board")
         self._record = actions.add(
-            "&Board", "record", "&Record", self._toggle, "Ctrl+Shift+R", "Write everything the board says to a file"
+            "&Board", "record", "&Record", self._toggle, "Ctrl+Shift+R", "Record everything the board reports to a file"
         )
         self._record.setCheckable(True)
         tip = "Write the last seconds of samples that are in memory to a file"
         self._save = actions.add("&Board", "save_buffer", "Save the &last seconds…", self._ask_save, tip=tip)
         actions.add("&Board", "open_recording", "&Open recording…", self._ask_open, "Ctrl+Shift+O")
-        tip = "Play the recording, or stand still"
+        tip = "Play or pause the recording"
         self._play = actions.add("&Board", "play", "&Play or pause the recording", tape.toggle, tip=tip)
         tape.changed.connect(self._show)
         tape.refused.connect(refuse)
@@ -202,7 +202,7 @@ class ReplayBar(QFrame):
         self._play.setObjectName("replay.play")
         self._play.setAccessibleName("Play the recording")
         self._play.setMinimumWidth(72)
-        self._play.setToolTip("Play or stand still (Space)")
+        self._play.setToolTip("Play or pause (Space)")
         self._play.clicked.connect(tape.toggle)
         self._scrubber = Scrubber(theme)
         self._scrubber.valueChanged.connect(self._moved)
@@ -274,4 +274,4 @@ class ReplayBar(QFrame):
 
 
 def _speed_text(speed: float) -> str:
-    return "all it can" if speed == 0 else f"{speed:g} ×"
+    return "max" if speed == 0 else f"{speed:g} ×"

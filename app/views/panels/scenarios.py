@@ -36,7 +36,7 @@ class Scenarios(Page):
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack = store, stack
         self.sentence = label("", wrap=True, selectable=True)
-        self.sentence.setAccessibleName("What the scenario says of this point")
+        self.sentence.setAccessibleName("Verdict of the scenario on this point")
         self._source = label(_BASIS, "dim", wrap=True)
         self._choice = Choice(theme, "Judged by", "scenario")
         self._choice.setMinimumWidth(230)

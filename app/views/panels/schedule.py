@@ -36,7 +36,7 @@ class ScheduleView(Page):
     def __init__(self, store: Store, stack: QUndoStack, theme: Theme) -> None:
         self._store, self._stack = store, stack
         self.sentence = label("", wrap=True, selectable=True)
-        self.sentence.setAccessibleName("What the schedule says")
+        self.sentence.setAccessibleName("Result of the schedule")
         self._facts = label("", "dim", wrap=True, selectable=True)
         self._choice = Choice(theme, "Schedule of", "schedule.file")
         self._choice.activated.connect(lambda i: self._chosen(self._choice.itemData(i)))

@@ -33,7 +33,7 @@ class TradeOff(Page):
         self._store, self._stack = store, stack
         self._trade: Trade | None = None
         self.sentence = label("", wrap=True, selectable=True)
-        self.sentence.setAccessibleName("What could be had instead")
+        self.sentence.setAccessibleName("Alternatives to this point")
         self._choice = Choice(theme, "Latency against", "trade.against")
         self._choice.setMinimumWidth(180)
         self._choice.activated.connect(lambda i: self._chosen(self._choice.itemData(i)))
@@ -97,7 +97,7 @@ class TradeOff(Page):
         """Show all points, or why there are none."""
         if isinstance(found, ValueError):
             self._trade = None
-            set_text(self.sentence, f"There is nothing to trade: {found}.")
+            set_text(self.sentence, f"No trade-off: {found}.")
             set_text(self._count, "")
             self.card.show_chart(Chart("Trade-off", ("", ""), ("", ""), message="–"))
             return
@@ -108,8 +108,8 @@ class TradeOff(Page):
             limit is not None
             for limit in (self._store.limits.latency_s, self._store.limits.power_w, self._store.limits.top1_agreement)
         )
-        kept = f" {n_held} keep the limits." if limited else " No limit is set."
-        set_text(self._count, f"{found.found.n} mixes tried, {n_front} on the front.{kept} A click goes to a point.")
+        kept = f" {n_held} meet the limits." if limited else " No limit is set."
+        set_text(self._count, f"{found.found.n} mixes tried, {n_front} on the front.{kept} Click a point to go to it.")
         self.card.show_chart(self._chart(found))
 
     def _words(self, found: Trade) -> str:
@@ -118,9 +118,9 @@ class TradeOff(Page):
             return f"No knee: {found.knee.reason}."
         i = found.knee.index
         at, values = found.points[i], found.found.outputs
-        edge = ", at the end of what was tried" if found.knee.edge else ""
+        edge = ", at the end of the tried range" if found.knee.edge else ""
         return (
-            f"The front bends at {self._name(at)}{edge}: {quantity_text(float(values['decode_s'].median[i]), 's')} "
+            f"The knee is at {self._name(at)}{edge}: {quantity_text(float(values['decode_s'].median[i]), 's')} "
             f"per token, {quantity.title.lower()} "
             f"{quantity_text(float(values[quantity.output].median[i]), quantity.unit)}."
         )

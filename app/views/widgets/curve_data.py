@@ -65,7 +65,7 @@ class CurveData:
 
     @property
     def ghost_stands_apart(self) -> bool:
-        """Whether the ghost is another curve: under the dashes of the same one it would make them look solid."""
+        """Whether the ghost differs from the curve; under the dashes of the same curve it would look solid."""
         return self.ghost is not None and not np.allclose(self.ghost, self.median, rtol=1e-3, equal_nan=True)
 
     def reading(self, x: float, like: float) -> str:

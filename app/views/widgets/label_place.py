@@ -81,14 +81,14 @@ def _away(boxes: Floats, curve: Curve) -> Floats:
 
 
 def overlap(a: ArrayLike, b: ArrayLike) -> NDArray[np.bool_]:
-    """Return whether boxes share more than an edge; the two broadcast."""
+    """Return True for boxes that share more than an edge; the arguments broadcast."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     beside = (a[..., 0] >= b[..., 2]) | (b[..., 0] >= a[..., 2])
     return ~(beside | (a[..., 1] >= b[..., 3]) | (b[..., 1] >= a[..., 3]))
 
 
 def crosses(boxes: ArrayLike, curve: Curve) -> NDArray[np.bool_]:
-    """Return whether a curve passes through boxes."""
+    """Return True for boxes that a curve passes through."""
     boxes = np.asarray(boxes, dtype=float)
     low, high = np.maximum(boxes[..., 0], curve[0][0]), np.minimum(boxes[..., 2], curve[0][-1])
     across = _across(low, high, curve)

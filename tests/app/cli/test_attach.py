@@ -62,7 +62,7 @@ def test_a_board_that_cannot_be_attached_ends_in_one_sentence(tmp_path, ssh_serv
     ("words", "says"),
     [
         (("attach", "a;b", "--probe"), "expected [user@]host"),
-        (("attach", "this", "--json"), "expected --probe beside it"),
+        (("attach", "this", "--json"), "--json requires --probe"),
         (("measure", "--attach", "/no/such/file"), "there is no such file"),
         (("attach", "https://orin", "--probe"), "https:// is no way to a board"),
         (("attach", "a" * 300 + ".trilemma", "--probe"), "its name cannot be resolved"),

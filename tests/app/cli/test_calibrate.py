@@ -192,7 +192,7 @@ def test_a_full_disk_does_not_lose_what_was_measured(capsys, monkeypatch):
     found = json.loads(out)
     assert len(found["points"]) == N_PLAN  # all but one of them in memory only
     assert len(load_measurements(measurements_file(), None)[0]) == 1
-    assert "no space left on device; what was measured since is in this fit only" in err
+    assert "no space left on device; later measurements are in this fit only" in err
 
 
 def test_two_repeats_within_a_second_both_count(capsys):

@@ -99,7 +99,7 @@ def test_a_model_file_that_is_none_is_refused_by_name(capsys, tmp_path):
     cut.write_bytes(b"GGUF\3\0\0\0" + bytes(8))
     assert "none.gguf" in refused(capsys, "measure", "--model-file", str(tmp_path / "none.gguf"))
     assert "cut.gguf" in refused(capsys, "measure", "--model-file", str(cut))
-    assert "two models" in refused(capsys, "measure", "--model-file", str(cut), "--model", "smollm2-135m")
+    assert "cannot be combined" in refused(capsys, "measure", "--model-file", str(cut), "--model", "smollm2-135m")
 
 
 @needs_local

@@ -157,7 +157,7 @@ def test_ctrl_c_ends_with_a_sentence_and_the_same_command_goes_on(tmp_path, mode
     last = err.strip().splitlines()[-1]
     n = len(lines_of(journal))
     assert n >= 2
-    assert last == f"trilemma sweep: stopped after {n} of 400 measurements; the same command goes on from there"
+    assert last == f"trilemma sweep: stopped after {n} of 400 measurements; the same command resumes there"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_ctrl_c_ends_with_a_sentence_and_the_same_command_goes_on(tmp_path, mode
         (("sweep", "--measured", "--over", "alpha=0", "--rounds", "0"), "rounds: got 0, expected 1 to 100"),
         (
             ("sweep", "--measured", "--over", "alpha=0", "--pareto", "latency,accuracy"),
-            "expected it without --measured",
+            "cannot be combined with --measured",
         ),
     ],
 )

@@ -28,7 +28,7 @@ def test_the_command_lists_what_is_configured_and_what_the_catalogue_lacks(monke
     done = runtimes_command(monkeypatch, path, "--json")
     (found,) = json.loads(done.stdout)["runtimes"]
     assert found["where"] == "rkllm (demo)"
-    assert found["unknown"] == "model a-model is not in the catalogue, so nothing can be predicted beside it"
+    assert found["unknown"] == "model a-model is not in the catalogue, so it has no prediction"
     assert done.returncode == 1
 
 
@@ -37,7 +37,7 @@ def test_a_wrong_file_on_the_board_is_told_and_an_absent_one_is_none(monkeypatch
     path = tmp_path / "runtimes.json"
     path.write_text("[", encoding="utf-8")
     done = runtimes_command(monkeypatch, path)
-    assert "The file of runtimes is wrong, none is used: " in done.stdout
+    assert "The file of runtimes is invalid, none is used: " in done.stdout
     assert "is not JSON: expected a list of runtimes" in done.stdout
     assert done.returncode == 1
 

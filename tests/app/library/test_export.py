@@ -89,4 +89,4 @@ def test_a_saved_command_line_says_above_it_what_is_not_taken(tmp_path):
     save_export(tmp_path / "run.sh", export)
     lines = (tmp_path / "run.sh").read_text().splitlines()
     assert lines[-1] == export.text
-    assert [line.removeprefix("# not taken: ") for line in lines[:-1]] == list(export.not_taken)
+    assert [line.removeprefix("# not supported: ") for line in lines[:-1]] == list(export.not_taken)

@@ -26,7 +26,7 @@ def test_what_was_attached_is_remembered_newest_first(boards):
     for text in ("pi@orin", "sim:rk3588", "this", "pi@orin"):
         assert boards.attach(text) == ""
     assert boards._conductor.log == ["orin", "rk3588 (simulated)", "this machine", "orin"]
-    assert boards.recent == []  # an attempt is not "used before"
+    assert boards.recent == []  # an attempt is not "recent"
     for text in ("pi@orin", "sim:rk3588", "", "pi@orin", "pi@orin"):
         boards.remember(text)
     assert boards.recent == ["pi@orin", "sim:rk3588"]

@@ -55,7 +55,7 @@ def test_a_bandwidth_that_is_absent_is_said_and_changes_nothing(board):
     board.attach()
     board.hear(Result(1, {"read_byte_s": {"absent": "too noisy"}}))
     assert board.store.catalogue is CATALOGUE
-    assert board.store.log[-1].text == "The memory bandwidth was not measured: too noisy."
+    assert board.store.log[-1].text == "The memory bandwidth could not be measured: too noisy."
 
 
 def test_the_first_minute_calibrates_and_then_measures_the_point_on_the_screen(board):
@@ -227,7 +227,7 @@ def test_a_fit_that_breaks_does_not_stop_the_next_one(board, monkeypatch):
     board.attach()
     board.session.answer(2)
     board.drain()
-    assert board.store.log[-1].text.startswith("Not calibrated: ")
+    assert board.store.log[-1].text == "Calibration failed; the traceback is on stderr."
     monkeypatch.undo()
     board.session.answer(3)
     board.drain()

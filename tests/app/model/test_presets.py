@@ -133,7 +133,7 @@ def test_a_point_that_cannot_be_measured_has_the_reason_instead_of_a_command(sto
         (1.0, ("point", "alpha"), "edge.json: point.alpha is 1: expected 0 <= alpha < 1"),
         (0, ("point", "context_tokens"), "edge.json: point.context is 0: expected at least 1 token"),
         (-1, ("limits", "latency_s"), "edge.json: limits.latency is -1.0: expected a number above 0, or none"),
-        (2, ("version",), "edge.json: $.version: expected 1, got 2; another Trilemma made it"),
+        (2, ("version",), "edge.json: $.version: expected 1, got 2; from another version of Trilemma"),
         ("foo", ("format",), "edge.json: $.format: expected 'trilemma-preset', got 'foo'"),
     ],
 )
@@ -152,7 +152,7 @@ def test_unknown_keys_are_reported_and_kept(saved, store):
     saved("edge chat", "title")
     path = saved(3, "point", "temperature")
     preset = open_preset(path, CATALOGUE)
-    assert preset.notes == ("edge.json: kept without using: $.point.temperature, $.title",)
+    assert preset.notes == ("edge.json: kept but not used: $.point.temperature, $.title",)
     save_preset(path, store, preset.document)
     again = json.loads(path.read_text())
     assert (again["title"], again["point"]["temperature"], again["point"]["alpha"]) == ("edge chat", 3, 0.5)

@@ -92,7 +92,7 @@ def test_a_point_that_no_longer_holds_is_left_out_in_words(store):
     settings.theme = "pink"
     notes = apply(settings, store)
     assert store.point.board == "this"
-    assert [note.split(":")[0] for note in notes] == ["Not taken over from the last time"] * 2
+    assert [note.split(":")[0] for note in notes] == ["Setting not restored"] * 2
 
 
 def test_a_disk_that_refuses_is_one_sentence(tmp_path, monkeypatch):

@@ -97,7 +97,7 @@ def test_the_picture_is_the_window(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--seconds", "3"), "expected --screenshot FILE beside it"),
+        (("--seconds", "3"), "--seconds requires --screenshot FILE"),
         (("--screenshot", "x.png", "--seconds", "soon"), "'soon': expected a number of seconds, 0 to 3600"),
         (("--size", "big"), "'big': expected WIDTHxHEIGHT in pixels"),
         (("--size", "100x100"), "'100x100': expected WIDTHxHEIGHT in pixels"),

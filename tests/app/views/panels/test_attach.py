@@ -36,7 +36,7 @@ def dialog(boards, qtbot):
 def test_the_dialog_offers_and_the_arrow_keys_choose(dialog, qtbot):
     items = [dialog.known.topLevelItem(i) for i in range(dialog.known.topLevelItemCount())]
     assert [(item.text(0), item.text(1)) for item in items] == [
-        ("pi@orin", "used before"),
+        ("pi@orin", "recent"),
         ("orin", "ssh configuration"),
         ("rpi5", "ssh configuration"),
         ("rk3588", "ssh configuration"),

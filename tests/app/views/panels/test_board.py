@@ -213,7 +213,7 @@ def test_the_data_sheet_is_named_with_how_it_was_found_and_another_can_be_chosen
     assert panel.conductor.chosen == ["raspberry_pi_5"]
     panel.conductor.sheet = Absent("none of the catalogue fits it")
     panel.store.set_link(state="attached")
-    assert "None of the catalogue fits it: any machine is assumed." in texts(panel)
+    assert "None of the catalogue fits it: generic priors are used." in texts(panel)
 
 
 def test_a_board_without_a_measurement_says_that_its_data_sheet_is_what_is_known(qtbot, qapp):

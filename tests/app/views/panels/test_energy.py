@@ -239,7 +239,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(view, store, path, typed, say
 def test_a_workload_that_is_gone_is_said(view, store, qtbot, tmp_path):
     store.set("energy.profile", str(tmp_path / "none.toml"))
     qtbot.waitUntil(lambda: "none.toml" in view.sentence.text())
-    assert view.sentence.text().startswith("There is no answer")
+    assert view.sentence.text().startswith("Not simulated")
 
 
 def test_a_board_without_power_says_why(view, store, qtbot):

@@ -78,5 +78,5 @@ def test_a_point_outside_the_model_is_said_first(store):
 
 def test_why_shows_parts_changes_and_the_mark(store):
     html = why_html(store)
-    for words in ("Where the time goes", "What one change would do", "What each slider does", "r_max"):
+    for words in ("Time by cost", "Effect of one change", "Effect of each slider", "r_max"):
         assert words in html

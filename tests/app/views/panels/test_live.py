@@ -33,7 +33,7 @@ def test_pause_holds_the_view_and_live_returns(window, qtbot):
     held = live._origin_s
     qtbot.wait(120)
     assert live._origin_s == held
-    assert "recording goes on" in live._state.text()
+    assert "recording continues" in live._state.text()
     live.run_on()
     assert live._origin_s > held
 

@@ -125,6 +125,6 @@ def test_what_cannot_be_traded_is_said(qtbot, store):
 def test_the_sentence_names_the_bend(qtbot, store):
     view = shown(qtbot, TradeOff(store, undo_stack(), Theme("dark")))
     qtbot.waitUntil(lambda: view._trade is not None)
-    assert view.sentence.text().startswith("The front bends at")
+    assert view.sentence.text().startswith("The knee is at")
     assert not isinstance(view._trade.knee, Absent)
     assert view._trade.on_front[view._trade.knee.index]

@@ -23,11 +23,11 @@ def test_power_that_no_sensor_reads_is_not_called_not_measured_yet(store):
 
 
 def test_accuracy_says_what_it_is_relative_to(curves, store):
-    assert "4-bit (Q4_1): formats at or above it add no weight error; rounding" in accuracy_note(store.point, CATALOGUE)
+    assert "(4-bit Q4_1): formats at or above it round only activations" in accuracy_note(store.point, CATALOGUE)
     assert curves.cards[2]._note.text() == accuracy_note(store.point, CATALOGUE)
     store.set("point.runtime", "llamacpp_gpu")
     store.set("point.model", "gpt-oss-20b")
-    assert "weights are 4-bit (MXFP4" in accuracy_note(store.point, CATALOGUE)
+    assert "(4-bit MXFP4" in accuracy_note(store.point, CATALOGUE)
 
 
 def test_the_vertical_range_holds_still_until_it_must_move():
