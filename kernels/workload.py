@@ -210,11 +210,11 @@ class Workload:
         notes = self._decode_notes(point, prompt, timed.watch)
         if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)
-            contains = "contains" if added_s else "does not contain"
+            counted = "included in" if added_s else "not included in"
             once_ms, token_ms = 1e3 * choice.per_token_s * choice.every, 1e3 * choice.per_token_s
             notes.append(
-                f"Choosing the tokens anew takes {once_ms:.1f} ms: done every {choice.every} tokens, {token_ms:.2f} ms "
-                f"a token, which the time per token {contains}."
+                f"Token re-selection takes {once_ms:.1f} ms ({token_ms:.2f} ms/token at every {choice.every} tokens; "
+                f"{counted} the decode time)."
             )
         return values, conditions, notes
 

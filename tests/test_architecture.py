@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import grimp
+import networkx as nx
 import pytest
 
 from tests.places import ROOT
@@ -138,3 +140,10 @@ def test_nothing_opens_a_second_entry():
     """Child processes start through the launcher; `python -m app` would find another distribution's modules first."""
     for path in [*ROOT.glob("app/**/*.py"), *ROOT.glob("core/**/*.py"), *ROOT.glob("kernels/**/*.py")]:
         assert not re.search(r'"-m",\s*"(app|core|kernels)\b', path.read_text()), path
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = grimp.build_graph(*ROOMS)
+    arrows = [(one, other) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)]
+    circles = nx.strongly_connected_components(nx.DiGraph(arrows))
+    assert [sorted(circle) for circle in circles if len(circle) > 1] == []

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,17 +30,44 @@ from app.client.sanitise import LEVELS, printable_tree, sound_hello, sound_state
 from app.protocol import CONTROL, Frame, ProtocolError, decode_control
 
 if TYPE_CHECKING:
+    from app.client.clock import Clock
     from app.client.recorder import Recorder
-    from app.client.session import Session
+    from app.client.rings import Rings
 
 _RECORDED = ("hello", "catalogue", "state", "log", "failed")
 """Messages that a recording gets as they came; of others it gets what they mean."""
 
 
+class Host(Protocol):
+    """A session, as far as its reader uses it."""
+
+    rings: Rings
+    clock: Clock
+    position: Position | None
+    n_lost: int
+    beginning: dict[str, Mapping[str, Any]]
+    recorder: Recorder | None
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to the listener."""
+
+    def connected(self, hello: Mapping[str, Any]) -> None:
+        """Take the hello of a board."""
+
+    def waits_for(self, request_id: int) -> bool:
+        """Return True if a request was sent and not answered yet."""
+
+    def finish(self, request_id: int) -> Mapping[str, Any] | None:
+        """Forget a request and return it; None where it is unknown."""
+
+    def set_channels(self, channels: tuple[Channel, ...]) -> int:
+        """Take the channels of a board and return the number that have samples."""
+
+
 class Reader:
     """Reads for one session over one link. Everything is called on the session's thread."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Host) -> None:
         self.connected = False
         self._session = session
         self._recorder: Recorder | None = None

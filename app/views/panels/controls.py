@@ -25,7 +25,7 @@ from core.spec import BY_PATH, FIELDS
 LIMITS = (LATENCY, POWER, TOP1)
 _LIMIT_NAMES = {LATENCY: "Latency at most", POWER: "Power at most", TOP1: "Top-1 at least"}
 _LIMIT_UNITS = {LATENCY: "ms", POWER: "W", TOP1: ""}
-NAMES = {"point.layout": "Kept tokens"}
+NAMES = {"point.layout": "Kept tokens", "point.reselect": "Re-select"}
 """Shorter names than the axis has, for the column."""
 
 _BEFORE = list(BY_PATH).index(SLIDERS[0])

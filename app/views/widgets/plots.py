@@ -150,7 +150,7 @@ class Figure(pg.PlotWidget):  # type: ignore[misc]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Offer its picture and its data."""
-        from app.views.panels.picture import plot_menu
+        from app.views.widgets.plot_picture import plot_menu
 
         plot_menu(self).popup(event.globalPos())
 

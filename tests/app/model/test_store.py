@@ -331,6 +331,6 @@ def test_how_often_tokens_are_chosen_is_an_option_among_others(store):
     assert store.point.reselect_tokens == 100.0
     assert store.axis == "point.reselect"
     names = [name for _, name in store.axis_range("point.reselect").options]
-    assert names[:2] == ["once", "every 16 tokens"]
+    assert names[:2] == ["never", "every 16 tokens"]
     assert names[int(store.position("point.reselect"))] == "every 100 tokens"
     assert axes.canonical(replace(store.point, alpha=0.0), store.catalogue).reselect_tokens == 0.0

@@ -29,7 +29,7 @@ from app.model.state import MarkerPair
 from app.model.store import Store
 from app.views.main_window import MainWindow
 from app.views.panels.markers import power_between
-from app.views.panels.picture import png, svg, tsv
+from app.views.widgets.plot_picture import png, svg, tsv
 from app.views.widgets.theme import Theme
 from core.catalogue.load import load_catalogue
 from core.spec import Provenance
@@ -256,16 +256,16 @@ def test_the_data_of_a_plot_are_copied_as_series_in_si(screen):
 
 def test_the_picture_of_the_view_is_saved_or_refused_in_one_sentence(screen, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr("app.views.panels.picture.QMessageBox.warning", lambda *words: said.append(words[2]))
+    monkeypatch.setattr("app.views.widgets.plot_picture.QMessageBox.warning", lambda *words: said.append(words[2]))
     for name in ("view.png", "view.svg"):
         monkeypatch.setattr(
-            "app.views.panels.picture.QFileDialog.getSaveFileName", lambda *_, n=name: (str(tmp_path / n), "")
+            "app.views.widgets.plot_picture.QFileDialog.getSaveFileName", lambda *_, n=name: (str(tmp_path / n), "")
         )
         screen.window.actions_[f"picture.{name[-3:]}"].trigger()
         assert (tmp_path / name).stat().st_size > 1000
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(
-        "app.views.panels.picture.QFileDialog.getSaveFileName", lambda *_: (str(tmp_path / "file" / "x"), "")
+        "app.views.widgets.plot_picture.QFileDialog.getSaveFileName", lambda *_: (str(tmp_path / "file" / "x"), "")
     )
     screen.window.actions_["picture.png"].trigger()
     assert len(said) == 1
