@@ -205,7 +205,7 @@ class ReselectingCache:
 def reselection_cost(
     prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 3
 ) -> Reselection:
-    """Time how long choosing tokens anew takes at a prompt's length; parameters as of `ReselectingCache`."""
+    """Time one token re-selection at the length of a prompt; parameters as of `ReselectingCache`."""
     cache = ReselectingCache(prompt, alpha, policy, layout, new_cache, every, room=1)
     for _ in range(repeats - 1):
         cache.choose()
