@@ -312,7 +312,7 @@ def test_the_article_s_3072_channels_go_over_the_link(data_dir):
         ("gain = 0.5", "scale: got nothing, expected a list of numbers"),
         ("gain = 0.5\nscale = [0.0]\nzero = [0.0]", "scale: got 0.0, expected a list of numbers"),
         ("gain = 0.5\nscale = [1.0]\nzero = [nan]", "zero: got nan"),
-        ("gain = 0.5\nscale = [1.0, 1.0]\nzero = [0.0]", "got 2 scales and 1 zeros, expected as many"),
+        ("gain = 0.5\nscale = [1.0, 1.0]\nzero = [0.0]", "got 2 scales and 1 zeros, expected equally many"),
         ("gain = ", "that is not TOML"),
     ],
 )
