@@ -99,6 +99,7 @@ class CalibrationPanel(QWidget):
         running = activity.kind in ("calibrate", "bandwidth")
         self._calibrate.setEnabled(running or self._action.isEnabled())
         self._calibrate.setText("Cancel" if running else plain(self._action))
+        self._calibrate.setMinimumWidth(max(self._calibrate.minimumWidth(), self._calibrate.sizeHint().width()))
         self._calibrate.setAccessibleName("Cancel the calibration" if running else "Calibrate now")
         self._progress.setVisible(running)
         self._progress.setValue(round(1000 * activity.done_frac))
