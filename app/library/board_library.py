@@ -112,11 +112,11 @@ class BoardLibrary:
         plain
             Catalogue to extend; by default that of the resources.
         """
+        from core.calibrate.bench_priors import with_bench_priors
+
         hello = hello_here() if hello is None else hello
         document = self.machines().get(machine or machine_key(hello)) or BoardDocument("")
         found = self.data_sheet_catalogue(hello, plain)
-        from core.calibrate.bench_priors import with_bench_priors
-
         this = with_memory(found.boards[THIS], hello)
         if document.bandwidth is not None:
             this = with_bandwidth(this, msgspec.structs.asdict(document.bandwidth))

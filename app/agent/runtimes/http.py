@@ -152,8 +152,8 @@ class Exchange:
         try:
             parsed = json.loads(text)
         except (ValueError, RecursionError):
-            return "" if text.lstrip().startswith("<") else told(text, self._entry)
-        return told(error_of(parsed), self._entry)
+            return "" if text.lstrip().startswith("<") else without_secrets(text, self._entry)
+        return without_secrets(error_of(parsed), self._entry)
 
     def _watch(self, sock: socket.socket) -> None:
         last_s = now_s()
@@ -255,7 +255,7 @@ def error_of(answer: Any) -> Any:
     return error.get("message", error) if isinstance(error, dict) else error
 
 
-def told(said: object, entry: RuntimeEntry) -> str:
+def without_secrets(said: object, entry: RuntimeEntry) -> str:
     """Return the words of a server on one line, without the secrets that it may repeat."""
     text = "" if said is None else str(said)
     for secret in entry.secrets():

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from app.agent.runtimes import prompt as prompts
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.http import Exchange, answered, call, error_of, parse_json, sse_data, told
+from app.agent.runtimes.http import Exchange, answered, call, error_of, parse_json, sse_data, without_secrets
 from app.agent.runtimes.outcome import Failed, Refused, Run, Timeline, now_s
 from app.agent.runtimes.streams import Answer, adapted, n_predict, repeat, result
 from app.agent.runtimes.values import count, number, refuse_cached, refuse_other_prompt
@@ -135,11 +135,11 @@ def _ask(entry: RuntimeEntry, run: Run, tokens: List[int], n_new: int, options: 
             payload = sse_data(line)
             if payload is None:
                 if line.startswith(b"error:"):
-                    raise Failed(f"{entry.where} failed: {told(line[6:].decode('utf-8', 'replace'), entry)}")
+                    raise Failed(f"{entry.where} failed: {without_secrets(line[6:].decode('utf-8', 'replace'), entry)}")
                 continue
             last = parse_json(payload, entry)
             if (error := error_of(last)) is not None:
-                raise Failed(f"{entry.where} failed: {told(error, entry)}")
+                raise Failed(f"{entry.where} failed: {without_secrets(error, entry)}")
             if not last.get("stop"):
                 _note(timeline, last, arrived_s)
             timeline.buffer_write_s += now_s() - arrived_s

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping
 
 from app.agent.runtimes import prompt as prompts
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.http import answered, call, error_of, parse_json, told
+from app.agent.runtimes.http import answered, call, error_of, parse_json, without_secrets
 from app.agent.runtimes.outcome import Failed, Run, Timeline, now_s
 from app.agent.runtimes.streams import Answer, adapted, n_predict, repeat, result
 from app.agent.runtimes.values import count, number
@@ -60,7 +60,7 @@ def ask(
             arrived_s = now_s()
             last = parse_json(line, entry)
             if (error := error_of(last)) is not None:
-                raise Failed(f"{entry.where} failed: {told(error, entry)}")
+                raise Failed(f"{entry.where} failed: {without_secrets(error, entry)}")
             if last.get("done"):
                 break
             if last.get("response") or last.get("thinking"):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from app.agent.runtimes import prompt as prompts
 from app.agent.runtimes.entry import RuntimeEntry
-from app.agent.runtimes.http import answered, call, error_of, parse_json, sse_data, sse_ended, told
+from app.agent.runtimes.http import answered, call, error_of, parse_json, sse_data, sse_ended, without_secrets
 from app.agent.runtimes.outcome import Failed, Refused, Run, Timeline, Unreadable, now_s
 from app.agent.runtimes.streams import Answer, adapted, n_predict, repeat, result
 from app.agent.runtimes.values import count, number, refuse_cached
@@ -142,7 +142,7 @@ def ask(entry: RuntimeEntry, run: Run, path: str, message: Mapping[str, Any]) ->
                 continue
             chunk = parse_json(payload, entry)
             if (error := error_of(chunk)) is not None:
-                raise Failed(f"{entry.where} failed: {told(error, entry)}")
+                raise Failed(f"{entry.where} failed: {without_secrets(error, entry)}")
             _note(timeline, chunk, arrived_s)
             last.update({name: chunk[name] for name in ("usage", "metrics", "timings") if chunk.get(name)})
             last["finish_reason"] = _choice(chunk).get("finish_reason") or last.get("finish_reason")
@@ -151,7 +151,7 @@ def ask(entry: RuntimeEntry, run: Run, path: str, message: Mapping[str, Any]) ->
     if whole and not last:
         error = error_of(parse_json(whole, entry))
         if error is not None:
-            raise Failed(f"{entry.where} failed: {told(error, entry)}")
+            raise Failed(f"{entry.where} failed: {without_secrets(error, entry)}")
         raise Unreadable(f"{entry.where} answered in one piece: it does not stream")
     notes: List[str] = []
     if "usage" not in last and timeline.token_s:
