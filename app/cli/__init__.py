@@ -9,7 +9,7 @@ for all), and reports a user's mistake by raising `UserError` with one sentence.
 from __future__ import annotations
 
 import argparse
-import errno
+import contextlib
 import importlib
 import io
 import keyword
@@ -17,10 +17,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from app import VERSION
-from app.cli.shared.output import UserError
+from app.cli.shared.output import OutputError, UserError, one_line, printable_output
 
 COMMANDS = {
     "gui": "open the dashboard (the default)",
@@ -75,7 +75,9 @@ _NEVER_MOVED = ("thermal", "formula")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")
-"""Commands that need an open output."""
+"""Commands that check their streams themselves."""
+SILENT = ("gui", "attach", *TALK)
+"""Commands that may start without an output."""
 
 
 def known(words: Sequence[str]) -> tuple[str, ...]:
@@ -117,9 +119,16 @@ def _add(subparsers: Any, name: Sequence[str], text: str, chosen: Sequence[str])
     return own
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message))
+
+
 def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
     """Return the main parser and the parser of the named command, None without a command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board, predicted and measured.",
         epilog="trilemma COMMAND --help describes one command, such as trilemma predict --help",
@@ -150,48 +159,70 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "gui")
     name = known(words)
-    title = " ".join(("trilemma", *(name or words[:1])))
+    closed = sys.stdout is None
     _prepare_output(name)
+    with printable_output():
+        return _run(words, name, " ".join(("trilemma", *(name or words[:1]))), closed=closed)
+
+
+def _run(words: list[str], name: tuple[str, ...], title: str, *, closed: bool) -> int:
+    """Run a command; an error is one sentence after the title."""
+
+    def failed(sentence: object, status: int = 1) -> int:
+        print(f"{one_line(title)}: {one_line(sentence)}", file=sys.stderr)
+        return status
+
     try:
+        if closed and " ".join(name) not in SILENT:
+            return failed("standard output is closed: expected a terminal, a file or a pipe")
         if words[0] in MOVED:
             print(f"trilemma {words[0]} is now {title}", file=sys.stderr)
-        _refuse_no_value(words)
+        _refuse_no_text(words)
         args = _parsed(name, words)
         status = int(_module(name).run(args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
     except UserError as error:
-        print(f"{title}: {error}", file=sys.stderr)
-        return 2
+        return failed(error, 2)
     except BrokenPipeError:  # the reader of our output left, as `head` does
         _discard_output()
         return 1
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
+    except OutputError as error:
         _discard_output()
-        print(f"{title}: no space left on device for the output", file=sys.stderr)
-        return 1
+        return failed(f"{error} for the output")
+    except OSError as error:
+        said = error.strerror or str(error)
+        return failed(f"{error.filename}: {said.lower()}" if error.filename else said)
+    except MemoryError:
+        return failed("memory is exhausted: expected more of it, or smaller inputs")
     except KeyboardInterrupt:
-        print(f"{title}: stopped", file=sys.stderr)
-        return 130
+        return failed("stopped", 130)
 
 
 def _prepare_output(name: Sequence[str]) -> None:
-    """Open an output for a command started without one, and let it encode any character."""
+    """Open the streams that a command was started without, and let its output encode any character."""
     if sys.stdout is None and " ".join(name) not in TALK:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
-def _refuse_no_value(words: Sequence[str]) -> None:
+def _refuse_no_text(words: Sequence[str]) -> None:
     for word in words:
         if word.startswith("--") and word.endswith("=--"):  # argparse makes an empty list of it
             raise UserError(f"{word[2:-3]}: got '--', expected a value")
+        try:
+            whole = b"\0" not in os.fsencode(word)
+        except UnicodeEncodeError:
+            whole = False
+        if not whole:
+            raise UserError(f"argument: got {word[:100]!r}, expected text without NUL and halves of characters")
 
 
 def _discard_output() -> None:
     """Discard pending output, so that the interpreter exits without an error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

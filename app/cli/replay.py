@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import queue
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from app.cli.shared.output import UserError, print_json, print_table
+from app.cli.shared.output import UserError, json_text, print_json, print_table
 from app.client.events import Catalogue, ClockRead, Disconnected, Event, Gap, Measured, Position, Samples
 from app.client.recorder import RecordingError
 from app.client.recording import Recording
@@ -111,7 +110,7 @@ class _Lines:
 
 
 def _line(record: dict[str, Any]) -> None:
-    print(json.dumps(record, allow_nan=False), flush=True)
+    print(json_text(record, indent=None), flush=True)
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

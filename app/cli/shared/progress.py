@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+from app.cli.shared.output import one_line, rewrite_line
+
 PATIENCE_S, LEAST_FRAC = 20.0, 0.01
 """The remaining time is shown after this time and this share of the work."""
 
@@ -27,16 +29,17 @@ class ProgressLine:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._rewrites and self._length:
-            print("\r" + " " * self._length + "\r", end="", file=sys.stderr, flush=True)
+            rewrite_line(" " * self._length)
+            rewrite_line("")
 
     def show(self, done_frac: float, text: str) -> None:
         """Show the progress."""
         if self._rewrites:
             line = f"{done_frac:4.0%}  {text}{self._left(done_frac)}"
-            print("\r" + line.ljust(self._length), end="", file=sys.stderr, flush=True)
+            rewrite_line(line.ljust(self._length))
             self._length = len(line)
         elif text != self._text:
-            print(text, file=sys.stderr, flush=True)
+            print(one_line(text), file=sys.stderr, flush=True)
         self._text = text
 
     def _left(self, done_frac: float) -> str:
