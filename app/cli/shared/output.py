@@ -93,7 +93,7 @@ def rewrite_line(line: str) -> None:
     """Write a line of standard error over the one that stands there."""
     stream = sys.stderr.stream if isinstance(sys.stderr, _Printable) else sys.stderr
     with contextlib.suppress(OSError):
-        print("\r" + visible(one_line(line)) + " " * (len(line) - len(line.rstrip())), end="", file=stream, flush=True)
+        print("\r" + visible(line.replace("\n", " ")), end="", file=stream, flush=True)
 
 
 def json_text(document: Any, *, indent: int | None = 2) -> str:

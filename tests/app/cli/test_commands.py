@@ -14,7 +14,7 @@ import pytest
 import trilemma
 from app import LAUNCHER
 from app.cli import COMMANDS, GROUPS, MOVED, _module, _parsed, known, main
-from app.cli.shared.output import print_json
+from app.cli.shared.output import print_json, print_table, printable_output
 
 FULL = Path("/dev/full")
 
@@ -97,10 +97,63 @@ def test_a_group_without_one_of_its_commands_is_a_usage_error(words, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_an_output_that_is_closed_is_no_traceback():
+def test_an_output_that_is_closed_is_one_sentence():
     words = [sys.executable, str(LAUNCHER), "sweep", "--over", "alpha=0,0.5"]
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    sentence = b"trilemma sweep: standard output is closed: expected a terminal, a file or a pipe\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
+
+
+def test_errors_do_not_reach_the_output_where_standard_error_is_closed():
+    words = [sys.executable, str(LAUNCHER), "predict", "--board", "toaster"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *words], stdout=subprocess.PIPE, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+HOSTILE = "a\x1b[2J\x9b31m\u202eb\u2028\ud800\r"
+
+
+def test_no_character_of_a_name_steers_the_terminal(capsys):
+    with printable_output():
+        print(HOSTILE)
+        print(HOSTILE, file=sys.stderr)
+        print_table([("BOARD", "N"), (HOSTILE + "\nforged", "1")])
+    out, err = capsys.readouterr()
+    escaped = r"a\x1b[2J\x9b31m\u202eb\u2028\ud800\r"
+    assert err == escaped + "\n"
+    assert out.splitlines()[0] == escaped
+    assert len(out.splitlines()) == 3  # a name with an end of line is one row
+
+
+def test_json_of_any_name_and_number_can_be_read_by_others(capsys):
+    with printable_output():
+        print_json({HOSTILE: HOSTILE + "\U000e0041", "margin": float("-inf"), "all": [float("nan"), 1.0]})
+    out = capsys.readouterr().out
+
+    def refuse(token):
+        raise AssertionError(token)
+
+    document = json.loads(out, parse_constant=refuse)
+    assert document[HOSTILE] == HOSTILE + "\U000e0041"
+    assert out.replace("\n", "").isprintable()
+    assert document["margin"] == {"absent": "not a finite number (-inf)"}
+    assert document["all"][1] == 1.0
+
+
+@pytest.mark.parametrize("word", ["a\0b", "a\ud800b"])
+def test_an_argument_that_is_no_text_is_one_sentence(word, capsys):
+    for words in (
+        ["record", "this", word],
+        ["agent", "--save", word],
+        ["gui", "--preset", word],
+        ["gui", f"--screenshot={word}"],
+        ["data", "import", word],
+        ["predict", "--board", f"{word}.toml"],
+    ):
+        assert main(words) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert "expected text without NUL" in err
 
 
 @pytest.mark.parametrize(
