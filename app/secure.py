@@ -76,9 +76,10 @@ def read_private(path: Path) -> str:
         If there is none, or others can read it, or it is another user's.
     """
     try:
-        with path.open("rb") as file:
+        descriptor = os.open(str(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would not open
+        with os.fdopen(descriptor, "rb") as file:
             state = os.fstat(file.fileno())
-            content = file.read(_CHUNK)
+            content = (file.read(_CHUNK) or b"") if stat.S_ISREG(state.st_mode) else b""
     except OSError as error:
         raise SecurityError(f"{path} cannot be read: {os.strerror(error.errno or 0).lower()}") from None
     if os.name == "posix":

@@ -80,7 +80,7 @@ class Workload:
                 raise ValueError(f"n_threads: got {n_threads}, expected at least 1")
             torch.set_num_threads(n_threads)
         self._file = ModelFile(model_file)
-        self._prompts = Prompts(self._file, read_text(text_file)[:_MAX_TEXT_CHARACTERS])
+        self._prompts = Prompts(self._file, read_text(text_file, _MAX_TEXT_CHARACTERS))
         n_text = len(self._prompts.text)
         if n_text < 2 * N_SCORED:
             raise ValueError(f"{text_file}: got a text of {n_text} tokens, expected at least {2 * N_SCORED}")

@@ -6,10 +6,14 @@ import errno
 import math
 import os
 import re
+import stat
 from pathlib import Path
 
 AS_ROOT = "attach the board as root@HOST, or start Trilemma on it with sudo"
 """Remedy where only root can read."""
+
+MOST_BYTE = 1 << 20
+"""Largest size of a file that somebody writes for the agent."""
 
 _NUMBER_BYTE = 64
 _READ_BYTE = 4096  # sysfs never gives more than a page; of /proc/stat the first lines are wanted
@@ -21,6 +25,29 @@ def text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", "replace").strip(" \t\r\n\0")
     except OSError:
         return ""
+
+
+def written(path: Path) -> str:
+    """Return the text of a file that somebody wrote for the agent (UTF-8, at most `MOST_BYTE`).
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    ValueError
+        It is no such file; the sentence is one without its name.
+    """
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("not a file (a folder, a pipe or a device), expected text")
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTE + 1)
+    if len(data) > MOST_BYTE:
+        raise ValueError(f"got more than {MOST_BYTE >> 20} MiB, expected at most that")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("got bytes that are not UTF-8, expected text") from None
 
 
 def is_virtual(root: Path) -> bool:

@@ -172,9 +172,9 @@ def _run(words: list[str], name: tuple[str, ...], title: str, *, closed: bool) -
         print(f"{one_line(title)}: {one_line(sentence)}", file=sys.stderr)
         return status
 
+    if closed and " ".join(name) not in SILENT:
+        return failed("standard output is closed: expected a terminal, a file or a pipe")
     try:
-        if closed and " ".join(name) not in SILENT:
-            return failed("standard output is closed: expected a terminal, a file or a pipe")
         if words[0] in MOVED:
             print(f"trilemma {words[0]} is now {title}", file=sys.stderr)
         _refuse_no_text(words)
@@ -185,19 +185,21 @@ def _run(words: list[str], name: tuple[str, ...], title: str, *, closed: bool) -
         return status
     except UserError as error:
         return failed(error, 2)
-    except BrokenPipeError:  # the reader of our output left, as `head` does
+    except (OutputError, BrokenPipeError) as error:
         _discard_output()
-        return 1
-    except OutputError as error:
-        _discard_output()
-        return failed(f"{error} for the output")
-    except OSError as error:
-        said = error.strerror or str(error)
-        return failed(f"{error.filename}: {said.lower()}" if error.filename else said)
-    except MemoryError:
-        return failed("memory is exhausted: expected more of it, or smaller inputs")
+        return 1 if isinstance(error, BrokenPipeError) else failed(f"{error} for the output")  # as `head` does
+    except (OSError, MemoryError) as error:
+        return failed(_reason(error))
     except KeyboardInterrupt:
         return failed("stopped", 130)
+
+
+def _reason(error: OSError | MemoryError) -> str:
+    """Return the sentence on an error of the system that no command has words for."""
+    if isinstance(error, MemoryError):
+        return "memory is exhausted: expected more of it, or smaller inputs"
+    said = error.strerror or str(error)
+    return f"{error.filename}: {said.lower()}" if error.filename else said
 
 
 def _prepare_output(name: Sequence[str]) -> None:

@@ -11,8 +11,12 @@ from pathlib import Path
 
 import platformdirs
 
+from core.catalogue.text_files import read_bytes_of
+
 MAX_BYTE = 1 << 20
 """Largest size of a preset or settings file; real ones have a few kilobytes."""
+PIPE_SILENCE_S = 120.0
+"""How long the program at a pipe may print nothing: a benchmark prints when a test has ended."""
 
 
 BINARY = getattr(os, "O_BINARY", 0)
@@ -45,22 +49,23 @@ def reason(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def read_whole(path: Path, max_byte: int = MAX_BYTE) -> bytes:
-    """Return the bytes of a file.
+def read_whole(path: Path, max_byte: int = MAX_BYTE, *, pipes: bool = False) -> bytes:
+    """Return the bytes of a file; with `pipes`, all that a pipe gives until its end.
 
     Raises
     ------
     FileError
-        The file cannot be read or is larger than `max_byte`.
+        The file cannot be read, is no file or is larger than `max_byte`.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(max_byte + 1)
+        if not pipes and path.exists() and not path.is_file():
+            kind = "a folder" if path.is_dir() else "a device or a pipe"
+            raise FileError(f"{path}: cannot be read: expected a file, it is {kind}")
+        return read_bytes_of(path, max_byte, PIPE_SILENCE_S)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {reason(error)}") from error
-    if len(content) > max_byte:
-        raise DamagedFile(f"{path}: expected at most {max_byte >> 20} MiB, got more")
-    return content
+    except ValueError as error:
+        raise DamagedFile(f"{path}: {error}") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_BYTE = 64 << 20
+MAX_TABLE_BYTE = 1 << 30
 _NO_TEST = "holds no test of llama-bench: expected objects with n_prompt or n_gen, and samples_ns or avg_ns"
 _LONGEST_HEADING = 1 << 16
 _USED = (
@@ -67,7 +68,7 @@ def read_import(path: Path, *, board: str = "", provenance: str = "") -> tuple[l
     FileError
         It cannot be read, or holds neither.
     """
-    content = read_whole(path, MAX_BYTE)
+    content = read_whole(path, MAX_BYTE, pipes=True)
     if kind := kind_of_bytes(content):
         raise FileError(f"{path}: {kind}")
     try:
@@ -219,7 +220,7 @@ def _read_texts(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        text = text_of(path.read_bytes())
+        text = text_of(read_whole(path, MAX_TABLE_BYTE))
         frame = pd.read_csv(io.StringIO(text, newline=""), dtype=str, na_filter=False)
     except pd.errors.EmptyDataError:
         return pd.DataFrame()

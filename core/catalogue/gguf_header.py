@@ -8,6 +8,7 @@ what is left of the file before anything is read, so a hostile or cut file costs
 from __future__ import annotations
 
 import math
+import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -189,7 +190,10 @@ def read_header(path: Path) -> Header:
         One sentence ``name: byte offset: got X, expected Y`` for a file that cannot be read, is cut, or is foreign.
     """
     try:
-        size_byte = path.stat().st_size
+        about = path.stat()
+        if stat.S_ISFIFO(about.st_mode) or stat.S_ISCHR(about.st_mode) or stat.S_ISSOCK(about.st_mode):
+            raise ValueError(f"{path}: got a pipe or a device, expected a GGUF file")
+        size_byte = about.st_size
         with path.open("rb") as file:
             return _read(_Cursor(file, path.name, size_byte))
     except OSError as error:

@@ -31,7 +31,7 @@ from core.catalogue.schemas import (
     WorkloadFile,
     within,
 )
-from core.catalogue.text_files import one_line_end, text_of
+from core.catalogue.text_files import one_line_end, read_text_of
 from core.catalogue.toml_files import converted, parse
 from core.physics.objectives import Scenario
 from core.physics.realtime import Task
@@ -205,12 +205,9 @@ def read_text(path: Path) -> str:
     """
     name = path.name or str(path)
     try:
-        content = path.read_bytes()
+        return one_line_end(read_text_of(path))
     except OSError as error:
-        raise ValueError(f"{name}: cannot be read ({error.strerror}), expected a file") from None
-    except ValueError as error:  # a name that no file can have
-        raise ValueError(f"{name!r}: cannot be read ({error}), expected a file") from None
-    try:
-        return one_line_end(text_of(content))
+        shown = name if name.isprintable() else repr(name)
+        raise ValueError(f"{shown}: cannot be read ({error.strerror}), expected a file") from None
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None

@@ -17,7 +17,7 @@ from core.catalogue.models import read_model
 from core.catalogue.refusal import refusal
 from core.catalogue.runtimes import check_formats, read_runtime
 from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
-from core.catalogue.text_files import one_line_end, text_of
+from core.catalogue.text_files import one_line_end, read_text_of
 from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
 from core.catalogue.typical_rates import with_rate_uncertainty
 from core.spec import (
@@ -89,9 +89,8 @@ def read_board(path: Path) -> Board:
     OSError, ValueError
         It cannot be read, or ``file: key: got X, expected Y`` for the first thing that is wrong in it.
     """
-    content = path.read_bytes()
     try:
-        text = one_line_end(text_of(content))
+        text = one_line_end(read_text_of(path))
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
     return _guessed(_board(path.stem, path.name, parse(path.name, text)))

@@ -7,6 +7,11 @@ Windows-1252, as Excel writes CSV. An end that is cut off inside a character los
 from __future__ import annotations
 
 import codecs
+import errno
+import os
+import select
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 _MARKS = (
@@ -19,6 +24,12 @@ _MARKS = (
 _LOOKED_AT_BYTE = 4096
 _MOSTLY = 0.4  # share of NULs among every second byte that is the other byte of Latin letters in UTF-16
 _SHOWN_BYTE = 8
+_CHUNK_BYTE = 1 << 20
+
+MOST_BYTE = 64 << 20
+"""Largest size of a file that is read as a whole; files that people write have a few kilobytes."""
+SILENCE_S = 30.0
+"""How long a pipe may give nothing before it is given up."""
 
 
 def text_of(content: bytes) -> str:
@@ -49,16 +60,77 @@ def text_of(content: bytes) -> str:
 
 
 def read_text_of(path: Path) -> str:
-    """Return `text_of` a file.
+    """Return `text_of` a file, as `read_bytes_of` reads it.
 
     Raises
     ------
     OSError
         It cannot be read.
     ValueError
-        It is no text.
+        It is no text, or too large.
     """
-    return text_of(path.read_bytes())
+    return text_of(read_bytes_of(path))
+
+
+def read_bytes_of(path: Path, most_byte: int = MOST_BYTE, silence_s: float = SILENCE_S) -> bytes:
+    """Return the bytes of a file, or all that a pipe or a device gives until its end.
+
+    Parameters
+    ----------
+    path : Path
+    most_byte : int
+        Limit of the size [byte].
+    silence_s : float
+        How long a pipe may give nothing [s].
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or no file can have its name.
+    ValueError
+        It is larger, or silent; one sentence without the file's name.
+    """
+    pieces, n_byte = list[bytes](), 0
+    for piece in pieces_of(path, silence_s):
+        pieces.append(piece)
+        n_byte += len(piece)
+        if n_byte > most_byte:
+            raise ValueError(f"got more than {size_words(most_byte)}, expected at most that")
+    return b"".join(pieces)
+
+
+def size_words(n_byte: int) -> str:
+    """Return a limit of a size in words, such as "64 MiB"."""
+    return f"{n_byte >> 20} MiB" if n_byte >= 1 << 20 else f"{n_byte >> 10} KiB"
+
+
+def pieces_of(path: Path, silence_s: float = SILENCE_S) -> Iterator[bytes]:
+    """Yield the bytes of a file, a pipe or a device in pieces, as `read_bytes_of`; a device may have no end."""
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe without a writer would not open
+    except ValueError:  # NUL, or half of a character
+        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        while True:
+            if not regular:
+                _wait_for(descriptor, silence_s)
+            piece = os.read(descriptor, _CHUNK_BYTE)
+            if not piece:
+                return
+            yield piece
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, silence_s: float) -> None:
+    """Wait until a pipe gives something or ends."""
+    if hasattr(select, "poll"):
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        if not waiting.poll(1e3 * silence_s):
+            raise ValueError(f"got no end and nothing more for {silence_s:g} s, expected a file or a pipe that ends")
 
 
 def one_line_end(text: str) -> str:

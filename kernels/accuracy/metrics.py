@@ -27,13 +27,16 @@ def default_text() -> str:
     return "\n\n".join(topics[name] for name in sorted(topics))
 
 
-def read_text(file: Path | None) -> str:
-    """Read a text file (UTF-8), or return `default_text`. ValueError when it cannot be read."""
+def read_text(file: Path | None, most_characters: int) -> str:
+    """Return the beginning of a text file (UTF-8), or of `default_text`. ValueError when it cannot be read."""
     if file is None:
-        return default_text()
+        return default_text()[:most_characters]
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        if file.exists() and not file.is_file():
+            raise ValueError(f"{file}: not a file (a folder, a pipe or a device): expected a UTF-8 text file")
+        with file.open(encoding="utf-8") as text:
+            return text.read(most_characters)
+    except (OSError, UnicodeError) as error:
         raise ValueError(f"{file}: not a readable UTF-8 text ({error})") from None
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 from urllib.parse import unquote, urlsplit
 
+from app.agent.files import written
+
 SERVERS = ("llama-server", "ollama", "openai")
 COMMANDS = ("llama-bench", "rkllm")
 KINDS = SERVERS + COMMANDS  # each is the name of the module that drives it, with "-" for "_"
@@ -115,11 +117,11 @@ class RuntimeEntry:
         try:
             key = self.key or (os.environ[self.key_env] if self.key_env else "")
             if not key and self.key_file:
-                key = Path(self.key_file).expanduser().read_text(encoding="utf-8")
+                key = written(Path(self.key_file).expanduser())
         except KeyError:
             raise ValueError(f"{self.key_env} is not set in the environment of the agent") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{self.key_file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ValueError(f"{self.key_file}: {getattr(error, 'strerror', None) or error}") from None
         key, password = key.strip(), unquote(urlsplit(self.url).password or "")
         if any(not "!" <= char <= "~" for char in key):
             raise ValueError(f"{self.key_source} is not one word of ASCII letters, digits and signs")
@@ -154,10 +156,10 @@ def read_entries(path: Path) -> List[RuntimeEntry]:
         One sentence: the file, the entry, the member, what was expected.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = written(path)
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return parse_entries(text, str(path))
 

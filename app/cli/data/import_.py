@@ -119,6 +119,8 @@ def _is_recording(path: Path) -> bool:
     if path.suffix == SUFFIX:
         return True
     try:
+        if not path.is_file():  # what a pipe gave cannot be read again
+            return False
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:

@@ -74,6 +74,8 @@ def target_from(text: str, ssh_config: Path | None) -> Target:
         The target is invalid.
     """
     try:
+        if ssh_config is not None and ssh_config.exists() and not ssh_config.is_file():  # ssh would read it for ever
+            raise UserError(f"{ssh_config}: not a file (a folder, a pipe or a device): expected ssh's configuration")
         target = open_target(text, ssh_config=ssh_config)
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from error

@@ -106,7 +106,9 @@ def test_an_output_that_is_closed_is_one_sentence():
 
 def test_errors_do_not_reach_the_output_where_standard_error_is_closed():
     words = [sys.executable, str(LAUNCHER), "predict", "--board", "toaster"]
-    done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *words], stdout=subprocess.PIPE, timeout=120, check=False)
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", *words], stdout=subprocess.PIPE, timeout=120, check=False
+    )
     assert (done.returncode, done.stdout) == (2, b"")
 
 

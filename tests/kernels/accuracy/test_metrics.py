@@ -143,8 +143,9 @@ def test_default_text_is_long_and_a_missing_file_is_one_sentence(tmp_path):
     assert len(default_text()) > 100_000
     file = tmp_path / "text.txt"
     file.write_text("Grüße", encoding="utf-8")
-    assert read_text(file) == "Grüße"
+    assert read_text(file, 100) == "Grüße"
+    assert read_text(file, 2) == "Gr"
     file.write_bytes(b"\xff\xfe\x00")
     for bad in (file, tmp_path / "none.txt"):
         with pytest.raises(ValueError, match="not a readable UTF-8 text"):
-            read_text(bad)
+            read_text(bad, 100)
