@@ -43,7 +43,7 @@ def written(path: Path) -> str:
     with path.open("rb") as file:
         data = file.read(MOST_BYTE + 1)
     if len(data) > MOST_BYTE:
-        raise ValueError(f"got more than {MOST_BYTE >> 20} MiB, expected at most that")
+        raise ValueError(f"got more than {MOST_BYTE >> 20} MiB, expected a smaller file")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -86,9 +86,9 @@ class Recording:
         self.opening: Mapping[str, Any] = {}
         self.notes: dict[str, list[Note]] = {}
         self.n_unreadable = 0
+        if path.exists() and not path.is_file():
+            raise RecordingError(f"{path}: not a file (a folder, a pipe or a device): expected a recording")
         try:
-            if path.exists() and not path.is_file():
-                raise RecordingError(f"{path}: not a file (a folder, a pipe or a device): expected a recording")
             self._file = path.open("rb", buffering=0)
             self._reading = threading.Lock()
             self.n_byte = os.fstat(self._file.fileno()).st_size

@@ -22,7 +22,7 @@ from app.library.imports.llama_bench import Benched, mean_and_sd_s
 from app.library.imports.other_tools import kind_of_bytes, kind_of_text
 from core.catalogue.load import load_catalogue
 from core.catalogue.names.formats import format_name
-from core.catalogue.text_files import text_of
+from core.catalogue.text_files import printable, text_of
 from core.tables.rows import COLUMNS, problems_of, table_of
 from core.units import Z90
 
@@ -38,6 +38,7 @@ _USED = (
     *("model_n_params", "test_time", "avg_ns", "avg_ts", "stddev_ns", "stddev_ts", "samples_ns", "samples_ts"),
     *("cpu_info", "gpu_info", "backends"),
 )
+_COUNTS = ("n_prompt", "n_gen", "n_depth")
 _OFF_GPU = {"", "CPU", "BLAS", "AMX", "ZenDNN"}
 _ONCE_BACKENDS = ("cuda", "opencl", "vulkan", "kompute", "metal", "sycl", "gpu_blas")  # members of builds before 3500
 _MODEL_TYPE = re.compile(r"(.*?(?<![\w.])[\dEx.?]+[BMK](?:\.A[\d.]+B|x\d+E(?: \(\w+\))?)?)(?: (.*))?")
@@ -92,6 +93,9 @@ def _llama_bench(path: Path, found: Benched, board: str, provenance: str) -> tup
     if found.damaged:
         notes.append(f"{path.name}: a test is cut off or damaged: the {len(found.tests)} whole ones were taken.")
     for i, test in enumerate(tests, 1):
+        if unknown := [name for name in _COUNTS if name in test and not _is_count(test[name])]:
+            notes.append(f"{path.name}: test {i}: {unknown[0]}: got no number of tokens; it was left out.")
+            continue
         if _count(test, "n_prompt") and _count(test, "n_gen"):
             notes.append(
                 f"{path.name}: test {i}: a prompt and its answer timed together tell neither; it was left out."
@@ -108,7 +112,7 @@ def _llama_bench(path: Path, found: Benched, board: str, provenance: str) -> tup
             _, column, got, expected = wrong[0]
             notes.append(f"{path.name}: test {i}: {column}: got {got}, expected {expected}; it was left out.")
             continue
-        rows.append({**row, "provenance": provenance, "source": _source(path, test)})
+        rows.append({**row, "provenance": provenance, "source": printable(_source(path, test))})
     return rows, notes
 
 
@@ -116,7 +120,7 @@ def _bench_row(test: Mapping[str, Any], board: str) -> dict[str, str]:
     """Return a test as a row: speed of a prompt, or of tokens behind a context."""
     n_prompt, n_gen, n_depth = (_count(test, name) for name in ("n_prompt", "n_gen", "n_depth"))
     on_gpu = _on_gpu(test)
-    chip = str(test.get("gpu_info" if on_gpu else "cpu_info") or "").strip()
+    chip = printable(str(test.get("gpu_info" if on_gpu else "cpu_info") or "")).strip()
     name, quant = _names(test)
     seconds, n_repeats = _times_s(test)
     row = {
@@ -141,7 +145,8 @@ def _bench_row(test: Mapping[str, Any], board: str) -> dict[str, str]:
         column, per, tokens, context = "ttft_ms", 1, "prompt_tokens", n_depth + n_prompt / 2
     for suffix, value in zip(("", "_q05", "_q95"), seconds, strict=True):
         row[column + suffix] = _text(value / per * 1e3)
-    return row | {tokens: str(n_gen or n_prompt), "context_tokens": _text(context)}
+    row |= {tokens: str(n_gen or n_prompt), "context_tokens": _text(context)}
+    return {name: printable(cell) for name, cell in row.items()}
 
 
 def _times_s(test: Mapping[str, Any]) -> tuple[tuple[float, ...], str]:
@@ -185,7 +190,7 @@ def _table(path: Path, text: str, provenance: str) -> tuple[list[dict[str, str]]
         if known:
             raise FileError(f"{path}: {known}") from error
         raise FileError(f"{error}: expected llama-bench's output, or CSV with the columns of data validate") from error
-    told = {"provenance": provenance, "source": path.name, "more": "{}"}
+    told = {"provenance": provenance, "source": printable(path.name), "more": "{}"}
     rows = [{**told, **row.cells()} for row in table.rows]
     return rows, [f"{path.name}: {problem}; the row was left out." for problem in table.problems]
 
@@ -230,6 +235,10 @@ def _read_texts(path: Path) -> pd.DataFrame:
     if not isinstance(frame.index, pd.RangeIndex):
         raise FileError(f"{path}: cannot be read as a table: its rows have more cells than its heading")
     return frame
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1 << 53
 
 
 def _count(test: Mapping[str, Any], name: str) -> int:

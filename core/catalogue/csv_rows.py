@@ -109,7 +109,8 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
     Raises
     ------
     ValueError
-        A column is missing or repeated, a row is short, or a value is not a finite number; the message has the line.
+        A column is missing or repeated, a row has another number of cells, or a value is not a finite number; the
+        message has the line.
     """
     lines = list(io.StringIO(text, newline=""))
     begin, delimiter = _begin(lines)
@@ -130,6 +131,10 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
     for number, row in rows[1:]:
         if not row:
             continue
+        if any(row[len(header) :]):
+            raise ValueError(
+                f"{where}: line {number}: got {len(row)} cells, expected {len(header)}, as the heading has"
+            )
         for column, name in zip(found, names, strict=True):
             at = header.index(name)
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import select
 import stat
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ _LOOKED_AT_BYTE = 4096
 _MOSTLY = 0.4  # share of NULs among every second byte that is the other byte of Latin letters in UTF-16
 _SHOWN_BYTE = 8
 _CHUNK_BYTE = 1 << 20
+
+HIDDEN = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that steer a terminal, reverse the words beside them or cannot be seen: C0, C1, bidirectional, halves."""
 
 MOST_BYTE = 64 << 20
 """Largest size of a file that is read as a whole; files that people write have a few kilobytes."""
@@ -95,7 +102,7 @@ def read_bytes_of(path: Path, most_byte: int = MOST_BYTE, silence_s: float = SIL
         pieces.append(piece)
         n_byte += len(piece)
         if n_byte > most_byte:
-            raise ValueError(f"got more than {size_words(most_byte)}, expected at most that")
+            raise ValueError(f"got more than {size_words(most_byte)}, expected a smaller file")
     return b"".join(pieces)
 
 
@@ -131,6 +138,17 @@ def _wait_for(descriptor: int, silence_s: float) -> None:
         waiting.register(descriptor, select.POLLIN)
         if not waiting.poll(1e3 * silence_s):
             raise ValueError(f"got no end and nothing more for {silence_s:g} s, expected a file or a pipe that ends")
+
+
+def printable(text: str) -> str:
+    r"""Return a text without its hidden characters; ends of lines and tabs stay.
+
+    Examples
+    --------
+    >>> printable("\x1b[31mJetson\u202e Nano")
+    '[31mJetson Nano'
+    """
+    return text if text.isprintable() else HIDDEN.sub("", text)
 
 
 def one_line_end(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.catalogue.csv_rows import Row, rows_of
-from core.catalogue.text_files import read_text_of
+from core.catalogue.text_files import printable, read_text_of
 
 
 class Column(NamedTuple):
@@ -185,7 +185,7 @@ def problems_of(cells: Mapping[str, str]) -> list[Problem]:
 def _column(name: str) -> str:
     """Return the column of a name, without regard to case and spaces; other names are returned unchanged."""
     meant = "_".join(name.lower().split())
-    return meant if meant in COLUMNS else name.strip()
+    return meant if meant in COLUMNS else printable(name.strip())
 
 
 def _with_points(lines: list[Row], heading: list[str]) -> list[Row]:
@@ -224,7 +224,7 @@ def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:
     cells = cells[: len(heading)] if not any(cells[len(heading) :]) else cells
     if len(cells) != len(heading):
         return [Problem(line, "row", f"{len(cells)} cells", f"{len(heading)}, as the heading has")]
-    given = {name: cell.strip() for name, cell in zip(heading, cells, strict=True)}
+    given = {name: printable(cell.strip()) for name, cell in zip(heading, cells, strict=True)}
     given = {name: "" if name in COLUMNS and cell.lower() in NOTHING else cell for name, cell in given.items()}
     given["compute"] = given.get("compute", "").lower()
     number, problems = dict[str, float](), list[Problem]()

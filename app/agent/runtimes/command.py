@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import Deque, Dict, List, Optional, Sequence
 
-from app.agent.runtimes.outcome import Cancelled, Failed, Run, now_s
+from app.agent.runtimes.outcome import Cancelled, Failed, Run, now_s, one_line
 
 POLL_S = 0.05
 MAX_OUTPUT_BYTE = 8 << 20
@@ -98,7 +98,7 @@ class Command:
         said = [line for line in words if line]
         telling = [line for line in said if _TELLING.search(line)]
         last = (telling or said or [""])[-1]
-        return f"{self.name} {how}" + (f": {last:.200}" if last else "")
+        return f"{self.name} {how}" + (f": {one_line(last, 200)}" if last else "")
 
     def words(self) -> List[str]:
         """Return the last lines of its standard error."""

@@ -268,6 +268,8 @@ def _connection(entry: RuntimeEntry) -> http.client.HTTPConnection:
     if parts.scheme != "https":
         return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=CONNECT_S)
     path = os.path.expanduser(entry.ca_file) if entry.ca_file else None
+    if path and os.path.exists(path) and not os.path.isfile(path):  # it would be read without an end
+        raise Failed(f"the CA's certificate cannot be read: {entry.ca_file}: it is not a file")
     try:
         context = ssl.create_default_context(cafile=path)
     except ssl.SSLError:

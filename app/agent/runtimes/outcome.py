@@ -108,8 +108,16 @@ def now_s() -> float:
 
 
 def record(samples: Sequence[float]) -> Dict[str, Any]:
-    """Describe samples by median, 5 % and 95 % quantiles (linear interpolation) and number."""
+    """Describe samples by median, 5 % and 95 % quantiles (linear interpolation) and number.
+
+    Raises
+    ------
+    Failed
+        A sample is no measurement: negative or not finite.
+    """
     ordered = sorted(samples)
+    if not ordered or not all(0.0 <= sample < math.inf for sample in ordered):
+        raise Failed(f"the runtime gave {ordered[:3]} as measured values, expected finite ones of at least 0")
 
     def quantile(share: float) -> float:
         at = share * (len(ordered) - 1)
@@ -128,6 +136,8 @@ def record(samples: Sequence[float]) -> Dict[str, Any]:
 
 def speed_of(tokens_s: Mapping[str, Any]) -> Dict[str, Any]:
     """Return tokens per second from the record of seconds per token."""
+    if not tokens_s["q05"] > 0.0:
+        raise Failed("the runtime gave a time of 0 s for a token: the run is not a measurement")
     return {**tokens_s, "median": 1 / tokens_s["median"], "q05": 1 / tokens_s["q95"], "q95": 1 / tokens_s["q05"]}
 
 

@@ -11,6 +11,7 @@ from app.agent.runtimes.command import run_to_end
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.outcome import Failed, Run
 from app.agent.runtimes.streams import MIN_TOKENS, N_PREDICT
+from app.agent.runtimes.values import MOST
 
 NO_WINDOW = "RKLLM's demo loads the model inside its own run, so a window of its power would not be that of the tokens"
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
@@ -49,6 +50,8 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     if "prefill_s" not in table or "generate_s" not in table:
         ended = "" if command.status == 0 else f" ({command.why_ended()})"
         raise Failed(f"{command.name} printed no table of Prefill and Generate{ended}: it needs RKLLM 1.1 or newer")
+    if not all(value < MOST for value in table.values()):
+        raise Failed(f"{command.name} printed a number too large to be measured")
     n_generated = int(table["n_generated"])
     if "decode" in run.what and n_generated < MIN_TOKENS:
         raise Failed(f"{command.name} ended after {n_generated} tokens, expected at least {MIN_TOKENS}")

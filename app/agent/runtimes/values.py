@@ -7,20 +7,26 @@ from typing import Any, Mapping, Optional
 
 from app.agent.runtimes.outcome import Failed
 
+MOST = 1 << 53
+"""Largest count; beyond it, a float no longer holds every whole number."""
+
 
 def number(record: Mapping[str, Any], name: str) -> float:
     """Return a member as a float, NaN when it is missing, not a finite number, or negative."""
     value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.nan
     return value if math.isfinite(value) and value >= 0 else math.nan
 
 
 def count(record: Mapping[str, Any], name: str) -> Optional[int]:
-    """Return a member as a count, None when it is missing or not a whole number >= 0."""
+    """Return a member as a count, None when it is missing or not a whole number from 0 to `MOST`."""
     value = number(record, name)
-    return int(value) if value == value and value == int(value) else None
+    return int(value) if value <= MOST and value == int(value) else None
 
 
 def refuse_cached(n_cached: Optional[int], where: str) -> None:

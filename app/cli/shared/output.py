@@ -8,16 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
-_HIDDEN = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Characters that steer a terminal, reverse the words beside them or cannot be seen: C0, C1, bidirectional, halves."""
+from core.catalogue.text_files import HIDDEN
+
 _LONGEST = 2000
 
 
@@ -37,7 +33,7 @@ def visible(text: str) -> str:
     >>> visible("\x1b[2J\u202eboard")
     '\\x1b[2J\\u202eboard'
     """
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
 def one_line(sentence: object) -> str:
@@ -103,7 +99,7 @@ def json_text(document: Any, *, indent: int | None = 2) -> str:
         text = json.dumps(document, indent=indent, ensure_ascii=not unicode, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(document), indent=indent, ensure_ascii=not unicode, allow_nan=False)
-    return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _finite(value: Any) -> Any:

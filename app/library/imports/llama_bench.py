@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from core.catalogue.text_files import one_line_end
 
 Test = dict[str, Any]
 
+_MOST_DIGITS = 18  # of a whole number; an int64 has no more
 _TOKENS, _TIMES = {"n_prompt", "n_gen"}, {"avg_ns", "samples_ns"}
 _WHOLE, _NUMBER = re.compile(r"-?\d+"), re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _JSON_ROW = re.compile(r'\{\s*"build_(?:commit|number)"')
@@ -72,7 +74,8 @@ def mean_and_sd_s(test: Mapping[str, Any]) -> tuple[float, float] | None:
 
 def _json(text: str) -> Benched:
     """Return the objects that are tests, in a list, one a line, or inside of others, among any other lines."""
-    decoder, tests, at, damaged = json.JSONDecoder(), list[Test](), text.find("{"), False
+    decoder = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole)
+    tests, at, damaged = list[Test](), text.find("{"), False
     while at >= 0:
         end = at + 1
         try:
@@ -86,6 +89,15 @@ def _json(text: str) -> Benched:
         at = text.find("{", end)
     endless = bool(tests) and text.lstrip().startswith("[") and "]" not in text[text.rfind("}") :]
     return Benched(tests, damaged or endless)
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
+
+
+def _whole(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _MOST_DIGITS else None
 
 
 def _tests_in(value: Any) -> Iterator[Test]:
@@ -135,8 +147,8 @@ def _typed(cells: Mapping[str, str]) -> Test:
 
 def _value(cell: str) -> Any:
     if _WHOLE.fullmatch(cell):
-        return int(cell)
-    return float(cell) if _NUMBER.fullmatch(cell) else cell
+        return _whole(cell)
+    return _finite(cell) if _NUMBER.fullmatch(cell) else cell
 
 
 # ---- Markdown

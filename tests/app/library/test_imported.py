@@ -1,13 +1,14 @@
 """Rows added to a table: what it holds stays as it is written, and what cannot be read is left as it is."""
 
 import csv
+import json
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.library.files import FileError
-from app.library.imported import add_rows
+from app.library.imported import add_rows, read_import
 
 CELLS = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), min_size=1, max_size=12) | (
     st.sampled_from(["NA", "nan", "1e5", "0012", "1.0", "None", "TRUE", " x ", 'a "b"', "a,b", "2\nlines", "a\r\nb"])
@@ -78,3 +79,40 @@ def test_long_cells_are_kept(tmp_path):
     add_rows(path, [{"more": "x" * 200_000}])
     add_rows(path, [{"more": "y"}])
     assert path.read_text() == "more\n" + "x" * 200_000 + "\ny\n"
+
+
+def bench(**told):
+    return {"n_prompt": 0, "n_gen": 128, "samples_ns": [1e9, 1.1e9], "cpu_info": "Pi 5", "model_type": "x", **told}
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "-1", '"128"'])
+@pytest.mark.parametrize("name", ["n_prompt", "n_gen", "n_depth"])
+def test_a_count_that_is_no_number_leaves_its_test_out(tmp_path, number, name):
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps([bench(**{name: "HERE"}), bench()]).replace('"HERE"', number), encoding="ascii")
+    rows, notes = read_import(file)
+    assert len(rows) == 1
+    assert notes == [f"bench.json: test 1: {name}: got no number of tokens; it was left out."]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "9" * 400])
+@pytest.mark.parametrize("name", ["model_size", "model_n_params", "n_threads", "build_number"])
+def test_another_number_that_is_none_is_absent(tmp_path, number, name):
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps([bench(**{name: "HERE"})]).replace('"HERE"', number), encoding="ascii")
+    (row,), _ = read_import(file)
+    column = {"model_size": "weight_bytes", "model_n_params": "params_b", "n_threads": "threads"}.get(name, "compute")
+    assert row[column] == {"compute": "cpu"}.get(column, "")
+
+
+def test_names_come_without_hidden_characters(tmp_path):
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps([bench(cpu_info="\x1b[2JPi\u202e 5\udfff", model_type="\ud800x\x9b")]), encoding="ascii")
+    (row,), _ = read_import(file)
+    assert (row["board_key"], row["model"]) == ("[2JPi 5", "x")
+    table = tmp_path / "table.csv"
+    assert add_rows(table, [row]) == 1
+    given = "board_key,compute,runtime,model,quant,decode_ms_per_tok\nb\x1b[2J,cpu,r\x9bt,m\u202e,Q4_0,10\n"
+    table.write_text(given, encoding="utf-8")
+    (row,), _ = read_import(table)
+    assert [row[name] for name in ("board_key", "runtime", "model")] == ["b[2J", "rt", "m"]

@@ -1,5 +1,6 @@
 """The file of runtimes."""
 
+import os
 import re
 
 import pytest
@@ -43,3 +44,14 @@ def test_the_same_model_twice_is_refused():
 
 def test_no_file_holds_no_runtime(tmp_path):
     assert read_entries(tmp_path / "none.json") == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders")
+def test_a_file_of_runtimes_without_an_end_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ValueError, match="not a file"):
+            read_entries(path)
+    (tmp_path / "large").write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(ValueError, match="got more than 1 MiB, expected a smaller file"):
+        read_entries(tmp_path / "large")

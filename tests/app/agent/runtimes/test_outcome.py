@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from app.agent.runtimes.outcome import applied, record
+from app.agent.runtimes.outcome import Failed, applied, record, speed_of
+from app.agent.runtimes.values import count, number
 from tests.app.agent.runtimes.stand import entry, run_of, timeline
 
 
@@ -31,3 +32,31 @@ def test_knobs_that_are_not_applied_are_said_and_the_point_that_ran_is_told():
     assert fields == {"alpha": 0.0, "beta": 1.0, "bandwidth_byte_s": None, "kv": "fp16"}
     assert len(notes) == 3
     assert applied(entry(kv="fp16"), run_of(), {"weights": "q4_1"}) == ({}, [])
+
+
+@pytest.mark.parametrize("samples", [[], [-1.0], [math.nan, 1.0], [1.0, math.inf]])
+def test_what_is_no_measurement_is_not_recorded(samples):
+    with pytest.raises(Failed, match="expected finite ones of at least 0"):
+        record(samples)
+
+
+def test_a_token_of_no_time_has_no_speed():
+    with pytest.raises(Failed, match="a time of 0 s for a token"):
+        speed_of(record([0.0]))
+
+
+@pytest.mark.parametrize("value", [10**400, -1, math.nan, math.inf, "3", True, None, [1]])
+def test_a_number_that_a_runtime_cannot_mean_is_none(value):
+    assert math.isnan(number({"n": value}, "n"))
+    assert count({"n": value}, "n") is None
+
+
+def test_counts_are_whole_and_exact():
+    assert [count({"n": value}, "n") for value in (3, 3.0, 3.5, 2**53, 2**53 + 2, 1e300)] == [
+        3,
+        3,
+        None,
+        2**53,
+        None,
+        None,
+    ]
