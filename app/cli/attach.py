@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -81,8 +82,11 @@ def probe(target: Target, board_as: str | None = None) -> dict[str, Any]:
     library = open_library()
     choose_sheet(library, board_as, hello)
     sheet = library.data_sheet(hello)
-    if isinstance(sheet, DataSheet):
-        library.remember_target(target.text, hello)
+    try:
+        if isinstance(sheet, DataSheet):
+            library.remember_target(target.text, hello)
+    except FileError as error:  # what was read is worth more than its record
+        print(f"trilemma attach: {error}; predictions will not know this board", file=sys.stderr)
     return {
         "target": target.text,
         "attach_s": attach_s,

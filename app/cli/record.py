@@ -117,7 +117,8 @@ class _Watch:
 def _report(args: argparse.Namespace, watch: _Watch, recorder: Recorder) -> int:
     if not watch.n_links:
         recorder.path.unlink(missing_ok=True)
-        raise UserError(watch.reason or "stopped before the board was attached: nothing was recorded")
+        ended = recorder.failure.partition(";")[0] or watch.reason
+        raise UserError(ended or "stopped before the board was attached: nothing was recorded")
     report: dict[str, Any] = {
         "file": str(recorder.path),
         "n_byte": recorder.n_byte,

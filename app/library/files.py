@@ -77,26 +77,72 @@ def write_whole(path: Path, content: bytes) -> None:
         The file cannot be written, or is no regular file; the earlier content is unchanged and no temporary file stays.
     """
     target = path.resolve()  # a link stays a link
+    _refuse_device(path, target)
+    beside: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = _staged(target, content)
+        os.replace(beside, target)
+    except OSError as error:
+        if beside is not None:
+            beside.unlink(missing_ok=True)
+        kept = "; the file there is as it was" if target.exists() else ""
+        raise FileError(f"{path}: cannot be saved: {reason(error)}{kept}") from error
+    _flush_folder(target.parent)
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Replace files in a folder by relative name, all or none: every content is on the disk before the first rename.
+
+    Raises
+    ------
+    FileError
+        One cannot be written; no file is changed, and no temporary file or new folder stays.
+    """
+    targets = {(folder / name).resolve(): content for name, content in contents.items()}
+    staged, made = dict[Path, Path](), list[Path]()
+    try:
+        for target, content in targets.items():
+            _refuse_device(target, target)
+            missing = [one for one in (target.parent, *target.parent.parents) if not one.exists()]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made += missing
+            staged[target] = _staged(target, content)
+        for target, beside in staged.items():
+            os.replace(beside, target)
+    except (OSError, FileError) as error:
+        for beside in staged.values():
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+        for one in sorted(made, key=lambda path: len(path.parts), reverse=True):
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        said = reason(error) if isinstance(error, OSError) else str(error)
+        raise FileError(f"{folder}: cannot be written: {said}; nothing in it was changed") from error
+    for parent in {target.parent for target in targets}:
+        _flush_folder(parent)
+
+
+def _refuse_device(path: Path, target: Path) -> None:
     if target.exists() and not target.is_file():  # root can rename over a device
         kind = "a folder" if target.is_dir() else "a device or a pipe"
         raise FileError(f"{path}: cannot be saved: expected a file, it is {kind}")
-    beside: str | None = None
+
+
+def _staged(target: Path, content: bytes) -> Path:
+    """Write a temporary file beside a target, with its mode, flush it to the disk and return it."""
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, _mode(target))
-        os.replace(beside, target)
-    except OSError as error:
-        if beside is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-        kept = "; the file there is as it was" if target.exists() else ""
-        raise FileError(f"{path}: cannot be saved: {reason(error)}{kept}") from error
-    _flush_folder(target.parent)
+        os.chmod(name, _mode(target))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    return Path(name)
 
 
 def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:

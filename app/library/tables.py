@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from app.client.recording import Recording
-from app.library.files import FileError, reason
+from app.library.files import FileError, write_whole
 
 NO_PARQUET = "parquet: pyarrow is not installed: pip install 'trilemma[parquet]', or export to .csv"
 
@@ -72,12 +72,9 @@ class Table:
         made = pa.Table.from_pandas(self.frame, preserve_index=False)
         fields = [one.with_metadata({k: v for k, v in vars(self.column(one.name)).items() if v}) for one in made.schema]
         made = made.cast(pa.schema(fields, metadata={**made.schema.metadata, **self.about}))
-        try:
-            buffer = pa.BufferOutputStream()
-            pq.write_table(made, buffer)
-            path.write_bytes(buffer.getvalue().to_pybytes())
-        except OSError as error:
-            raise FileError(f"{path}: cannot be written: {reason(error)}") from error
+        buffer = pa.BufferOutputStream()
+        pq.write_table(made, buffer)
+        write_whole(path, buffer.getvalue().to_pybytes())
 
 
 def recorded_samples(recording: Recording, keys: Collection[str] = ()) -> Table:

@@ -114,14 +114,7 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
     """
     lines = list(io.StringIO(text, newline=""))
     begin, delimiter = _begin(lines)
-    reader = csv.reader(lines[begin:], delimiter=delimiter, strict=True)
-    rows, line = list[tuple[int, list[str]]](), begin + 1
-    try:
-        for cells in reader:
-            rows.append((line, cells))
-            line = begin + reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{where}: line {line}: got {csv_fault(error)}, expected CSV") from None
+    rows = _strictly(where, lines, begin, delimiter)
     header = [name.strip() for name in rows[0][1]] if rows else []
     for name in names:
         if header.count(name) != 1:
@@ -146,3 +139,26 @@ def read_columns(where: str, text: str, names: tuple[str, ...]) -> list[NDArray[
                 raise ValueError(f"{where}: line {number}: {name}: got {got}, expected a number")
             column.append(value)
     return [np.asarray(column) for column in found]
+
+
+def _strictly(where: str, lines: list[str], begin: int, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Return the line and the cells of each row from line `begin` on, all of which must be CSV."""
+    reader = csv.reader(lines[begin:], delimiter=delimiter, strict=True)
+    rows, line = list[tuple[int, list[str]]](), begin + 1
+    try:
+        for cells in reader:
+            rows.append((line, cells))
+            line = begin + reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{where}: line {line}: got {csv_fault(error)}, expected CSV") from None
+    return rows
+
+
+def _number(where: str, cell: str | None, delimiter: str) -> float:
+    try:
+        value = float((cell or "") if delimiter == "," else (cell or "").replace(",", "."))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{where}: got {'nothing' if cell is None else shown(cell)}, expected a number")
+    return value

@@ -11,6 +11,7 @@ from typing import Any
 
 from app.cli.data.published_table import compared_table
 from app.cli.shared.output import UserError, print_json, print_table
+from app.library.files import FileError, write_all
 from core.catalogue import calibration_file
 from core.catalogue.load import load_catalogue
 from core.spec import OWN_RUNTIME, PARAMETER_NAMES, Catalogue, Prior, Runtime
@@ -105,21 +106,20 @@ def _write(
         f"`trilemma data learn {table}`: empirical Bayes over {population.n_rows} decode rows of {population.n_groups} "
         "board x runtime x mode groups"
     )
+    texts = {
+        f"runtimes/{key}.toml": _toml(runtime, catalogue.runtimes[key].sources, source)
+        for key, runtime in runtimes.items()
+        if key != OWN_RUNTIME
+    }
+    texts["held_out.toml"] = _held_out(held_out, table)
+    for fit in fits:
+        known = fit.posterior
+        name = f"{calibration_file.FOLDER}/{known.board}.{known.runtime}.{known.power_mode}.json"
+        texts[name] = _json(calibration_file.document(known, _about(fit, table)))
     try:
-        for name in ("runtimes", calibration_file.FOLDER):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        for key, runtime in runtimes.items():
-            if key != OWN_RUNTIME:
-                text = _toml(runtime, catalogue.runtimes[key].sources, source)
-                (folder / "runtimes" / f"{key}.toml").write_text(text, "utf-8")
-        (folder / "held_out.toml").write_text(_held_out(held_out, table), "utf-8")
-        for fit in fits:
-            known = fit.posterior
-            name = f"{known.board}.{known.runtime}.{known.power_mode}.json"
-            text = _json(calibration_file.document(known, _about(fit, table)))
-            (folder / calibration_file.FOLDER / name).write_text(text, "utf-8")
-    except OSError as error:
-        raise UserError(f"into: {error.strerror}: {error.filename}") from error
+        write_all(folder, {name: text.encode() for name, text in texts.items()})
+    except FileError as error:
+        raise UserError(f"into: {error}") from error
 
 
 def _held_out(held_out: HeldOut, table: str) -> str:
