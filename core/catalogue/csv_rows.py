@@ -6,8 +6,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,15 +47,23 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
 
 def rows_of(text: str) -> tuple[list[str], list[Row]]:
     """Return the heading of a CSV text and its rows, as `read_rows` does."""
-    lines = list(io.StringIO(text, newline=""))
-    begin, delimiter = _begin(lines)
+    heading, rows = rows_in(io.StringIO(text, newline=""))
+    return heading, list(rows)
+
+
+def rows_in(lines: Iterable[str]) -> tuple[list[str], Iterator[Row]]:
+    """Return the heading of the lines of a CSV text and an iterator over its rows, as `read_rows` does."""
+    source = _Lines(iter(lines))
+    delimiter, skipped = _begin_of(source)
+    n_first = len(skipped)
     try:
-        heading = next(csv.reader(lines[begin:], delimiter=delimiter, strict=True), [])
+        heading = next(csv.reader(source, delimiter=delimiter, strict=True), [])
     except csv.Error as error:
-        raise ValueError(f"line {begin + 1}: got {csv_fault(error)}, expected the names of columns") from None
-    rows = _rows(lines, begin, delimiter, len(heading))
+        raise ValueError(f"line {n_first + 1}: got {csv_fault(error)}, expected the names of columns") from None
+    source.give_back(source.taken)
+    rows = _rows(source, n_first, delimiter, len(heading))
     next(rows, None)
-    return heading, [row for row in rows if any(row.cells) or row.broken]
+    return heading, (row for row in rows if any(row.cells) or row.broken)
 
 
 def csv_fault(error: csv.Error) -> str:
@@ -64,29 +72,68 @@ def csv_fault(error: csv.Error) -> str:
     return "a cell without end" if too_long else "a quote that is not closed where its cell ends"
 
 
+class _Lines:
+    """Lines that can be given back; `taken` are those since it was last cleared."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines, self._again = lines, deque[str]()
+        self.taken: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self.taken.append(line)
+        return line
+
+    def give_back(self, lines: list[str]) -> None:
+        self._again.extendleft(reversed(lines))
+        self.taken = []
+
+
+def _begin_of(source: _Lines) -> tuple[str, list[str]]:
+    """Return what parts the cells, and the lines in front of the heading, which is the next of the source."""
+    delimiter = ""
+    for line in source:
+        if not line.strip(" ,;\t\r\n"):
+            continue
+        told = _TOLD.match(line)
+        if told and not delimiter:
+            delimiter = told[1]
+            continue
+        skipped = source.taken[:-1]
+        source.give_back([line])
+        return delimiter or max(",;\t", key=line.count), skipped
+    lines = source.taken
+    if not delimiter:  # nothing but empty lines
+        source.give_back(lines)
+        return ",", []
+    source.taken = []
+    return delimiter, lines
+
+
 def _begin(lines: list[str]) -> tuple[int, str]:
     """Return at which line the heading is, and what parts the cells."""
-    full = (i for i, line in enumerate(lines) if line.strip(" ,;\t\r\n"))
-    first = next(full, 0)
-    told = _TOLD.match(lines[first]) if lines else None
-    if told:
-        return next(full, len(lines)), told[1]
-    return first, max(",;\t", key=lines[first].count) if lines else ","
+    delimiter, skipped = _begin_of(_Lines(iter(lines)))
+    return len(skipped), delimiter
 
 
-def _rows(lines: list[str], begin: int, delimiter: str, n_cells: int) -> Iterator[Row]:
-    """Yield the rows from line `begin` on."""
-    while begin < len(lines):
-        first = begin
-        reader = csv.reader(islice(lines, first, None), delimiter=delimiter, strict=True)
+def _rows(source: _Lines, begin: int, delimiter: str, n_cells: int) -> Iterator[Row]:
+    """Yield the rows of the lines from line `begin` on."""
+    while True:
+        reader = csv.reader(source, delimiter=delimiter, strict=True)
+        source.taken = []
         try:
             for cells in reader:
-                end = first + reader.line_num
-                if end - begin > 1 and len(cells) != n_cells:
+                n_lines = len(source.taken)
+                if n_lines > 1 and len(cells) != n_cells:
                     raise csv.Error("a quote that takes in whole rows")
-                yield Row(end, cells)
-                begin = end
+                begin += n_lines
+                source.taken = []
+                yield Row(begin, cells)
         except csv.Error as error:
+            source.give_back(source.taken[1:])
             begin += 1
             yield Row(begin, [], csv_fault(error))
         else:

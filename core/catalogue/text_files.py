@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import io
 import os
 import re
 import select
@@ -35,6 +36,8 @@ HIDDEN = re.compile(
 
 MOST_BYTE = 64 << 20
 """Largest size of a file that is read as a whole; files that people write have a few kilobytes."""
+MOST_STREAMED_BYTE = 1 << 30
+"""The same of a table that is read row by row."""
 SILENCE_S = 30.0
 """How long a pipe may give nothing before it is given up."""
 
@@ -104,6 +107,42 @@ def read_bytes_of(path: Path, most_byte: int = MOST_BYTE, silence_s: float = SIL
         if n_byte > most_byte:
             raise ValueError(f"got more than {size_words(most_byte)}, expected a smaller file")
     return b"".join(pieces)
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file with their ends. A file larger than `MOST_BYTE` is not held in memory.
+
+    Raises
+    ------
+    OSError, ValueError
+        As `read_text_of`, with the limit `MOST_STREAMED_BYTE` for a regular file.
+    """
+    if not path.is_file() or path.stat().st_size <= MOST_BYTE:
+        yield from io.StringIO(read_text_of(path), newline="")
+        return
+    if path.stat().st_size > MOST_STREAMED_BYTE:
+        raise ValueError(f"got more than {size_words(MOST_STREAMED_BYTE)}, expected a smaller file")
+    with path.open(encoding=_encoding_of(path), newline="", errors="replace") as file:
+        yield from iter(lambda: file.readline(_CHUNK_BYTE), "")
+
+
+def _encoding_of(path: Path) -> str:
+    """Return the encoding of a large file, as `text_of` finds it."""
+    with path.open("rb") as file:
+        head = file.read(_LOOKED_AT_BYTE)
+        for mark, encoding in _MARKS:
+            if head.startswith(mark):
+                return "utf-8-sig" if mark == codecs.BOM_UTF8 else encoding[:6]  # that of a mark, which it takes off
+        if b"\0" in head:
+            return _wide(head)
+        decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        try:
+            decoder.decode(head)
+            for piece in iter(lambda: file.read(_CHUNK_BYTE), b""):
+                decoder.decode(piece)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8"
 
 
 def size_words(n_byte: int) -> str:

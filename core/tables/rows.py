@@ -6,15 +6,18 @@ value is left out with an error; the others are used.
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from core.catalogue.csv_rows import Row, rows_of
-from core.catalogue.text_files import printable, read_text_of
+from core.catalogue.csv_rows import Row, rows_in
+from core.catalogue.text_files import lines_of, printable
+from core.tables.row_sample import RowSample
 
 
 class Column(NamedTuple):
@@ -76,6 +79,11 @@ COLUMNS: Mapping[str, Column] = {
 UNITS = ("cpu", "gpu", "npu")
 NOTHING = frozenset({"", "-", "\N{EN DASH}", "\N{EM DASH}", "na", "n/a", "#n/a", "nan", "none", "null"})
 """Texts of an empty cell, in lower case."""
+_LONGEST_NOTHING = max(map(len, NOTHING))
+
+MOST_PROBLEMS = 1000
+"""Errors that a table keeps; the others are counted."""
+_LOOKED_AT_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +142,22 @@ class PublishedTable:
     """The valid rows, the errors of the others, and the columns that are not in `COLUMNS`."""
 
     rows: tuple[PublishedRow, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...]  # the first `MOST_PROBLEMS` of them
     extra_columns: tuple[str, ...]
+    n_valid: int  # rows, of which `rows` are a sample where it was limited
+    n_problems: int
+    n_invalid: int  # rows
 
 
-def read_table(path: Path | str) -> PublishedTable:
+def read_table(path: Path | str, most_rows: int | None = None) -> PublishedTable:
     """Read a table of published measurements.
 
     Parameters
     ----------
     path : Path or str
         A CSV file with the columns in its first line; semicolons or tabs may replace commas.
+    most_rows : int, optional
+        Keep a sample of at most that many rows (`core.tables.row_sample`); all by default. Every row is checked.
 
     Raises
     ------
@@ -154,31 +167,43 @@ def read_table(path: Path | str) -> PublishedTable:
         The file is no such table; the message is one sentence, such as on the first missing column.
     """
     path = Path(path)
-    try:
-        text = read_text_of(path)
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
-    return table_of(path.name, text)
+    return _table(path.name, lines_of(path), most_rows)
 
 
 def table_of(name: str, text: str) -> PublishedTable:
     """Read the text of a table, of a file of that name, as `read_table` does."""
+    return _table(name, io.StringIO(text, newline=""), None)
+
+
+def _table(name: str, lines: Iterable[str], most_rows: int | None) -> PublishedTable:
+    sample, problems, n_problems, n_invalid = RowSample[PublishedRow](most_rows), list[Problem](), 0, 0
     try:
-        heading, lines = rows_of(text)
+        heading, rows = rows_in(lines)
         heading = [_column(name) for name in heading]
         _check_heading(heading)
+        checked = _Checked(heading)
+        for line in _with_points(rows, heading):
+            row = checked.row(line)
+            if isinstance(row, PublishedRow):
+                sample.add(row, _sort(row))
+            else:
+                n_invalid += 1
+                n_problems += len(row)
+                problems += row[: MOST_PROBLEMS - len(problems)]
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    lines = _with_points(lines, heading)
-    read = [_row(line, heading) for line in lines]
-    rows = tuple(row for row in read if isinstance(row, PublishedRow))
-    problems = tuple(problem for row in read if not isinstance(row, PublishedRow) for problem in row)
-    return PublishedTable(rows, problems, tuple(name for name in heading if name not in COLUMNS))
+    others = tuple(name for name in heading if name not in COLUMNS)
+    return PublishedTable(tuple(sample.rows()), tuple(problems), others, sample.n_seen, n_problems, n_invalid)
+
+
+def _sort(row: PublishedRow) -> tuple[str, ...]:
+    """Return what a row is of: its texts and the names of its numbers."""
+    return (*(text for name, text in row.text.items() if name != "row_id"), *row.number)
 
 
 def problems_of(cells: Mapping[str, str]) -> list[Problem]:
     """Return the errors of a row that is not in a file, given by column; [] where `read_table` would accept it."""
-    found = _row(Row(0, list(cells.values()), ""), list(cells))
+    found = _Checked(list(cells)).row(Row(0, list(cells.values()), ""))
     return found if isinstance(found, list) else []
 
 
@@ -188,20 +213,22 @@ def _column(name: str) -> str:
     return meant if meant in COLUMNS else printable(name.strip())
 
 
-def _with_points(lines: list[Row], heading: list[str]) -> list[Row]:
+def _with_points(lines: Iterator[Row], heading: list[str]) -> Iterator[Row]:
     """Return rows with decimal points in place of decimal commas.
 
-    Commas are decimal where no number has a point, and at least one has a comma that cannot separate thousands.
+    Commas are decimal where no number has a point, and at least one has a comma that cannot separate thousands; the
+    first `_LOOKED_AT_ROWS` rows tell.
     """
     numbers = [i for i, name in enumerate(heading) if name in COLUMNS and COLUMNS[name].unit is not None]
-    cells = [line.cells[i] for line in lines for i in numbers if i < len(line.cells)]
-    decimal = [cell for cell in cells if re.fullmatch(r"\s*-?\d+,\d+\s*", cell)]
+    first = list(islice(lines, _LOOKED_AT_ROWS))
+    cells = [line.cells[i] for line in first for i in numbers if i < len(line.cells)]
+    decimal = [cell for cell in cells if "," in cell and re.fullmatch(r"\s*-?\d+,\d+\s*", cell)]
     if any("." in cell for cell in cells) or all(re.search(r",\d{3}\s*$", cell) for cell in decimal):
-        return lines
-    return [
+        return chain(first, lines)
+    return (
         line._replace(cells=[c.replace(",", ".") if i in numbers else c for i, c in enumerate(line.cells)])
-        for line in lines
-    ]
+        for line in chain(first, lines)
+    )
 
 
 def _check_heading(heading: list[str]) -> None:
@@ -217,40 +244,66 @@ def _check_heading(heading: list[str]) -> None:
         raise ValueError(f"got the column {sorted(twice)[0]!r} twice, expected each name once")
 
 
-def _row(row: Row, heading: list[str]) -> PublishedRow | list[Problem]:
-    line, cells, broken = row
-    if broken:
-        return [Problem(line, "row", broken, "cells that end")]
-    cells = cells[: len(heading)] if not any(cells[len(heading) :]) else cells
-    if len(cells) != len(heading):
-        return [Problem(line, "row", f"{len(cells)} cells", f"{len(heading)}, as the heading has")]
-    given = {name: printable(cell.strip()) for name, cell in zip(heading, cells, strict=True)}
-    given = {name: "" if name in COLUMNS and cell.lower() in NOTHING else cell for name, cell in given.items()}
-    given["compute"] = given.get("compute", "").lower()
-    number, problems = dict[str, float](), list[Problem]()
-    for name, about in COLUMNS.items():
-        cell = given.get(name, "")
-        if about.needed and not cell:
-            problems.append(Problem(line, name, "nothing", about.meaning))
-        elif cell and about.unit is not None:
-            value = _number(cell)
-            if value is None or not about.low <= value <= about.high:
-                expected = f"a number from {about.low:g} to {about.high:g}"
-                problems.append(Problem(line, name, repr(cell), expected))
-            else:
+class _Checked:
+    """Rows of one heading, checked cell by cell; what depends on the heading alone is found once."""
+
+    def __init__(self, heading: list[str]) -> None:
+        at = {name: i for i, name in enumerate(heading)}
+        self._n_cells = len(heading)
+        self._known = [(name, about, at.get(name)) for name, about in COLUMNS.items() if name in at or about.needed]
+        self._texts = dict.fromkeys((name for name, about in COLUMNS.items() if about.unit is None), "")
+        self._others = [(i, name) for i, name in enumerate(heading) if name not in COLUMNS]
+
+    def row(self, row: Row) -> PublishedRow | list[Problem]:
+        """Return the row in SI units, or its errors."""
+        line, cells, broken = row
+        if broken:
+            return [Problem(line, "row", broken, "cells that end")]
+        if len(cells) != self._n_cells and (len(cells) < self._n_cells or any(cells[self._n_cells :])):
+            return [Problem(line, "row", f"{len(cells)} cells", f"{self._n_cells}, as the heading has")]
+        text, number, problems = self._texts.copy(), dict[str, float](), list[Problem]()
+        for name, about, at in self._known:
+            cell = _cell(cells[at]) if at is not None and cells[at] else ""
+            if not cell:
+                if about.needed:
+                    problems.append(Problem(line, name, "nothing", about.meaning))
+            elif about.unit is None:
+                text[name] = cell
+            elif (value := _number(cell)) is not None and about.low <= value <= about.high:
                 number[name] = value * about.unit
-    if given.get("compute") and given["compute"] not in (*UNITS, "gpu/cpu"):
-        problems.append(Problem(line, "compute", repr(given["compute"]), "cpu, gpu or npu"))
-    if given.get("moe_or_sparse", "").lower() not in ("", "true", "false"):
-        problems.append(Problem(line, "moe_or_sparse", repr(given["moe_or_sparse"]), "true or false"))
+            else:
+                problems.append(Problem(line, name, repr(cell), f"a number from {about.low:g} to {about.high:g}"))
+        text["compute"] = text["compute"].lower()
+        problems += _contradictions(line, text, number)
+        if problems:
+            return problems
+        return PublishedRow(line, text, number, {name: cell for i, name in self._others if (cell := _plain(cells[i]))})
+
+
+def _contradictions(line: int, text: Mapping[str, str], number: Mapping[str, float]) -> list[Problem]:
+    """Return the errors of texts that are none of a few words, and of two figures that contradict each other."""
+    problems = list[Problem]()
+    if text["compute"] and text["compute"] not in (*UNITS, "gpu/cpu"):
+        problems.append(Problem(line, "compute", repr(text["compute"]), "cpu, gpu or npu"))
+    if text["moe_or_sparse"].lower() not in ("", "true", "false"):
+        problems.append(Problem(line, "moe_or_sparse", repr(text["moe_or_sparse"]), "true or false"))
     time_s, speed = number.get("decode_ms_per_tok"), number.get("decode_tok_s")
     if time_s is not None and speed is not None and abs(time_s * speed - 1.0) > 0.05:
         problems.append(
-            Problem(line, "decode_ms_per_tok", given["decode_ms_per_tok"], f"1000 / decode_tok_s, {1e3 / speed:.4g}")
+            Problem(line, "decode_ms_per_tok", f"{1e3 * time_s:.6g}", f"1000 / decode_tok_s, {1e3 / speed:.4g}")
         )
-    text = {name: given.get(name, "") for name, about in COLUMNS.items() if about.unit is None}
-    extra = {name: cell for name, cell in given.items() if name not in COLUMNS and cell}
-    return problems or PublishedRow(line, text, number, extra)
+    return problems
+
+
+def _plain(cell: str) -> str:
+    cell = cell.strip()
+    return cell if cell.isprintable() else printable(cell)
+
+
+def _cell(cell: str) -> str:
+    """Return the cell of a known column without blanks around it; "" for the words of an empty one."""
+    cell = _plain(cell)
+    return "" if len(cell) <= _LONGEST_NOTHING and cell.lower() in NOTHING else cell
 
 
 def _number(cell: str) -> float | None:

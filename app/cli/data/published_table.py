@@ -7,6 +7,9 @@ from core.spec import Catalogue
 from core.tables.as_points import Comparison, compare
 from core.tables.rows import PublishedTable, read_table
 
+MOST_ROWS = 10_000
+"""Rows of a table that are compared; of more, a sample."""
+
 
 def compared_table(path: str, catalogue: Catalogue) -> tuple[PublishedTable, Comparison]:
     """Read a table and compare its rows with the catalogue.
@@ -19,7 +22,7 @@ def compared_table(path: str, catalogue: Catalogue) -> tuple[PublishedTable, Com
     if not path.isprintable() or not path:
         raise UserError(f"table: got {path!r}, expected the name of a file")
     try:
-        table = read_table(path)
+        table = read_table(path, MOST_ROWS)
     except OSError as error:
         raise UserError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:

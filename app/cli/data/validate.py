@@ -72,8 +72,10 @@ def document(
     return {
         "table": name,
         "leave_board_out": leave_board_out,
-        "n_rows": len(table.rows) + len({problem.line for problem in table.problems}),
+        "n_rows": table.n_valid + table.n_invalid,
+        "n_sampled": len(table.rows),
         "n_compared": len(compared.rows),
+        "n_problems": table.n_problems,
         "problems": [problem._asdict() for problem in table.problems],
         "left_out": [{"line": line, "reason": reason} for line, reason in compared.left_out],
         "outside": [{"line": row.row.line, "reason": row.outside} for row in compared.rows if row.outside],
@@ -172,7 +174,11 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
 
 def _print_rows(table: PublishedTable, compared: Comparison) -> None:
     """Print the compared rows and the reasons of the others."""
-    problems = counted(len(table.problems), "problem")
+    problems = counted(table.n_problems, "problem")
+    if len(table.rows) < table.n_valid:
+        print(
+            f"{table.n_valid} valid rows, of which {len(table.rows)} are compared, evenly spaced over each sort of rows"
+        )
     print(f"{counted(len(compared.rows), 'row')} compared, {len(compared.left_out)} left out, {problems}")
     for problem in table.problems[:20]:
         print(f"  {problem}")
