@@ -18,7 +18,7 @@ docs/physics.md, M10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ CLASS_SD, RUNTIME_SD, FIRST_BOARD_SD, LEAST_BOARD_SD = (
 UNINFORMATIVE_LOG_SD = 10.0  # of a share of an unknown compute rate, which does not inform other boards
 N_ROUNDS = 8
 MOST_ROWS = 40  # of a group: more rows of the same models add no information
+MOST_FOLDS, N_FIT_FOLDS, FEWEST_FOLDS = 32, 640, 4
+"""More boards than the first are left out in folds, fewer of them the more boards there are to fit."""
 
 SIZE_LOG_SD = 0.10  # [prior] of the effect common to models of similar size
 REPEAT_LOG_SD = 0.04  # [prior] of a new run; tables of one board and model differ by 3 to 10 %
@@ -227,9 +229,20 @@ class Learner:
         """The boards of the fit, in the table's words."""
         return {group.board for group in self._groups}
 
-    def learn(self, without_board: str = "") -> Population:
-        """Return the fitted model, without one board if `without_board` names it."""
-        groups = [group for group in self._groups if group.board != without_board]
+    def fold_of(self, board: str) -> frozenset[str]:
+        """Return the boards that are left out together with a board: itself, or of very many boards a share of them.
+
+        None where the board is not in the fit.
+        """
+        boards = sorted(self.boards)
+        if board not in boards:
+            return frozenset()
+        n_folds = len(boards) if len(boards) <= MOST_FOLDS else max(N_FIT_FOLDS // len(boards), FEWEST_FOLDS)
+        return frozenset(boards[boards.index(board) % n_folds :: n_folds])
+
+    def learn(self, without: Collection[str] = ()) -> Population:
+        """Return the fitted model, without the boards that `without` has."""
+        groups = [group for group in self._groups if group.board not in without]
         means = {key: prior_of(self._class_of[key]) for key in sorted({group.runtime for group in groups})}
         classes = {name: prior_of(name) for name in COMPUTE_SHARE}
         board_sd, model_log_sd = FIRST_BOARD_SD, dict[Key, float]()

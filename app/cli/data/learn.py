@@ -78,11 +78,11 @@ def _as_written(runtime: Runtime) -> Runtime:
 
 
 def without_board(compared: Comparison, learner: Learner) -> Callable[[str], Catalogue]:
-    """Return the catalogue for a board with priors learned without its rows; cached by board."""
-    known = dict[str, Catalogue]()
+    """Return the catalogue for a board with priors learned without its rows; cached by fold."""
+    known = dict[frozenset[str], Catalogue]()
 
     def catalogue_of(board: str) -> Catalogue:
-        left_out = board if board in learner.boards else ""
+        left_out = learner.fold_of(board)
         if left_out not in known:
             runtimes = with_priors(compared.catalogue, learner.learn(left_out))
             # what is known of single formats was not learned without the board

@@ -7,7 +7,7 @@ from core.spec import Catalogue
 from core.tables.as_points import Comparison, compare
 from core.tables.rows import PublishedTable, read_table
 
-MOST_ROWS = 10_000
+MOST_ROWS = 5_000
 """Rows of a table that are compared; of more, a sample."""
 
 

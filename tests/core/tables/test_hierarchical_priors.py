@@ -131,7 +131,7 @@ def test_board_left_out_teaches_nothing():
     ]
     whole, spoiled = (Learner(rows, compared.catalogue) for rows in (compared.rows, slow))
     np.testing.assert_allclose(
-        whole.learn("board1").runtimes["rkllm_npu"].mean, spoiled.learn("board1").runtimes["rkllm_npu"].mean, rtol=1e-3
+        whole.learn({"board1"}).runtimes["rkllm_npu"].mean, spoiled.learn({"board1"}).runtimes["rkllm_npu"].mean, rtol=1e-3
     )
     change = spoiled.learn().runtimes["rkllm_npu"].mean - whole.learn().runtimes["rkllm_npu"].mean
     assert change[PARAMETER_NAMES.index("eta")] < -0.02
@@ -204,6 +204,6 @@ def test_thinning_fills_up_and_keeps_every_sort_of_time():
 
 def test_table_without_usable_rows_leaves_the_prior():
     compared = synthetic(1, (0.8, 2e-4, 4e-4))
-    learned = Learner(compared.rows, compared.catalogue).learn("board0")
+    learned = Learner(compared.rows, compared.catalogue).learn({"board0"})
     assert learned.n_groups == 0
     assert learned.applied(CATALOGUE.runtimes["rkllm_npu"]).priors["eta"].median == pytest.approx(np.exp(PRIOR[0]))

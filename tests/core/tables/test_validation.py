@@ -28,7 +28,7 @@ def study():
     compared = compare([row for row in rows if row.text["board_key"] in BOARDS], CATALOGUE)
 
     def without(board):
-        learned = learner.learn(board)
+        learned = learner.learn({board})
         runtimes = {k: r if k == "builtin" else learned.applied(r) for k, r in compared.catalogue.runtimes.items()}
         return replace(compared.catalogue, runtimes=runtimes)
 
