@@ -131,7 +131,9 @@ def test_board_left_out_teaches_nothing():
     ]
     whole, spoiled = (Learner(rows, compared.catalogue) for rows in (compared.rows, slow))
     np.testing.assert_allclose(
-        whole.learn({"board1"}).runtimes["rkllm_npu"].mean, spoiled.learn({"board1"}).runtimes["rkllm_npu"].mean, rtol=1e-3
+        whole.learn({"board1"}).runtimes["rkllm_npu"].mean,
+        spoiled.learn({"board1"}).runtimes["rkllm_npu"].mean,
+        rtol=1e-3,
     )
     change = spoiled.learn().runtimes["rkllm_npu"].mean - whole.learn().runtimes["rkllm_npu"].mean
     assert change[PARAMETER_NAMES.index("eta")] < -0.02

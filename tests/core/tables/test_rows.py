@@ -151,3 +151,48 @@ def test_every_column_says_what_it_holds():
     assert {name for name, about in COLUMNS.items() if about.needed} == {
         "board_key", "compute", "runtime", "model", "quant",
     }  # fmt: skip
+
+
+def many(n):
+    """Yield lines of three models, the third in one of a thousand rows, with an error in each of another thousand."""
+    for i in range(n):
+        model = "rare" if i % 1000 == 7 else f"m{i % 2}"
+        yield f"b,cpu,r,{model},q,{'x' if i % 1000 == 9 else 20 + i % 7},,,north"
+
+
+def test_a_large_table_is_checked_whole_and_kept_in_part(tmp_path):
+    path = written(tmp_path, HEADING, *many(5000))
+    table, whole = read_table(path, 100), read_table(path)
+    assert (table.n_valid, table.n_invalid, table.n_problems) == (4995, 5, 5)
+    assert table.problems == whole.problems
+    assert len(whole.rows) == whole.n_valid == 4995
+    assert 25 <= len(table.rows) <= 100
+    assert all(row in whole.rows for row in table.rows)
+    assert [row.line for row in table.rows if row.text["model"] == "rare"] == [9 + 1000 * i for i in range(5)]
+
+
+def test_of_very_many_errors_the_first_are_kept_and_all_counted(tmp_path):
+    table = read_table(written(tmp_path, HEADING, GOOD, *["a,cpu,r,m,q,x,y,,"] * 2000))
+    assert (len(table.problems), table.n_problems, table.n_invalid) == (1000, 4000, 2000)
+
+
+def test_a_file_larger_than_memory_may_hold_is_read_alike(tmp_path, monkeypatch):
+    lines = [
+        HEADING,
+        GOOD,
+        *many(50),
+        GOOD.replace("north", "Nürnberg"),
+        'a,cpu,r,m,q,"4',
+        GOOD,
+        'a,cpu,"r\n2",m,q,4,,,',
+    ]
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        (tmp_path / "t.csv").write_text("\n".join(lines), encoding=encoding)
+        at_once = read_table(tmp_path / "t.csv")
+        with monkeypatch.context() as small:
+            small.setattr("core.catalogue.text_files.MOST_BYTE", 16)
+            assert read_table(tmp_path / "t.csv") == at_once
+            small.setattr("core.catalogue.text_files.MOST_STREAMED_BYTE", 1 << 10)
+            with pytest.raises(ValueError, match="got more than 1 KiB, expected a smaller file"):
+                read_table(tmp_path / "t.csv")
+        assert "Nürnberg" in {row.extra["wind"] for row in at_once.rows if row.extra}
