@@ -114,7 +114,7 @@ FILES = {
     "front.csv": "accuracy_frac,latency_s,energy_j\n0.9,5e-324,1e308\n",
     "nan.json": '[{"n_prompt":NaN,"n_gen":128,"samples_ns":[1e9]}]',
     "deep.json": "[" * 100_000,
-    "surrogate.json": '[{"model_type":"\\ud800","n_gen":9,"n_prompt":0,"samples_ns":[1e9],"cpu_info":"\\udfff\\u0000"}]',
+    "surrogate.json": '[{"model_type":"\\ud800","n_gen":9,"n_prompt":0,"samples_ns":[1e9],"cpu_info":"\\udfff\\0"}]',
     "wrong.toml": 'name = "\\u001b[2J"\nvalue = nan\n',
     "tasks.toml": '[[task]]\nname = "a"\ncost_s = 5e-324\nperiod_s = inf\n',
     "ints.toml": "n_workers = " + "9" * 400 + "\n",
