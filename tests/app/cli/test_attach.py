@@ -85,3 +85,21 @@ def test_a_pairing_that_fails_says_why_and_leaves_nothing(tmp_path, ssh_server):
     assert done.returncode == 2
     assert done.stderr == "trilemma pair: there is no python3 on nopython: expected Python 3.8 or newer\n"
     assert not (tmp_path / "pairings").exists()
+
+
+def test_a_probe_is_printed_where_the_disk_takes_no_record(tmp_path):
+    (tmp_path / "file").touch()
+    done = trilemma(tmp_path / "file" / "data", "attach", "sim:rk3588", "--probe", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["simulated"] is True
+    (sentence,) = done.stderr.splitlines()
+    assert "cannot be saved" in sentence
+    assert sentence.endswith("predictions will not know this board")
+
+
+def test_a_configuration_that_ssh_would_read_for_ever_is_refused(tmp_path):
+    done = trilemma(tmp_path, "attach", "board", "--probe", "--ssh-config", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"trilemma attach: {tmp_path}: not a file (a folder, a pipe or a device): expected ssh's configuration\n"
+    )
