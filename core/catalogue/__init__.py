@@ -2,10 +2,10 @@
 
 `load` (the catalogue), `models`, `runtimes` and `energy` (parts of it), `inputs` (workloads, schedules, scenarios and
 tables of the user), `schemas` (keys and ranges of TOML files), `toml_files` and `csv_rows` (strict readers),
-`text_files` (the text of bytes in any encoding), `refusal` (their sentence), `calibration_file` (posteriors of
-published boards), `gguf_header` (a model file without its weights), `gguf_split` (a set of such files), `gguf_layers`
-(their KV caches), `gguf_model` (the shape), `identify` (an attached board), `shape_regression` (the shape of an unknown
-model from its size), `typical_rates` (vector rates where no source states one), `memory_reserve` (what boards keep of
-their memory), `names` (boards, models, formats and runtimes by any name). Never here: predictions, measurements of the
-attached board.
+`text_files` (files, pipes and devices up to a limit, and their text in any encoding), `refusal` (their sentence),
+`calibration_file` (posteriors of published boards), `gguf_header` (a model file without its weights), `gguf_split` (a
+set of such files), `gguf_layers` (their KV caches), `gguf_model` (the shape), `identify` (an attached board),
+`shape_regression` (the shape of an unknown model from its size), `typical_rates` (vector rates where no source states
+one), `memory_reserve` (what boards keep of their memory), `names` (boards, models, formats and runtimes by any name).
+Never here: predictions, measurements of the attached board.
 """
