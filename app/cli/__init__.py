@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from app import VERSION
+from app import VERSION, stopping
 from app.cli.shared.output import UserError
 
 COMMANDS = {
@@ -145,7 +145,7 @@ def _parsed(name: Sequence[str], words: list[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 done, 1 failed, 2 usage error."""
+    """Run one command and return its exit status: 0 done, 1 failed, 2 usage error, `app.stopping` after a signal."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "gui")
@@ -157,7 +157,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"trilemma {words[0]} is now {title}", file=sys.stderr)
         _refuse_no_value(words)
         args = _parsed(name, words)
-        status = int(_module(name).run(args))
+        command = _module(name)
+        with stopping.raised():
+            status = int(command.run(args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
@@ -173,9 +175,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         print(f"{title}: no space left on device for the output", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print(f"{title}: stopped", file=sys.stderr)
-        return 130
+        return error.status if isinstance(error, stopping.Stopped) else 130
 
 
 def _prepare_output(name: Sequence[str]) -> None:
