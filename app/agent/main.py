@@ -26,6 +26,7 @@ from app.agent.runs import Runs, worker_environment
 from app.agent.runtimes.entry import RuntimeEntry, entries_file, read_entries
 from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
+from app.agent.signals import when_told_to_end
 from app.agent.state import BoardState, StateWatch
 from app.parameter_set import ParametersError
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
@@ -164,10 +165,14 @@ class Agent:
 
     def _write(self) -> None:
         self._outbox.run()
-        if not self._closing:
-            self._runs.close()
-            self._scratch.clear()
-            self._hang_up()  # the reader of our output left
+        if not self._closing:  # the reader of our output left
+            self.give_up()
+
+    def give_up(self) -> None:
+        """End the run, remove its files and hang up; for any thread."""
+        self._runs.close()
+        self._scratch.clear()
+        self._hang_up()
 
     def _hello(self) -> dict[str, Any]:
         able: Any = {"absent": self._unavailable} if self._unavailable else True
@@ -247,5 +252,7 @@ def main(root: Path = Path("/")) -> int:
     """Serve this machine over standard input and output, until they end."""
     write_fd = claim_stdout()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the client, which cancels
-    Agent(0, write_fd, root).serve()
+    agent = Agent(0, write_fd, root)
+    when_told_to_end(agent.give_up)
+    agent.serve()
     return 0

@@ -59,6 +59,7 @@ def test_control_c_before_the_command_began_is_no_traceback(monkeypatch, capsys)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("app.cli.main", interrupted)
+    monkeypatch.setattr("app.stopping.SIGNALS", ())  # those of the tests stay as they are
     assert trilemma.main() == 130
     assert capsys.readouterr().err == "trilemma: stopped\n"
 

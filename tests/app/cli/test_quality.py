@@ -14,10 +14,10 @@ import pytest
 
 from app import LAUNCHER
 from app.agent import board
-from app.stopping import deferred
 from app.cli import main
 from app.cli.quality import star
 from app.library.measurements import load_measurements
+from app.stopping import deferred
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, OperatingPoint
 from core.tables.as_points import compare
