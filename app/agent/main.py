@@ -28,7 +28,6 @@ from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
 from app.agent.signals import when_told_to_end
 from app.agent.state import BoardState, StateWatch
-from app.parameter_set import ParametersError
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
 
@@ -200,16 +199,6 @@ class Agent:
                 raise
             self._outbox.send({"op": "log", "level": "warning", "text": f"request refused: {error}"})
 
-    def _parameters_step(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Do a step with the compensation parameters and return the answer; whoever may not change them may look."""
-        try:
-            if self._locked and message["step"] != "status":
-                raise ParametersError(self._locked)
-            return {"op": "result", "id": message["id"], "body": self._parameters.step(message["step"], message)}
-        except (ParametersError, OSError) as error:
-            reason = str(error) if isinstance(error, ParametersError) else f"{error.filename}: {error.strerror}"
-            return {"op": "failed", "id": message["id"], "kind": "failed", "reason": reason}
-
     def _answer(self, message: dict[str, Any], t_ns: int) -> None:
         op = message["op"]
         if op in ("measure", "bandwidth") and self._read_only:
@@ -217,7 +206,7 @@ class Agent:
         elif op in ("measure", "bandwidth"):
             self._runs.submit(message)
         elif op == "parameters":
-            self._outbox.send(self._parameters_step(message))
+            self._outbox.send(self._parameters.answer(message, self._locked))
         elif op == "cancel":
             self._runs.cancel(message["id"])
         elif op == "subscribe":
