@@ -17,9 +17,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from app import VERSION, stopping
+from app import EXAMPLES, VERSION, stopping
 from app.cli.shared.output import UserError
 
 COMMANDS = {
@@ -78,6 +79,15 @@ TALK = ("agent", "simulate-board")
 """Commands that need an open output."""
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser whose help names the example files where they are."""
+
+    def format_help(self) -> str:
+        """Return the help; ``resources/examples`` in it is a path that can be typed here, in a wheel too."""
+        text = super().format_help()
+        return text if Path("resources/examples").is_dir() else text.replace("resources/examples", str(EXAMPLES))
+
+
 def known(words: Sequence[str]) -> tuple[str, ...]:
     """Return the command that words name, as ("predict",) or ("lab", "knee"); () for an unknown command.
 
@@ -119,7 +129,7 @@ def _add(subparsers: Any, name: Sequence[str], text: str, chosen: Sequence[str])
 
 def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
     """Return the main parser and the parser of the named command, None without a command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board, predicted and measured.",
         epilog="trilemma COMMAND --help describes one command, such as trilemma predict --help",
