@@ -191,7 +191,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_output(name: Sequence[str]) -> None:
-    """Open an output for a command started without one, and let it encode any character."""
+    """Open an output for a command started without one, and let it encode any character.
+
+    No file of ours may take the place of a standard descriptor that is closed: what is printed would land in it.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.dup(2), "w")
     if sys.stdout is None and " ".join(name) not in TALK:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -64,6 +64,17 @@ def test_control_c_before_the_command_began_is_no_traceback(monkeypatch, capsys)
     assert capsys.readouterr().err == "trilemma: stopped\n"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a shell that closes descriptors")
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_descriptors_neither_end_a_command_nor_take_a_file(closed, tmp_path):
+    words = [sys.executable, str(LAUNCHER), "parameters", "--attach", "sim:rk3588", "--json"]
+    env = {**os.environ, "TRILEMMA_DATA_DIR": str(tmp_path)}
+    argv = ["/bin/sh", "-c", f"exec {shlex.join(words)} {closed}"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "" if " >&-" in f" {closed}" else json.loads(done.stdout)["live"]["state"] == "idle"
+
+
 NAMES = [(name,) for name in (*COMMANDS, "bench")] + [(group, name) for group in GROUPS for name in GROUPS[group][1]]
 
 
