@@ -39,6 +39,11 @@ class Stopped(KeyboardInterrupt):
         self.status = stopped(number)
 
 
+def status_after(error: KeyboardInterrupt) -> int:
+    """Return the exit status of a program that `Stopped` or Python's own exception of Ctrl-C has ended."""
+    return error.status if isinstance(error, Stopped) else stopped(signal.SIGINT)
+
+
 def end_at_once(number: int, frame: FrameType | None = None) -> NoReturn:
     """End the process without an exception, which code of libraries may lose or die of. A signal's handler.
 

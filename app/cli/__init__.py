@@ -187,7 +187,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt as error:
         print(f"{title}: stopped", file=sys.stderr)
-        return error.status if isinstance(error, stopping.Stopped) else 130
+        return stopping.status_after(error)
 
 
 def _prepare_output(name: Sequence[str]) -> None:

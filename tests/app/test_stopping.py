@@ -58,7 +58,7 @@ sys.exit(main(["gui"]))
 IN_A_SCREENSHOT = """
 from PySide6.QtCore import QTimer
 gui.Dashboard.attach = lambda self: QTimer.singleShot(0, send)
-sys.exit(main(["gui", "--screenshot", sys.argv[3]]))
+sys.exit(main(["gui", "--screenshot", sys.argv[3], "--json"]))
 """
 
 WHILE_CLOSING = """
@@ -75,6 +75,7 @@ def ended(program, number, tmp_path):
     argv = [sys.executable, "-c", PREPARED + program, str(LAUNCHER.parent), str(int(number)), str(tmp_path / "x.png")]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr in ("", "trilemma: stopped\n")
+    assert done.stdout == ""
     return done.returncode
 
 
