@@ -1,20 +1,26 @@
 """Start Trilemma: the same entry in a checkout, an editable install, a wheel and a frozen build."""
 
+import os
 import sys
-from pathlib import Path
 
-_HERE = Path(__file__).resolve().parent
-_PRIVATE = _HERE / "trilemma_lib"  # only an installed wheel has it
-sys.path.insert(0, str(_PRIVATE if _PRIVATE.is_dir() else _HERE))
+_HERE = os.path.dirname(os.path.realpath(__file__))
+_PRIVATE = os.path.join(_HERE, "trilemma_lib")  # only an installed wheel has it
+sys.path.insert(0, _PRIVATE if os.path.isdir(_PRIVATE) else _HERE)
 
 
 def main() -> int:
     """Run the command line of ``app``."""
     try:
-        from app.cli import main as run
+        from app import stopping
 
-        return run()
-    except KeyboardInterrupt:  # before the command has begun
+        stopping.handle(stopping.end_at_once)  # before the imports that take time
+        try:
+            from app.cli import main as run
+
+            return run()
+        finally:
+            stopping.ignore()
+    except KeyboardInterrupt:
         print("trilemma: stopped", file=sys.stderr)
         return 130
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import signal
+import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from app import VERSION
+from app import VERSION, stopping
 from app.qt_platform import CannotStart, check_platform, take_remarks
 
 if TYPE_CHECKING:
@@ -165,26 +168,33 @@ def open_dashboard(options: Options) -> Dashboard:
 def run(options: Options) -> int:
     """Open the dashboard and return its exit status; with `options.screenshot`, save its picture and end.
 
+    A signal ends the process at once until the window is shown, then Qt's loop and with it this function. No handler
+    raises from here on: Qt dies of an exception in its hands, or drops it.
+
     Raises
     ------
     CannotStart, FileError
         One sentence.
     """
+    stopping.handle(stopping.end_at_once)
     dashboard = open_dashboard(options)
     _report_mistakes(dashboard)
     dashboard.window.show()
     try:
+        with _loops_ended_by_signals(dashboard) as came:
+            if options.screenshot is not None:
+                dashboard.attach()
+                wait(dashboard, options.seconds)
+            else:
+                save = _keep_settings(dashboard)
+                _when_painted(dashboard.window, dashboard.attach)
+                dashboard.application.exec()
+                save()
+        if came:
+            return stopping.stopped(came[0])
         if options.screenshot is not None:
-            dashboard.attach()
-            wait(dashboard, options.seconds)
             _save_picture(dashboard, options.screenshot)
-            return 0
-        save = _keep_settings(dashboard)
-        _close_when_told(dashboard.window)
-        _when_painted(dashboard.window, dashboard.attach)
-        status = int(dashboard.application.exec())
-        save()
-        return status
+        return 0
     finally:
         dashboard.close()
 
@@ -199,13 +209,42 @@ def _report_mistakes(dashboard: Dashboard) -> None:
     sys.excepthook = report
 
 
-def _close_when_told(window: QWidget) -> None:
-    """Close the window at SIGTERM or Ctrl-C, from inside Qt's loop: one that is closed before it would never end it."""
-    from PySide6.QtCore import QMetaObject, Qt
+@contextmanager
+def _loops_ended_by_signals(dashboard: Dashboard) -> Iterator[list[int]]:
+    """End all loops of Qt, those of dialogs too, at a signal, and the process at a second one.
 
-    from app.agent.signals import when_told_to_end
+    One that comes before a loop runs is heard in it: the byte that Python writes at every signal waits in a socket.
 
-    when_told_to_end(lambda: QMetaObject.invokeMethod(window, "close", Qt.ConnectionType.QueuedConnection))
+    Yields
+    ------
+    list of int
+        The signal that came; empty while there was none.
+    """
+    from PySide6.QtCore import QSocketNotifier
+
+    came: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if came:
+            stopping.end_at_once(number)
+        came.append(number)
+
+    def end() -> None:
+        read_end.recv(1)
+        dashboard.application.exit()
+
+    read_end, write_end = socket.socketpair()
+    write_end.setblocking(False)
+    notifier = QSocketNotifier(read_end.fileno(), QSocketNotifier.Type.Read)
+    notifier.activated.connect(end)
+    with closing(read_end), closing(write_end):
+        before = signal.set_wakeup_fd(write_end.fileno(), warn_on_full_buffer=False)
+        try:
+            with stopping.handled(hear):
+                yield came
+        finally:
+            signal.set_wakeup_fd(before)
+            notifier.setEnabled(False)
 
 
 def wait(dashboard: Dashboard, seconds: float | None) -> None:

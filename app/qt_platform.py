@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from app import CHECKOUT
+
 WITHOUT_QT = (
     "numpy",
     "app.client.blocking_session",
@@ -21,6 +23,10 @@ WITHOUT_QT = (
 WITHOUT_DISPLAY = (
     "without one use: trilemma predict, trilemma measure, trilemma calibrate, or trilemma gui --screenshot FILE"
 )
+
+
+QT_LIBRARIES = "libegl1 libgl1 libxkbcommon0 libfontconfig1 libdbus-1-3 libxkbcommon-x11-0 libxcb-cursor0"
+"""Debian packages of what Qt most often lacks; ``packaging/system-libraries.sh`` has all of them."""
 
 
 class CannotStart(Exception):
@@ -44,8 +50,17 @@ def check_platform(*, headless: bool) -> None:
         import PySide6
         import PySide6.QtWidgets
     except ImportError as error:
-        raise CannotStart(f"Qt does not load: {error}; make run installs what is missing") from error
+        raise CannotStart(f"Qt does not load: {error}; {_remedy(error)}") from error
     refuse_losing_references(PySide6.__version__, sys.version_info[:2])
+
+
+def _remedy(error: ImportError) -> str:
+    """Return what the user can type where Qt does not load."""
+    if CHECKOUT:
+        return "make run installs what is missing"
+    if isinstance(error, ModuleNotFoundError):
+        return "pip install PySide6-Essentials installs it"
+    return f"a library of the system is missing; on Debian and Ubuntu type apt-get install {QT_LIBRARIES}"
 
 
 def refuse_losing_references(pyside: str, python: tuple[int, int]) -> None:

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from app import CHECKOUT
 from app.agent.files import parse_int, text
 from app.agent.launch import archive_bytes
 
@@ -171,7 +172,9 @@ def why_no_measuring() -> str:
                     f"{package} is not installed for the board's python3: Trilemma's own decoder needs torch, numpy, "
                     "gguf and tokenizers there; its sensors and other runtimes do not"
                 )
-            return f"{package} is not installed: make run installs it, or pip install '.[local]' in its folder"
+            if CHECKOUT:
+                return f"{package} is not installed: make run installs it, or pip install '.[local]' in its folder"
+            return f"{package} is not installed: pip install 'trilemma[local]' installs it"
     try:
         present = importlib.util.find_spec("kernels.workload") is not None
     except ModuleNotFoundError:

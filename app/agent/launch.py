@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import secrets
 import shutil
 import site
@@ -14,6 +16,9 @@ from typing import Any, Dict, List, Optional
 import app
 
 CLEAR_S = 1.0
+SCRATCH = "TRILEMMA_SCRATCH"
+"""Variable of the measuring process: the folder that goes with its agent."""
+_SCRATCH_NAME = re.compile(r"trilemma-(\d{1,10})-[0-9a-f]{16}")
 NOT_HERE = "this board's system has no files in memory (memfd): measuring there needs trilemma installed on it"
 
 
@@ -55,24 +60,58 @@ def worker_argv() -> List[str]:
 class Scratch:
     """Folder for files that the measuring process builds once and reuses, such as a compiled library.
 
-    The user's cache folder, unless this agent came over the link: then a folder that goes with it.
+    The user's cache folder, unless this agent came over the link: then a folder that goes with it. The agent removes it
+    when it ends or is told to, the measuring process when its agent is gone (`SCRATCH` names it there), and the next
+    agent of the user when both were killed.
     """
 
     def __init__(self) -> None:
         in_memory = getattr(_loader(), "data", None) is not None
-        name = f"trilemma-{secrets.token_hex(8)}"
+        name = f"trilemma-{os.getpid()}-{secrets.token_hex(8)}"
         self._folder = os.path.join(tempfile.gettempdir(), name) if in_memory else ""
+        if in_memory:
+            remove_left(tempfile.gettempdir())
 
     def environment(self) -> Dict[str, str]:
         """Return the variables that name it."""
-        return {"XDG_CACHE_HOME": self._folder} if self._folder else {}
+        return {"XDG_CACHE_HOME": self._folder, SCRATCH: self._folder} if self._folder else {}
 
     def clear(self) -> None:
         """Remove the folder after the process that uses it was asked to end."""
-        deadline_s = time.monotonic() + CLEAR_S
-        while self._folder and os.path.isdir(self._folder) and time.monotonic() < deadline_s:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            time.sleep(0.02)
+        remove_scratch(self._folder)
+
+
+def remove_scratch(folder: str) -> None:
+    """Remove a folder, and what is still written into it within `CLEAR_S`."""
+    deadline_s = time.monotonic() + CLEAR_S
+    while folder and os.path.isdir(folder) and time.monotonic() < deadline_s:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.02)
+
+
+def remove_left(where: str) -> None:
+    """Remove the scratch folders of this user whose agents have ended without removing them."""
+    with contextlib.suppress(OSError), os.scandir(where) as found:
+        for entry in found:
+            match = _SCRATCH_NAME.fullmatch(entry.name)
+            if match and entry.is_dir(follow_symlinks=False) and _is_ours(entry) and not _lives(int(match[1])):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_ours(entry: "os.DirEntry[str]") -> bool:
+    return os.name != "posix" or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+
+
+def _lives(pid: int) -> bool:
+    if os.name != "posix":  # there a signal of 0 ends the process
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def see_site_packages() -> None:

@@ -26,8 +26,8 @@ from app.agent.runs import Runs, worker_environment
 from app.agent.runtimes.entry import RuntimeEntry, entries_file, read_entries
 from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
+from app.agent.signals import when_told_to_end
 from app.agent.state import BoardState, StateWatch
-from app.parameter_set import ParametersError
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
 
@@ -164,10 +164,14 @@ class Agent:
 
     def _write(self) -> None:
         self._outbox.run()
-        if not self._closing:
-            self._runs.close()
-            self._scratch.clear()
-            self._hang_up()  # the reader of our output left
+        if not self._closing:  # the reader of our output left
+            self.give_up()
+
+    def give_up(self) -> None:
+        """End the run, remove its files and hang up; for any thread."""
+        self._runs.close()
+        self._scratch.clear()
+        self._hang_up()
 
     def _hello(self) -> dict[str, Any]:
         able: Any = {"absent": self._unavailable} if self._unavailable else True
@@ -195,16 +199,6 @@ class Agent:
                 raise
             self._outbox.send({"op": "log", "level": "warning", "text": f"request refused: {error}"})
 
-    def _parameters_step(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Do a step with the compensation parameters and return the answer; whoever may not change them may look."""
-        try:
-            if self._locked and message["step"] != "status":
-                raise ParametersError(self._locked)
-            return {"op": "result", "id": message["id"], "body": self._parameters.step(message["step"], message)}
-        except (ParametersError, OSError) as error:
-            reason = str(error) if isinstance(error, ParametersError) else f"{error.filename}: {error.strerror}"
-            return {"op": "failed", "id": message["id"], "kind": "failed", "reason": reason}
-
     def _answer(self, message: dict[str, Any], t_ns: int) -> None:
         op = message["op"]
         if op in ("measure", "bandwidth") and self._read_only:
@@ -212,7 +206,7 @@ class Agent:
         elif op in ("measure", "bandwidth"):
             self._runs.submit(message)
         elif op == "parameters":
-            self._outbox.send(self._parameters_step(message))
+            self._outbox.send(self._parameters.answer(message, self._locked))
         elif op == "cancel":
             self._runs.cancel(message["id"])
         elif op == "subscribe":
@@ -247,5 +241,7 @@ def main(root: Path = Path("/")) -> int:
     """Serve this machine over standard input and output, until they end."""
     write_fd = claim_stdout()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the client, which cancels
-    Agent(0, write_fd, root).serve()
+    agent = Agent(0, write_fd, root)
+    when_told_to_end(agent.give_up)
+    agent.serve()
     return 0

@@ -25,7 +25,7 @@ import threading
 import time
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from app.parameter_set import MAGIC, MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode
 
@@ -159,6 +159,16 @@ class Parameters:
         if name not in steps:
             raise ParametersError(f"step: got {name!r:.40}, expected one of {', '.join(steps)}")
         return steps[name]()
+
+    def answer(self, message: Mapping[str, Any], locked: str = "") -> Dict[str, Any]:
+        """Do the step that a message asks for and return the answer; where it is `locked`, one may only look."""
+        try:
+            if locked and message["step"] != "status":
+                raise ParametersError(locked)
+            return {"op": "result", "id": message["id"], "body": self.step(message["step"], message)}
+        except (ParametersError, OSError) as error:
+            reason = str(error) if isinstance(error, ParametersError) else f"{error.filename}: {error.strerror}"
+            return {"op": "failed", "id": message["id"], "kind": "failed", "reason": reason}
 
     def status(self) -> dict[str, Any]:
         """Return the state, the live set's epoch, checksum and number of channels, and how many bytes have arrived."""

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C, heard whatever the main thread waits for."""
+"""SIGTERM, Ctrl-C and SIGHUP, heard whatever the main thread waits for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import socket
 import threading
 from typing import Callable
 
+from app.stopping import handle
+
 
 def when_told_to_end(act: Callable[[], object]) -> None:
-    """Call `act`, in a thread of its own, at the first SIGTERM or Ctrl-C from now on.
+    """Call `act`, in a thread of its own, at the first SIGTERM, Ctrl-C or SIGHUP from now on that is not ignored.
 
     Python runs a handler between two of its steps. A signal that comes just before a call that waits, or to another
     thread, does not end that call, and so would be heard with the next client, or never. The byte that Python writes
@@ -28,6 +30,5 @@ def when_told_to_end(act: Callable[[], object]) -> None:
         act()
 
     signal.set_wakeup_fd(teller.detach(), warn_on_full_buffer=False)  # first, or one that comes between is lost
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+    handle(lambda *_: None)
     threading.Thread(target=listen, name="ending", daemon=True).start()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app import VERSION
+from app.agent.launch import SCRATCH, remove_scratch
 from app.agent.main import claim_stdout
 from app.protocol import CONTROL, Decoder, ProtocolError, decode_control, encode_control
 
@@ -59,6 +60,7 @@ class Link:
                             self.requests.put(message)
         except ProtocolError as error:
             print(f"trilemma worker: {error}", file=sys.stderr)
+        remove_scratch(os.environ.get(SCRATCH, ""))  # of an agent that was killed
         os._exit(0)  # the agent is gone: a run that is in the kernels' hands must not outlive it
 
 

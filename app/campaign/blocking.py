@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
 from app.campaign.campaign import Campaign
@@ -13,6 +11,7 @@ from app.campaign.recipe import measured
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.library.files import FileError
 from app.library.measurements import Measurement
+from app.stopping import deferred
 from core.spec import Catalogue
 
 
@@ -62,19 +61,6 @@ def carry_out(
                     raise
                 campaign.failed(asked, str(error))
                 continue
-            with uninterrupted():
+            with deferred():
                 campaign.took(asked, measurement)
                 keep(asked, measurement)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until what is inside is done: a measurement is kept everywhere or nowhere."""
-    came = list[int]()
-    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt

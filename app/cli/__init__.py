@@ -17,9 +17,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from app import VERSION
+from app import EXAMPLES, VERSION, stopping
 from app.cli.shared.output import OutputError, UserError, one_line, printable_output
 
 COMMANDS = {
@@ -80,6 +81,19 @@ SILENT = ("gui", "attach", *TALK)
 """Commands that may start without an output."""
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser whose help names the example files where they are, and that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and one line, and exit."""
+        super().error(one_line(message))
+
+    def format_help(self) -> str:
+        """Return the help; ``resources/examples`` in it is a path that can be typed here, in a wheel too."""
+        text = super().format_help()
+        return text if Path("resources/examples").is_dir() else text.replace("resources/examples", str(EXAMPLES))
+
+
 def known(words: Sequence[str]) -> tuple[str, ...]:
     """Return the command that words name, as ("predict",) or ("lab", "knee"); () for an unknown command.
 
@@ -119,16 +133,9 @@ def _add(subparsers: Any, name: Sequence[str], text: str, chosen: Sequence[str])
     return own
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(one_line(message))
-
-
 def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
     """Return the main parser and the parser of the named command, None without a command."""
-    parser = _Parser(
+    parser = Parser(
         prog="trilemma",
         description="Latency, power and accuracy of a language model on an edge board, predicted and measured.",
         epilog="trilemma COMMAND --help describes one command, such as trilemma predict --help",
@@ -154,7 +161,7 @@ def _parsed(name: Sequence[str], words: list[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 done, 1 failed, 2 usage error."""
+    """Run one command and return its exit status: 0 done, 1 failed, 2 usage error, `app.stopping` after a signal."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "gui")
@@ -179,7 +186,9 @@ def _run(words: list[str], name: tuple[str, ...], title: str, *, closed: bool) -
             print(f"trilemma {words[0]} is now {title}", file=sys.stderr)
         _refuse_no_text(words)
         args = _parsed(name, words)
-        status = int(_module(name).run(args))
+        command = _module(name)
+        with stopping.raised():
+            status = int(command.run(args))
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
@@ -190,8 +199,8 @@ def _run(words: list[str], name: tuple[str, ...], title: str, *, closed: bool) -
         return 1 if isinstance(error, BrokenPipeError) else failed(f"{error} for the output")  # as `head` does
     except (OSError, MemoryError) as error:
         return failed(_reason(error))
-    except KeyboardInterrupt:
-        return failed("stopped", 130)
+    except KeyboardInterrupt as error:
+        return failed("stopped", stopping.status_after(error))
 
 
 def _reason(error: OSError | MemoryError) -> str:
@@ -203,11 +212,19 @@ def _reason(error: OSError | MemoryError) -> str:
 
 
 def _prepare_output(name: Sequence[str]) -> None:
-    """Open the streams that a command was started without, and let its output encode any character."""
+    """Open an output for a command started without one, and let it encode any character.
+
+    No file of ours may take the place of a standard descriptor that is closed: what is printed would land in it.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.dup(2), "w")
     if sys.stdout is None and " ".join(name) not in TALK:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 

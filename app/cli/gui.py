@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         args.board_as,
     )
     status = open_gui(options)
-    if args.json and args.screenshot is not None:
+    if args.json and args.screenshot is not None and status == 0:
         print_json({"screenshot": str(args.screenshot)})
     return status
 

@@ -52,12 +52,13 @@ def run(args: argparse.Namespace) -> int:
             if wanted is not None:
                 installed = install(board.parameters, wanted)
             status = board.parameters("rollback" if args.rollback else "status", {})
+            provenance = "simulated" if board.hello.get("simulated") else "measured"
     except LinkError as error:
         raise UserError(str(error)) from error
     if args.json:
-        print_json({"live": dict(status), "installed": None if installed is None else _record(installed)})
+        print_json({"live": dict(status), "installed": None if installed is None else _record(installed, provenance)})
     else:
-        _print(status, installed)
+        _print(status, installed, provenance)
     return 0
 
 
@@ -81,7 +82,7 @@ def read_parameters(path: Path) -> ParameterSet:
     return ParameterSet(made.gain, made.target_mean, tuple(zip(made.scale, made.zero, strict=True)))
 
 
-def _record(found: Installed) -> dict[str, Any]:
+def _record(found: Installed, provenance: str) -> dict[str, Any]:
     return {
         "epoch": found.epoch,
         "n_message": found.n_message,
@@ -92,10 +93,11 @@ def _record(found: Installed) -> dict[str, Any]:
         "verify_live_s": found.verify_live_s,
         "total_s": found.total_s,
         "rate_byte_s": found.payload_byte / found.set_s,
+        "provenance": provenance,
     }
 
 
-def _print(status: Mapping[str, Any], installed: Installed | None) -> None:
+def _print(status: Mapping[str, Any], installed: Installed | None, provenance: str) -> None:
     if status["n_channels"] is None:
         print("No parameters are live on this board.")
     else:
@@ -106,7 +108,7 @@ def _print(status: Mapping[str, Any], installed: Installed | None) -> None:
     messages = counted(installed.n_message, "message")
     print(
         f"{installed.payload_byte} bytes in {messages}: {installed.total_s * 1e3:.1f} ms, "
-        f"of them {installed.set_s * 1e3:.1f} sending and {installed.verify_live_s * 1e3:.1f} verifying (measured)."
+        f"of them {installed.set_s * 1e3:.1f} sending and {installed.verify_live_s * 1e3:.1f} verifying ({provenance})."
     )
     rows = [("published for", "payload", "time", "rate", "time-out over time")]
     for chip, (time_ms, payload_kib) in CALIBRATION.items():

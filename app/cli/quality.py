@@ -97,9 +97,9 @@ def run(args: argparse.Namespace) -> int:
         keep=args.text is None,
     )
     outcome = measure_all(work, catalogue, target, args.journal, fresh=args.fresh)
-    if not outcome.complete:
+    if outcome.status:
         print(f"trilemma quality: {stopped(outcome, work)}", file=sys.stderr)
-        return 130
+        return outcome.status
     if args.json:
         print_json(document(point, work, outcome))
     else:

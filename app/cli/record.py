@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
         with ProgressLine() as line:
             watch.follow(events, line, seconds)
     except KeyboardInterrupt:
-        pass
+        if not watch.n_links:
+            recorder.path.unlink(missing_ok=True)
+            raise
     finally:
         session.recorder = None
         session.stop()

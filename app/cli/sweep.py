@@ -130,9 +130,9 @@ def _measure(args: argparse.Namespace, point: OperatingPoint, axes: dict[str, li
     outcome = measure_all(work, catalogue, target_from(args.attach, args.ssh_config), args.journal, fresh=args.fresh)
     for one, reason in outcome.failed:
         print(f"trilemma sweep: failed at {point_text(one)}: {reason}", file=sys.stderr)
-    if not outcome.complete:
+    if outcome.status:
         print(f"trilemma sweep: {stopped(outcome, work)}", file=sys.stderr)
-        return 130
+        return outcome.status
     if args.json:
         rows = [{"point": point_record(m.point), "time_utc": m.time_utc, **m.body} for m in outcome.measured]
         failed = [{"point": point_record(one), "reason": reason} for one, reason in outcome.failed]

@@ -20,6 +20,7 @@ SOURCES = (
     "app/parameter_set.py",
     "app/protocol.py",
     "app/secure.py",
+    "app/stopping.py",
     "app/agent/**/*.py",
     "kernels/**/*.py",
     "kernels/**/*.[ch]",

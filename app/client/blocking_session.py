@@ -25,8 +25,12 @@ from app.client.events import (
 from app.client.session import Session
 from app.client.transport import START_S, Transport
 
-CANCEL_S = 5.0
+CANCEL_S = 5.0  # for a board to say that the run which Ctrl-C cancels has ended
 ANSWER_S = 15.0
+QUIET_S = 3660.0
+"""For a run without a word of its progress: a minute more than a board's runtime may take (its ``timeout_s``)."""
+RUN_S = 86400.0
+"""For a run in all, however often the board reports progress."""
 STATE_S = 5.0  # the agent has had two looks at what else runs 1 s after the start
 PERIODS_S = 1.0  # the agent publishes the periods of its quick sensors 0.25 s after the start
 
@@ -118,7 +122,7 @@ class AttachedBoard:
         Raises
         ------
         LinkError
-            If it ends without a result.
+            If it ends without a result, says nothing for `QUIET_S`, or takes longer than `RUN_S`.
         """
         return self._finish(self._session.measure(point, what, model_file=model_file, options=options), on_progress)
 
@@ -134,23 +138,27 @@ class AttachedBoard:
         LinkError
             The board refuses it, in one sentence, or is silent.
         """
-        return self._answer(self._session.parameters(step, members), lambda done_frac, text: None, ANSWER_S)
+        return self._answer(self._session.parameters(step, members), lambda done_frac, text: None, ANSWER_S, ANSWER_S)
 
     def _finish(self, request_id: int, on_progress: Callable[[float, str], None]) -> Mapping[str, Any]:
         try:
-            return self._answer(request_id, on_progress, None)
+            return self._answer(request_id, on_progress, QUIET_S, RUN_S)
         except KeyboardInterrupt:
             self._session.cancel(request_id)
             with contextlib.suppress(LinkError):  # "cancelled", as asked
-                self._answer(request_id, on_progress, CANCEL_S)
+                self._answer(request_id, on_progress, CANCEL_S, CANCEL_S)
             raise
 
     def _answer(
-        self, request_id: int, on_progress: Callable[[float, str], None], timeout_s: float | None
+        self, request_id: int, on_progress: Callable[[float, str], None], quiet_s: float, most_s: float
     ) -> Mapping[str, Any]:
+        """Wait for an answer: for `quiet_s` from the request or its last progress on, and for `most_s` in all."""
+        end_s = time.monotonic() + most_s
+        deadline_s = min(end_s, time.monotonic() + quiet_s)
         while True:
-            event = self._next(timeout_s)
+            event = self._next(deadline_s)
             if isinstance(event, Progress) and event.request_id == request_id:
+                deadline_s = min(end_s, time.monotonic() + quiet_s)
                 on_progress(event.done_frac, event.text)
             elif isinstance(event, Result) and event.request_id == request_id:
                 return event.body
@@ -160,15 +168,25 @@ class AttachedBoard:
     def _wait_for(self, kind: type, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
         while True:
-            event = self._next(deadline_s - time.monotonic())
+            event = self._next(deadline_s)
             if isinstance(event, kind):
                 return
             if isinstance(event, Disconnected):
                 raise LinkError("link", event.reason)
 
-    def _next(self, timeout_s: float | None) -> Event:
+    def _next(self, deadline_s: float) -> Event:
+        """Return the next event; none is taken after the deadline, however many wait.
+
+        Raises
+        ------
+        LinkError
+            None comes before it.
+        """
+        left_s = deadline_s - time.monotonic()
         try:
-            event = self._events.get(timeout=None if timeout_s is None else max(0.0, timeout_s))
+            if left_s <= 0:
+                raise queue.Empty
+            event = self._events.get(timeout=left_s)
         except queue.Empty:
             more = f": {self._complaint}" if self._complaint else ""
             raise LinkError("link", f"the agent does not answer{more}") from None

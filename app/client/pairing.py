@@ -7,12 +7,13 @@ import os
 import re
 import ssl
 import subprocess
+import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import platformdirs
 
-from app.client.ssh import SshTarget, SshTransport
+from app.client.ssh import PERSON_S, SshTarget, SshTransport
 from app.client.transport import OpenError
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import SecurityError, fingerprint, new_token, read_private, write_private
@@ -122,6 +123,15 @@ def pair(where: SshTarget) -> tuple[Pairing, list[str]]:
 
 def _hand_over(where: SshTarget, message: dict[str, str]) -> list[str]:
     transport = SshTransport(replace(where, words=("install",)))
+    given_up = threading.Event()
+
+    def give_up() -> None:
+        given_up.set()
+        transport.close()
+
+    patience = threading.Timer(PERSON_S, give_up)
+    patience.daemon = True
+    patience.start()
     try:
         transport.write(encode_control(message, 0))
         decoder = Decoder()
@@ -133,6 +143,13 @@ def _hand_over(where: SshTarget, message: dict[str, str]) -> list[str]:
         ended = transport.ended()
     except (BrokenPipeError, ProtocolError):
         ended = transport.ended()
+    except (OSError, ValueError):  # closed under our hands
+        if not given_up.is_set():
+            raise
+        ended = None
     finally:
+        patience.cancel()
         transport.close()
+    if given_up.is_set():
+        raise OpenError(f"{where.name} did not take the pairing within {PERSON_S:g} s")
     raise OpenError(ended.reason if ended is not None else f"{where.name} did not take the pairing")

@@ -117,7 +117,7 @@ class ReplayTransport:
 
     def _take(self, frame: Frame) -> None:
         message = decode_control(frame.body)
-        if message["op"] in ("measure", "bandwidth"):
+        if message["op"] in ("measure", "bandwidth", "parameters"):
             failed = {"op": "failed", "id": message["id"], "kind": "failed", "reason": NOT_HERE}
             self._answers.append(self._control(failed))
         elif message["op"] == "play":

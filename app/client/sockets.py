@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from pathlib import Path
 
 from app.client.pairing import Pairing, load_pairing
@@ -160,6 +161,7 @@ def open_unix(path: Path) -> SocketTransport:
     if family is None:
         raise OpenError(f"unix:{path}: this system has no Unix sockets: expected tcp://localhost:PORT", final=True)
     connection = socket.socket(family)
+    connection.settimeout(GREET_S)  # its queue may be full
     try:
         connection.connect(str(path))
     except OSError as error:
@@ -198,14 +200,14 @@ def _prove(connection: socket.socket, token: str, certificate: str, name: str) -
     OpenError
         If either fails; the connection is closed.
     """
+    deadline_s = time.monotonic() + GREET_S
     try:
-        connection.settimeout(GREET_S)
-        challenge = _expect(connection, "challenge", name)
+        challenge = _expect(connection, "challenge", name, deadline_s)
         nonce = new_nonce()
         ours = proof(token, "client", challenge["nonce"], nonce, certificate)
         connection.sendall(encode_control({"op": "answer", "nonce": nonce, "proof": ours, "control": True}, 0))
         theirs = proof(token, "agent", challenge["nonce"], nonce, certificate)
-        if not constant_time_equal(_expect(connection, "welcome", name)["proof"], theirs):
+        if not constant_time_equal(_expect(connection, "welcome", name, deadline_s)["proof"], theirs):
             raise OpenError(f"{name} does not know the token: it is not the agent that it should be", final=True)
         connection.settimeout(None)
     except (OSError, ProtocolError) as error:
@@ -215,16 +217,18 @@ def _prove(connection: socket.socket, token: str, certificate: str, name: str) -
         raise OpenError(f"{name} does not answer as an agent does: {error}") from None
 
 
-def _expect(connection: socket.socket, op: str, name: str) -> dict[str, str]:
+def _expect(connection: socket.socket, op: str, name: str, deadline_s: float) -> dict[str, str]:
     """Return the next message, which must be of an operation. It is read byte for byte: what follows is the session's.
 
     Raises
     ------
     OpenError
         If the agent refuses, or closes.
+    TimeoutError
+        If it is not whole at the deadline, however its bytes trickle in.
     """
     decoder = Decoder()
-    while data := connection.recv(1):
+    while data := _recv_byte(connection, deadline_s):
         for frame in decoder.feed(data):
             message = decode_control(frame.body)
             if message["op"] == "refused":
@@ -234,3 +238,11 @@ def _expect(connection: socket.socket, op: str, name: str) -> dict[str, str]:
                 return message
             raise ProtocolError(f"it said {message['op']}, expected {op}")
     raise OpenError(f"{name} {CLOSED}")
+
+
+def _recv_byte(connection: socket.socket, deadline_s: float) -> bytes:
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    connection.settimeout(left_s)
+    return connection.recv(1)

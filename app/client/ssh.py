@@ -22,7 +22,7 @@ from typing import cast
 from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk, Questions, can_ask
 from app.client.sanitise import printable
-from app.client.ssh_errors import ended, printed_text
+from app.client.ssh_errors import echoed, ended, printed_text
 from app.client.transport import MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
 from app.protocol import MAGIC
 
@@ -44,6 +44,7 @@ GRACE_S = 2.0
 SETTINGS_S = 5.0
 MAX_LINES, MAX_LINE_BYTE = 40, 4096
 PRINTED_BYTE = 4096  # of standard output before the first frame
+ECHO_BYTE = 64  # of the agent that come back from a command which sends back what it gets
 _STEERING = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 SSH_NAME = re.compile(r"(?:[A-Za-z0-9_.+][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_\[:.][A-Za-z0-9_.:%\]-]*")
 SSH_URL = re.compile(
@@ -207,6 +208,8 @@ class SshTransport:
         self._accepted = False
         self._printed = bytearray()  # in place of the agent's first frame
         self._heard = False
+        self._beginning = self._payload[:ECHO_BYTE]
+        self._echoes = False
         argv = target.command(len(self._payload))
         target.questions.begin()
         self._desk = None if target.ask is None or not can_ask() else Desk(target.questions.answer)
@@ -235,12 +238,14 @@ class SshTransport:
         data = os.read(self._process.stdout.fileno(), READ_BYTE)
         if data:
             if not self._accepted:
-                self._accepted = True
+                self._accepted, self._echoes = True, data.startswith(self._beginning)
                 self._target.questions.accepted()
                 self._close_desk()
             if not self._heard:
                 self._listen_for_frame(data)
-        else:
+            if self._echoes:
+                data = b""
+        if not data:
             self._process.stdout.close()  # here, not in `close`: another thread may be reading then
         return data
 
@@ -289,6 +294,8 @@ class SshTransport:
             self._process.wait(LAST_WORDS_S)
         self._listener.join(LAST_WORDS_S)
         asked, name = self._target.questions, self._target.name
+        if self._echoes:
+            return echoed(self._target.destination)
         if asked.refused:
             question = printable(asked.refused).strip().rstrip(":?")
             return Ended(f'{name} asks again "{question:.120}": reconnect to answer', final=True)

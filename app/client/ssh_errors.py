@@ -12,6 +12,10 @@ from app.client.transport import Ended
 NOT_FOUND = 127
 OLD_PYTHON_STATUS = 79
 SSH_FAILED = 255
+SFTP_STATUS = 11
+"""Of OpenSSH's sftp-server where what it reads is no sftp."""
+
+_IN_PLACE_OF = "in place of the agent (ForceCommand, or a login shell such as nologin)"
 
 _CAUSES: tuple[tuple[str, str, bool], ...] = (
     (
@@ -166,7 +170,7 @@ def ended(
     printed
         Lines of standard output that came in place of the agent's answer.
     """
-    name = destination.removeprefix("ssh://").rpartition("@")[2]
+    name = _name(destination)
     told = [line for line in lines if line.strip()]
     if status == OLD_PYTHON_STATUS:
         words = next((line for line in told if line.startswith("trilemma: ")), "trilemma: Python is too old here")
@@ -183,9 +187,22 @@ def ended(
     words = _telling(told, printed)
     if words.startswith("trilemma: "):
         return Ended(f"{name}: {words.removeprefix('trilemma: ')}", final=True)
-    if status:
+    if status == SFTP_STATUS and not words:
+        return Ended(f"the account on {name} is for file transfer (sftp) only: expected one with a login shell", True)
+    if status and (told or not words):
         return Ended(f"the agent does not start on {name}: {words or _silent(status)}", final=True)
-    return Ended(f"{name} runs a command of its own in place of the agent: {words}", final=True) if words else None
+    return Ended(f"{name} runs a command of its own {_IN_PLACE_OF}: {words or 'it printed nothing'}", final=bool(words))
+
+
+def echoed(destination: str) -> Ended:
+    """Return the reason that a link ended whose other end sends back what it gets, as ``cat`` does."""
+    return Ended(
+        f"{_name(destination)} runs a command of its own {_IN_PLACE_OF}: it sends back what it gets", final=True
+    )
+
+
+def _name(destination: str) -> str:
+    return destination.removeprefix("ssh://").rpartition("@")[2]
 
 
 def printed_text(lines: Sequence[str]) -> str:

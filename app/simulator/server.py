@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from app import VERSION as AGENT_VERSION
+from app.agent.parameters import Parameters
 from app.protocol import (
     CONTROL,
     MAX_QUEUED,
@@ -35,6 +36,7 @@ from app.protocol import (
 from app.simulator.board import SimulatedBoard
 from app.simulator.heat import STEP_S
 from app.simulator.runs import Run, bandwidth, measure
+from app.simulator.slots import MemorySlots
 
 TICK_S = 0.02
 MOST_STEPS = 2000  # of the board's time in one tick; it falls behind rather than stand still
@@ -63,6 +65,7 @@ class Server:
         self._rate_hz = 10.0
         self._record = record_struct(len(board.channels()))
         self._requests = _Requests()
+        self._parameters = Parameters(MemorySlots())
         self._run: Run | None = None
 
     def serve(self) -> None:
@@ -171,6 +174,8 @@ class Server:
         if op in ("measure", "bandwidth"):
             for ended in self._requests.add(message):
                 self._end(ended)
+        elif op == "parameters":
+            self._send(self._parameters.answer(message))
         elif op == "cancel":
             for ended in self._requests.cancel(message["id"]):
                 self._end(ended)

@@ -55,6 +55,10 @@ HABITS = {
     "pwsh": says("\\033[31;1mexec: \\033[31;1mThe term 'exec' is not recognized as a name of a cmdlet.\\033[0m"),
     "norights": "echo 'This account is currently not available.'; exit 1",
     "sftponly": "internal-sftp",  # a command of sshd itself
+    "sftpserver": "exec $(ls /usr/lib*/*/sftp-server /usr/libexec/sftp-server 2>/dev/null)",
+    "nologin": "echo 'This machine is for backups: write to ops@example.org.'; exit 1",
+    "quiet": "exit 0",
+    "echoing": "exec cat",
     "otheruser": """echo 'Please login as the user "ubuntu" rather than the user "root".'; echo; exit 142""",
     "forced": "echo Main menu; echo; echo 'Backup of 3 files done.'",
     "gitonly": "echo \"fatal: unrecognized command 'exec python3'\" >&2; exit 128",

@@ -1,14 +1,18 @@
-"""Limits on unauthenticated connections: concurrent handshakes, and lock-out after failed attempts."""
+"""Limits on unauthenticated connections: places for handshakes, and lock-out after failed attempts."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 import time
 from collections import OrderedDict
-from typing import Dict, Tuple
+from typing import List, Optional, Tuple
 
 MAX_UNAUTHENTICATED = 16  # at once
 MAX_UNAUTHENTICATED_EACH = 8  # of one address, so that it cannot keep the others out
+KEPT, MAX_PROVED = 4, 64
+SOON_S = 1.0  # an honest handshake takes a few hundred milliseconds, on a slow board too
 MAX_FAILURES, LOCK_S = 5, 30.0
 MAX_ADDRESSES = 1024
 
@@ -42,25 +46,69 @@ class Locks:
             self._failures.pop(address, None)
 
 
-class AuthLimits:
-    """Unauthenticated connections: at most `MAX_UNAUTHENTICATED`, and `MAX_UNAUTHENTICATED_EACH` of one address."""
+class Place:
+    """Place of a connection that has not proved itself yet.
+
+    Attributes
+    ----------
+    connection
+        Its socket: what is shut down when the place is given to another.
+    """
+
+    def __init__(self, connection: socket.socket, address: str) -> None:
+        self.connection = connection
+        self.address = address
+        self.since_s = time.monotonic()
+
+    def put_out(self) -> None:
+        """End the connection from another thread; whoever reads it sees its end."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self.connection, socket.SHUT_RDWR)  # that of a TLS socket is for its own thread
+
+
+class Places:
+    """Unauthenticated connections: `MAX_UNAUTHENTICATED`, `MAX_UNAUTHENTICATED_EACH` of one address.
+
+    Where all places are taken, the connection that has been unauthenticated longest gives its own up after `SOON_S`.
+    `KEPT` more places are for addresses that have proved themselves before.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: Dict[str, int] = {}
+        self._taken: List[Place] = []  # the oldest first
+        self._proved: OrderedDict[str, None] = OrderedDict()
 
-    def enter(self, address: str) -> bool:
-        """Count one more; False where there are too many."""
+    def enter(self, connection: socket.socket, address: str) -> Optional[Place]:
+        """Take a place for a connection; None where there is none."""
         with self._lock:
-            count = self._counts.get(address, 0)
-            if count >= MAX_UNAUTHENTICATED_EACH or sum(self._counts.values()) >= MAX_UNAUTHENTICATED:
-                return False
-            self._counts[address] = count + 1
-            return True
+            own = [place for place in self._taken if place.address == address]
+            most = MAX_UNAUTHENTICATED + (KEPT if address in self._proved else 0)
+            full = own if len(own) >= MAX_UNAUTHENTICATED_EACH else self._taken if len(self._taken) >= most else []
+            if full:
+                if time.monotonic() - full[0].since_s < SOON_S:
+                    return None
+                full[0].put_out()
+                self._taken.remove(full[0])
+            place = Place(connection, address)
+            self._taken.append(place)
+            return place
 
-    def leave(self, address: str) -> None:
-        """Count one less."""
+    def leave(self, place: Place) -> None:
+        """Give a place up, one that was put out too."""
         with self._lock:
-            self._counts[address] -= 1
-            if not self._counts[address]:
-                del self._counts[address]
+            if place in self._taken:
+                self._taken.remove(place)
+
+    def proved(self, address: str) -> None:
+        """Keep places for an address from now on."""
+        with self._lock:
+            self._proved.pop(address, None)
+            self._proved[address] = None
+            while len(self._proved) > MAX_PROVED:
+                self._proved.popitem(last=False)
+
+    def put_out_older(self, age_s: float) -> None:
+        """End the connections that have been unauthenticated for longer."""
+        with self._lock:
+            while self._taken and time.monotonic() - self._taken[0].since_s > age_s:
+                self._taken.pop(0).put_out()

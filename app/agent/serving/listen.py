@@ -21,6 +21,8 @@ from app.secure import (
     write_private,
 )
 
+BACKLOG = 1024  # connections that wait to be accepted: in a flood the system drops no first packet of a client
+
 
 def folder() -> Path:
     """Return the folder of the agent's secrets, in the user's folder for settings."""
@@ -104,7 +106,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
-    listener.listen(16)
+    listener.listen(BACKLOG)
     return listener
 
 
@@ -125,7 +127,7 @@ def listen_unix(path: Path) -> Tuple[socket.socket, str]:
         listener.bind(str(path))
     finally:
         os.umask(mask)
-    listener.listen(16)
+    listener.listen(BACKLOG)
     return listener, f"unix:{path}"
 
 

@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Tuple, Type
 
+from app.agent.serving.auth_limits import Place, Places
+from app.agent.serving.listen import BACKLOG
 from app.agent.serving.metrics import CONTENT_TYPE, Meters
 
 LOOPBACK = "127.0.0.1"
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
-_PATIENCE_S = 5.0
+_PATIENCE_S = 5.0  # for a whole request and its answer
+_BUSY_S = 0.5
 
 
-def serve_metrics(address: str, root: Path = Path("/")) -> Tuple[ThreadingHTTPServer, Meters]:
+class MetricsServer(ThreadingHTTPServer):
+    """Answers as many connections at once as an agent has places for unauthenticated ones, each for `_PATIENCE_S`."""
+
+    daemon_threads = True
+    request_queue_size = BACKLOG
+
+    def __init__(self, address: Tuple[str, int], handler: Type[BaseHTTPRequestHandler]) -> None:
+        self.places = Places()
+        super().__init__(address, handler)
+
+    def get_request(self) -> Tuple[socket.socket, Any]:
+        """Accept a connection; rest where the system can accept no more."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_BUSY_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, where there is a place."""
+        place = self.places.enter(request, client_address[0])
+        if place is None:
+            self.shutdown_request(request)
+            return
+        try:
+            threading.Thread(target=self._attend, args=(request, client_address, place), daemon=True).start()
+        except RuntimeError:  # the system has no thread more
+            self.places.leave(place)
+            self.shutdown_request(request)
+
+    def _attend(self, request: Any, client_address: Any, place: Place) -> None:
+        try:
+            self.process_request_thread(request, client_address)
+        finally:
+            self.places.leave(place)
+
+    def service_actions(self) -> None:
+        """End what has taken too long; called twice a second."""
+        self.places.put_out_older(_PATIENCE_S)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that left."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+def serve_metrics(address: str, root: Path = Path("/")) -> Tuple[MetricsServer, Meters]:
     """Serve until the process ends.
 
     Parameters
@@ -39,11 +91,10 @@ def serve_metrics(address: str, root: Path = Path("/")) -> Tuple[ThreadingHTTPSe
     host, port = split_metrics_address(address)
     meters = Meters(root)
     try:
-        server = ThreadingHTTPServer((host, port), _handler(meters, only_own_names=host in _OWN_NAMES))
+        server = MetricsServer((host, port), _handler(meters, only_own_names=host in _OWN_NAMES))
     except OSError:
         meters.close()
         raise
-    server.daemon_threads = True
     meters.start()
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server, meters
@@ -79,6 +130,8 @@ def _handler(meters: Meters, only_own_names: bool) -> Type[BaseHTTPRequestHandle
                 self._answer(404, "text/plain", "expected /metrics\n")
             else:
                 self._answer(200, CONTENT_TYPE, meters.text())
+                if isinstance(self.server, MetricsServer):
+                    self.server.places.proved(self.client_address[0])
 
         def _answer(self, status: int, kind: str, text: str) -> None:
             data = text.encode("utf-8")

@@ -20,7 +20,7 @@ import time
 from typing import Any, Dict, Optional, Tuple
 
 from app.agent.main import Agent
-from app.agent.serving.auth_limits import AuthLimits, Locks
+from app.agent.serving.auth_limits import Locks, Place, Places
 from app.agent.serving.listen import (
     is_loopback,
     listen,
@@ -83,7 +83,7 @@ class Server:
         self._controller = threading.Lock()
         self._in_control: Optional[socket.socket] = None  # the client that had it last
         self._collecting = threading.Lock()
-        self._auth_limits = AuthLimits()
+        self._places = Places()
         self._clients = threading.Semaphore(MAX_CLIENTS)
 
     def run(self) -> None:
@@ -97,12 +97,17 @@ class Server:
                 time.sleep(BUSY_S)  # a client that left while it waited, or no descriptor free
                 continue
             address = peer[0] if isinstance(peer, tuple) else ""
-            if not self._auth_limits.enter(address):
+            place = self._places.enter(client, address)
+            if place is None:
                 client.close()
                 continue
-            threading.Thread(target=self._serve, args=(client, address), name="client", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(client, place), name="client", daemon=True).start()
+            except RuntimeError:  # the system has no thread more
+                self._places.leave(place)
+                client.close()
 
-    def _serve(self, client: socket.socket, address: str) -> None:
+    def _serve(self, client: socket.socket, place: Place) -> None:
         control: Optional[bool] = None
         with contextlib.ExitStack() as open_:
             open_.enter_context(contextlib.suppress(OSError, ProtocolError))  # ssl.SSLError is an OSError
@@ -110,10 +115,12 @@ class Server:
             try:
                 client.settimeout(GREET_S)
                 if self._context is not None:
-                    client = open_.enter_context(self._context.wrap_socket(client, server_side=True))
-                control = self._greet(client, address)
+                    tls = self._context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
+                    client = place.connection = open_.enter_context(tls)
+                    tls.do_handshake()
+                control = self._greet(client, place.address)
             finally:
-                self._auth_limits.leave(address)
+                self._places.leave(place)
             if control is not None:
                 try:
                     self._attend(client, control)
@@ -137,6 +144,7 @@ class Server:
             _refuse(client, "the token is not that of this board")
             return None
         self._locks.proved(address)
+        self._places.proved(address)
         if not self._clients.acquire(blocking=False):
             _refuse(client, f"too many clients: {MAX_CLIENTS} are attached already")
             return None

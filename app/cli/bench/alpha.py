@@ -5,6 +5,7 @@ The points are journalled as in a sweep: interrupted runs resume.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -105,8 +106,9 @@ def _measured(
     outcome = measure_all(work, load_catalogue(), target_from(THIS, None), kept, fresh=fresh)
     for point, reason in outcome.failed:
         raise UserError(f"{point_text(point)}: {reason}")
-    if not outcome.complete:
-        raise UserError(stopped(outcome, work))
+    if outcome.status:
+        print(f"trilemma bench: {stopped(outcome, work)}", file=sys.stderr)
+        raise SystemExit(outcome.status)
     if journal is None:
         kept.unlink(missing_ok=True)  # the next run measures again
     in_time = sorted(outcome.measured, key=lambda measurement: measurement.time_utc)

@@ -26,6 +26,7 @@ from app.library.files import FileError, data_dir
 from app.library.machine import machine_key
 from app.library.measurements import Measurement, filed
 from app.library.records import point_record
+from app.stopping import status_after
 from core.spec import FIELDS, Catalogue, OperatingPoint
 
 LOADED_BY = ("model", "weights", "kv", "context_tokens")
@@ -78,7 +79,7 @@ class Outcome:
     measured: tuple[Measurement, ...]
     failed: tuple[tuple[OperatingPoint, str], ...]
     n_from_journal: int
-    complete: bool  # False when Ctrl-C ended it
+    status: int  # of the program, when a signal ended the measuring; else 0
 
 
 def add_journal_arguments(parser: argparse._ActionsContainer) -> None:
@@ -120,8 +121,8 @@ def journal_file(work: Work) -> Path:
 def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path | None, *, fresh: bool) -> Outcome:
     """Measure the points that are missing in the journal; each result is journalled at once.
 
-    Ctrl-C cancels the run on the board and ends early. Points that the board cannot run are reported at the end and do
-    not stop the others.
+    A signal cancels the run on the board and ends early. Points that the board cannot run are reported at the end and
+    do not stop the others.
 
     Raises
     ------
@@ -154,17 +155,17 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             def show(run: Run, done_frac: float, text: str) -> None:
                 line.show(*counted("point", run.number, campaign.n_runs, done_frac, text))
 
-            complete = True
+            status = 0
             try:
                 carry_out(board, campaign, of_board, machine, keep, show)
-            except KeyboardInterrupt:
-                complete = False
+            except KeyboardInterrupt as error:
+                status = status_after(error)
         order = {point: index for index, point in enumerate(work.points)}
         found = tuple(filed(m, of_board) for m in sorted(done, key=lambda m: order[m.point]))
     except (LinkError, FileError) as error:
         raise UserError(f"{error}; the points before it are in {kept.path}") from error
     failed = tuple((point, why) for (point, _), why in campaign.failures.items())
-    return Outcome(found, failed, n_before, complete)
+    return Outcome(found, failed, n_before, status)
 
 
 def stopped(outcome: Outcome, work: Work) -> str:

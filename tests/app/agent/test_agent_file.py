@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from app import LAUNCHER, VERSION
+from app.agent.launch import SCRATCH, remove_left
 from app.client.agent_file import BOOTSTRAP, ROOT, agent_bytes, agent_hash, build_agent
 from app.protocol import CONTROL, Decoder, decode_control
+from tests.processes import running
 
 ISOLATED = (sys.executable, "-I", "-S")
 
@@ -67,6 +70,50 @@ def test_it_serves_from_memory_and_touches_no_file(tmp_path):
     hello, _ = first_messages([*ISOLATED, "-c", code, str(tmp_path / "a.pyz")], env=env, cwd=tmp_path / "home")
     assert hello["agent"] == VERSION
     assert [*(tmp_path / "home").iterdir()] == []
+
+
+IN_MEMORY = (
+    "import io, secrets, sys, zipfile; secrets.token_hex = lambda n: '0' * 2 * n;"
+    "ARCHIVE = open(sys.argv.pop(1), 'rb').read();"
+    "exec(zipfile.ZipFile(io.BytesIO(ARCHIVE)).read('__main__.py'))"
+)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_and_its_folder(archive, tmp_path, number):
+    env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    argv = [*ISOLATED, "-c", IN_MEMORY, str(archive)]
+    with running(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as agent:
+        assert agent.stdout.read(1)
+        folder = tmp_path / f"trilemma-{agent.pid}-{'0' * 16}"
+        (folder / "trilemma").mkdir(parents=True)
+        agent.send_signal(getattr(signal, number))
+        assert agent.wait(60) == 0
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_measuring_process_removes_the_folder_of_an_agent_that_was_killed(tmp_path):
+    folder = tmp_path / "scratch"
+    (folder / "trilemma").mkdir(parents=True)
+    argv = [sys.executable, str(LAUNCHER), "agent", "--worker"]
+    subprocess.run(argv, env={**os.environ, SCRATCH: str(folder)}, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_agent_removes_the_folders_that_killed_ones_left_and_no_other(tmp_path):
+    with running([sys.executable, "-c", ""]) as ended:
+        ended.wait(60)
+    left = tmp_path / f"trilemma-{ended.pid}-{'a' * 16}"
+    lives = tmp_path / f"trilemma-{os.getpid()}-{'a' * 16}"
+    for folder in (left, lives, tmp_path / "trilemma-mine"):
+        (folder / "inside").mkdir(parents=True)
+    link = tmp_path / f"trilemma-{ended.pid}-{'b' * 16}"
+    link.symlink_to(tmp_path / "trilemma-mine")
+    remove_left(str(tmp_path))
+    assert {*tmp_path.iterdir()} == {lives, tmp_path / "trilemma-mine", link}
+    assert (tmp_path / "trilemma-mine" / "inside").is_dir()
 
 
 def test_a_traceback_of_code_in_memory_names_its_file_and_line(tmp_path):

@@ -59,8 +59,20 @@ def test_control_c_before_the_command_began_is_no_traceback(monkeypatch, capsys)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("app.cli.main", interrupted)
+    monkeypatch.setattr("app.stopping.SIGNALS", ())  # those of the tests stay as they are
     assert trilemma.main() == 130
     assert capsys.readouterr().err == "trilemma: stopped\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell that closes descriptors")
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_descriptors_neither_end_a_command_nor_take_a_file(closed, tmp_path):
+    words = [sys.executable, str(LAUNCHER), "parameters", "--attach", "sim:rk3588", "--json"]
+    env = {**os.environ, "TRILEMMA_DATA_DIR": str(tmp_path)}
+    argv = ["/bin/sh", "-c", f"exec {shlex.join(words)} {closed}"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (1 if ">&- " in closed else 0, "")  # without an output it is a failure
+    assert done.stdout == "" if " >&-" in f" {closed}" else json.loads(done.stdout)["live"]["state"] == "idle"
 
 
 NAMES = [(name,) for name in (*COMMANDS, "bench")] + [(group, name) for group in GROUPS for name in GROUPS[group][1]]
@@ -182,3 +194,14 @@ def test_a_table_without_a_row_is_said_by_its_own_name(tmp_path, monkeypatch, ca
     assert main(["data", "import", str(table)]) == 2
     assert capsys.readouterr().err == f"trilemma data import: {table}: got no row that can be used (it has none)\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("words", [("parameters",), ("lab", "schedule"), ("lab", "clock")])
+def test_the_example_files_that_the_help_names_are_there_from_any_folder(words, tmp_path, monkeypatch, capsys):
+    for folder in (LAUNCHER.parent, tmp_path):
+        monkeypatch.chdir(folder)
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        named = re.findall(r"\S*resources/examples/[a-z_]+\.(?:toml|csv)", capsys.readouterr().out)
+        assert named
+        assert all(Path(name).is_file() for name in named)

@@ -208,6 +208,8 @@ def test_without_the_extra_the_way_to_get_it_is_named(monkeypatch):
         board.why_no_measuring()
         == "torch is not installed: make run installs it, or pip install '.[local]' in its folder"
     )
+    monkeypatch.setattr(board, "CHECKOUT", False)  # as in a wheel
+    assert board.why_no_measuring() == "torch is not installed: pip install 'trilemma[local]' installs it"
 
 
 def test_an_agent_without_kernels_reads_sensors_only(monkeypatch):

@@ -14,10 +14,10 @@ import pytest
 
 from app import LAUNCHER
 from app.agent import board
-from app.campaign.blocking import uninterrupted
 from app.cli import main
 from app.cli.quality import star
 from app.library.measurements import load_measurements
+from app.stopping import deferred
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, OperatingPoint
 from core.tables.as_points import compare
@@ -126,7 +126,7 @@ def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
     kept, before = [], signal.getsignal(signal.SIGINT)
 
     def keep():
-        with uninterrupted():
+        with deferred():
             kept.append("journal")
             os.kill(os.getpid(), signal.SIGINT)
             kept.append("measurements")
@@ -135,7 +135,7 @@ def test_ctrl_c_waits_until_a_measurement_is_kept_everywhere():
         keep()
     assert kept == ["journal", "measurements"]
     assert signal.getsignal(signal.SIGINT) is before
-    with uninterrupted():
+    with deferred():
         pass
 
 

@@ -112,6 +112,25 @@ def test_a_recording_is_stopped_by_ctrl_c_and_whole(tmp_path):
     assert report["n_records"] > 0
 
 
+def test_a_recording_that_ctrl_c_stops_before_the_board_was_attached_leaves_no_file(tmp_path):
+    path = tmp_path / "x.trilemma"
+    program = """
+import os, signal, sys
+sys.path.insert(0, sys.argv.pop(1))
+from app.cli import main
+from app.client import target
+def open_link():
+    os.kill(os.getpid(), signal.SIGINT)
+    raise OSError(1, "no link")
+target.LocalTransport = lambda argv: open_link()
+sys.exit(main(sys.argv[1:]))
+"""
+    argv = [sys.executable, "-c", program, str(LAUNCHER.parent), "record", SIM, str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "trilemma record: stopped\n")
+    assert not path.exists()
+
+
 def test_what_cannot_be_recorded_or_replayed_is_one_sentence(tmp_path, capsys):
     there = tmp_path / "there"
     there.write_text("x")

@@ -1,13 +1,16 @@
 """The session of a program that waits."""
 
+import contextlib
+import queue
 import threading
 
 import pytest
 
+from app.client import blocking_session
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.transport import LocalTransport
 from tests.app.client.attached import POINT
-from tests.app.client.scripted import CATALOGUE, ScriptedTransport, hello
+from tests.app.client.scripted import CATALOGUE, ScriptedTransport, hello, samples
 from tests.waiting import PATIENCE_S
 
 
@@ -71,3 +74,71 @@ def test_ctrl_c_cancels_on_the_board_and_comes_through(monkeypatch):
             board.bandwidth(interrupted)
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+
+
+class Chatty(ScriptedTransport):
+    """A board that sends samples all the time, and progress of each request, and never an answer."""
+
+    def __init__(self):
+        super().__init__(hello(), CATALOGUE)
+        self._begun = 0
+        self._asked = []
+
+    def read(self):
+        if self._incoming.empty():
+            self._begun += 1
+            with contextlib.suppress(queue.Empty):
+                self._asked.append(self.sent.get_nowait())
+            for message in self._asked:
+                if message["op"] == "measure":
+                    self.put({"op": "progress", "id": message["id"], "done_frac": 0.5, "text": ""})
+            self.put(samples(self._begun, 1, t0_s=float(self._begun)))
+        return super().read()
+
+
+@pytest.mark.parametrize("quiet_s", [0.2, 60.0])
+def test_a_board_that_sends_all_but_an_answer_is_given_up(monkeypatch, quiet_s):
+    monkeypatch.setattr(blocking_session, "ANSWER_S", 0.2)
+    monkeypatch.setattr(blocking_session, "RUN_S", 0.4)
+    monkeypatch.setattr(blocking_session, "QUIET_S", quiet_s)
+    with AttachedBoard(Chatty) as board:
+        for ask in (
+            lambda: board.parameters("status", {}),
+            lambda: board.bandwidth(lambda done, text: None),
+            lambda: board.measure(POINT, ["decode"], lambda done, text: None),
+        ):
+            with pytest.raises(LinkError, match="does not answer") as caught:
+                ask()
+            assert caught.value.kind == "link"
+
+
+def test_one_ctrl_c_ends_a_run_on_a_board_that_never_answers(monkeypatch):
+    monkeypatch.setattr(blocking_session, "CANCEL_S", 0.2)
+
+    shown = []
+
+    def interrupted(done, text):
+        shown.append(done)
+        if len(shown) == 1:
+            raise KeyboardInterrupt
+
+    with AttachedBoard(Chatty) as board, pytest.raises(KeyboardInterrupt):
+        board.measure(POINT, ["decode"], interrupted)
+    assert len(shown) > 1  # the board went on
+
+
+def test_progress_extends_the_wait_for_a_run(monkeypatch):
+    monkeypatch.setattr(blocking_session, "QUIET_S", PATIENCE_S)
+    script = ScriptedTransport(hello(), CATALOGUE)
+    now_s = [0.0]
+    monkeypatch.setattr(blocking_session.time, "monotonic", lambda: now_s[0])
+
+    def progress(done, text):
+        now_s[0] += 0.9 * PATIENCE_S  # twice is more than the board may be silent
+        if done == 0.75:
+            script.put({"op": "result", "id": 1, "body": {"x": 1}})
+
+    with AttachedBoard(lambda: script) as board:
+        for done_frac in (0.25, 0.5, 0.75):
+            script.put({"op": "progress", "id": 1, "done_frac": done_frac, "text": ""})
+        assert board.bandwidth(progress) == {"x": 1}

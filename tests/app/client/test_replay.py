@@ -195,6 +195,8 @@ def test_it_stays_alive_while_it_stands_and_answers_what_it_cannot_do(play):
     player.wait(Position)
     request_id = player.session.measure({"alpha": 0.5}, ["decode"])
     assert player.wait(Failed) == Failed(request_id, "failed", NOT_HERE)
+    request_id = player.session.parameters("status", {})
+    assert player.wait(Failed) == Failed(request_id, "failed", NOT_HERE)
     player.session.play(speed=1e9)
     assert "speed: got 1e+09, expected 0.01 to 1000" in player.wait(Log).text
 

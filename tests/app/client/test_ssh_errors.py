@@ -62,7 +62,7 @@ def test_powershell_in_any_language(text):
         ("Python was not found; run without arguments to install from the Store", "there is no python3 on board"),
         (
             "Dieses Konto ist derzeit nicht verf\u00fcgbar.",
-            "start on board: Dieses Konto ist derzeit nicht verf\u00fcgbar.",
+            "Dieses Konto ist derzeit nicht verf\u00fcgbar.",
         ),
         (
             "No version is set for command python3\nConsider adding one\npython 3.12",
@@ -91,8 +91,14 @@ def test_a_command_that_says_nothing_is_told_by_its_status():
     assert reason("", 1).endswith("printed nothing, as the login shell /bin/false does")
 
 
-def test_a_status_of_zero_without_a_word_is_the_board_s_own_end():
-    assert ended("board", 0, [], heard=False) is None
+def test_what_serves_sftp_alone_is_told_by_its_status():
+    assert ended("board", 11, [], heard=False).reason.startswith("the account on board is for file transfer (sftp)")
+    assert ended("board", 11, ["out of space"], heard=False).reason.endswith("board: out of space")
+
+
+def test_a_status_of_zero_without_a_word_may_be_tried_again_and_after_an_answer_is_the_board_s_own_end():
+    assert not ended("board", 0, [], heard=False).final
+    assert ended("board", 0, [], heard=True) is None
     assert ended("board", 3, ["x"], heard=True) is None
     assert ended("board", None, ["exec: restricted"], heard=False) is None
 

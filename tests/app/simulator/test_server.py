@@ -5,6 +5,7 @@ import math
 import queue
 import sys
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -13,12 +14,14 @@ from app import LAUNCHER
 from app.cli import main
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, Progress, Result, Samples
+from app.client.parameters import install
 from app.client.recorder import Recorder
 from app.client.recording import Recording
 from app.client.session import Session
 from app.client.target import open_target
 from app.client.transport import LocalTransport
 from app.library.machine import why_not_measurable
+from app.parameter_set import ParameterSet
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
 from tests.app.simulator.simulated import KEY, POINT
@@ -202,3 +205,26 @@ def test_a_simulated_board_that_is_not_there_cannot_be_attached():
     ):
         with pytest.raises(LinkError, match=says), AttachedBoard(open_target(target)):
             pass
+
+
+def test_a_simulated_board_takes_parameters_as_a_real_one_does(capsys):
+    file = str(LAUNCHER.parent / "resources" / "examples" / "parameters.toml")
+    assert main(["parameters", "--attach", f"sim:{KEY}", "--install", file, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["live"]["state"] == "idle"
+    assert (found["live"]["n_channels"], found["installed"]["epoch"]) == (4, 1)
+    assert found["installed"]["provenance"] == "simulated"
+
+
+def test_a_simulated_board_goes_back_to_the_older_set():
+    first, second = (ParameterSet(0.5, mean, ((1.0, 0.0),)) for mean in (0.0, 2.0))
+    with AttachedBoard(lambda: LocalTransport(argv(KEY))) as board:
+        assert board.parameters("status", {})["n_channels"] is None
+        with pytest.raises(LinkError, match="verify belongs to the state receiving"):
+            board.parameters("verify", {"crc": 0})
+        for wanted in (first, second):
+            install(board.parameters, wanted)
+        live = board.parameters("status", {})
+        back = board.parameters("rollback", {})
+        assert (live["epoch"], live["crc"]) == (2, zlib.crc32(second.encode()))
+        assert (back["epoch"], back["crc"]) == (1, zlib.crc32(first.encode()))

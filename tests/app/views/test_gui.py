@@ -14,7 +14,7 @@ from app.gui import Dashboard, Options, _keep_settings, wait
 from app.library.limits import Limits
 from app.model.explained import explained
 from app.model.store import Store
-from app.qt_platform import CannotStart, check_platform, refuse_losing_references
+from app.qt_platform import CannotStart, _remedy, check_platform, refuse_losing_references
 from app.text.explain import rich
 from app.views.widgets.curve_plot import CurvePlot
 
@@ -52,6 +52,23 @@ def test_the_pyside_that_loses_references_is_refused(pyside, python, refused):
             refuse_losing_references(pyside, python)
     else:
         refuse_losing_references(pyside, python)
+
+
+@pytest.mark.parametrize(
+    ("checkout", "error", "typed"),
+    [
+        (True, ImportError("libEGL.so.1"), "make run"),
+        (False, ImportError("libEGL.so.1"), "apt-get install libegl1 "),
+        (False, ModuleNotFoundError("PySide6"), "pip install PySide6-Essentials"),
+    ],
+)
+def test_where_qt_does_not_load_it_says_what_can_be_typed(checkout, error, typed, monkeypatch):
+    monkeypatch.setattr("app.qt_platform.CHECKOUT", checkout)
+    monkeypatch.setitem(sys.modules, "PySide6", None)
+    monkeypatch.setattr("app.qt_platform.import_before_qt", lambda: None)
+    assert typed in _remedy(error)
+    with pytest.raises(CannotStart, match="Qt does not load: .*" + ("make run" if checkout else "pip install")):
+        check_platform(headless=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be without a display server")

@@ -28,6 +28,7 @@ class Served:
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         line = self.process.stderr.readline()
         self.target = line.removeprefix("trilemma agent: serving at ").strip()
+        self.metrics = self.process.stderr.readline() if "--metrics-port" in words else ""
         self._listener = threading.Thread(target=self.process.stderr.read)
         self._listener.start()
         if self.target == line.strip():
@@ -37,6 +38,9 @@ class Served:
     @property
     def port(self):
         return int(self.target.rpartition(":")[2])
+
+    def metrics_port(self):
+        return int(self.metrics.rpartition("/")[0].rpartition(":")[2])
 
     def memory_byte(self):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():

@@ -81,8 +81,7 @@ def peer(server):
     """Be connected to a server without having proved anything."""
     near, far = socket.socketpair()
     far.settimeout(PATIENCE_S)
-    assert server._auth_limits.enter("")
-    thread = threading.Thread(target=server._serve, args=(near, ""))
+    thread = threading.Thread(target=server._serve, args=(near, server._places.enter(near, "")))
     thread.start()
     with near, far:
         assert next_message(far, Decoder())["op"] == "challenge"
