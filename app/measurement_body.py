@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -24,7 +25,7 @@ OUTPUTS_OF = {
 RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("decode_s", "ttft_s", "choice_s"), (1e-9, 1e7)),
     "tokens_per_s": (1e-7, 1e9),
-    "memory_byte": (1.0, 1e18),
+    "memory_byte": (0.0, 1e18),
     **dict.fromkeys(("power_w", "prefill_power_w", "idle_power_w"), (0.0, 1e6)),
     **dict.fromkeys(("energy_j_per_token", "prefill_energy_j"), (0.0, 1e12)),
     **dict.fromkeys(("top1_agreement", "retrieval_accuracy", "retrieval_greedy"), (0.0, 1.0)),
@@ -126,6 +127,23 @@ def check_body(body: object, provenances: Collection[str], wanted: Collection[st
     for rail, found in members.get("rails", {}).items():
         _convert(_mapping(found, f"rails.{rail}").get("covers", ""), str, f"rails.{rail}.covers")
     _check_nested(members, "", provenances)
+
+
+def moment(time_utc: str) -> datetime:
+    """Return the date of an ISO 8601 text with its zone.
+
+    Raises
+    ------
+    BodyError
+        It is none, or outside the years 1970 to 2499.
+    """
+    try:
+        found = datetime.fromisoformat(time_utc)
+    except (ValueError, TypeError):
+        found = datetime.min
+    if found.tzinfo is None or not 1970 <= found.year < 2500:
+        raise BodyError(f"time_utc: got {time_utc!r:.40}, expected a date with its zone, such as 2026-01-31T12:00:00Z")
+    return found
 
 
 def check_value(value: object, name: str, provenances: Collection[str], *, ranged: bool = True) -> None:

@@ -15,7 +15,7 @@ from app.library.axes import check_point
 from app.library.files import DamagedFile, FileError, append, data_dir, reason
 from app.library.records import PointRecord, point_record
 from app.measurement_body import OUTPUTS_OF as OUTPUTS_OF
-from app.measurement_body import BodyError
+from app.measurement_body import BodyError, moment
 from app.measurement_body import check_body as check
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
@@ -246,7 +246,7 @@ def _measurement(line: bytes, name: str) -> Measurement:
     if wrong := [key for key, value in numbers.items() if not abs(value) < MAX_POINT]:
         raise DamagedFile(f"{name}: point.{wrong[0]}: expected a number below {MAX_POINT:g}")
     try:
-        datetime.fromisoformat(parsed.time_utc)
-    except ValueError:
-        raise DamagedFile(f"{name}: time_utc: got {parsed.time_utc!r:.40}, expected a time of ISO 8601") from None
+        moment(parsed.time_utc)
+    except BodyError as error:
+        raise DamagedFile(f"{name}: {error}") from None
     return Measurement(point, parsed.body, parsed.time_utc, parsed.machine)
