@@ -182,7 +182,7 @@ def try_one(whole, seed, folder, n_commands=1):
         wrong += [f"{' '.join(words)}: {one}" for one in found]
         said += told
     read = name.parts[0] in ("boards", "measurements.jsonl", "imported.csv")
-    sure = way == "replaced" or (way == "emptied" and name.suffix == ".json")
+    sure = (way == "replaced" and (folder / name).exists()) or (way == "emptied" and name.suffix == ".json")
     if read and sure and not wrong and name.name not in said:
         wrong.append(f"{name} is not named: {said[:300]!r}")
     return f"{seed}: {name} {way}", wrong
