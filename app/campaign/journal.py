@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,15 +37,19 @@ class Journal:
             words = f"journal: got {self.path}, expected a file that can be written: {reason(error)}"
             raise FileError(words) from error
 
-    def read(self, asked: Round, machine: str) -> list[Measurement]:
+    def read(self, asked: Round, machine: str, say: Callable[[str], object] = lambda note: None) -> list[Measurement]:
         """Return the complete measurements of a round's points on a machine, made with its options.
+
+        `say` takes a sentence on each damaged line, which is left out.
 
         Raises
         ------
         FileError
             There is a file and it cannot be read.
         """
-        saved, _ = load_measurements(self.path, machine)
+        saved, notes = load_measurements(self.path, machine)
+        for note in notes:
+            say(note)
         points, options = set(asked.points), dict(asked.options or {})
         return [
             m

@@ -96,9 +96,10 @@ def document_name(machine: str) -> str:
     return f"{slug}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}.json"
 
 
-def encoded(document: BoardDocument) -> bytes:
-    """Return a document as the content of its file."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+def encoded(document: BoardDocument, before: bytes = b"{}") -> bytes:
+    """Return a document as the content of its file; members of the content `before` that no version here has stay."""
+    whole = schema.merged(msgspec.json.decode(before), msgspec.to_builtins(document), BoardDocument)
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
 
 
 def decoded(content: bytes, name: str) -> tuple[BoardDocument, list[str]]:

@@ -8,6 +8,7 @@ document is renamed and reported in one sentence, and everything else works.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +30,16 @@ from app.library.board_document import (
     older_documents,
 )
 from app.library.data_sheet import DataSheet, check_choice, data_sheet_of, described, with_memory
-from app.library.files import DamagedFile, FileError, put_aside, read_whole, write_folder, write_whole
+from app.library.files import (
+    DamagedFile,
+    FileError,
+    alone,
+    put_aside,
+    read_whole,
+    remove_leftovers,
+    write_folder,
+    write_whole,
+)
 from app.library.machine import hello_here, machine_key, this_machine
 from app.library.measurements import Measurement, append_measurement, load_measurements, measurements_file
 from app.library.other_boards import imported, imported_file, under_names
@@ -61,6 +71,8 @@ class BoardLibrary:
         self._folder, self._report = folder, report
         self._boards = folder / "boards"
         self._reported: set[str] = set()
+        remove_leftovers(folder)
+        remove_leftovers(self._boards)
 
     # ---- what is known
 
@@ -197,10 +209,13 @@ class BoardLibrary:
         FileError
             The document cannot be written and is unchanged, as for every method here.
         """
-        known = self.bandwidth(machine)
-        counts = better({"quiet_share": 1.0, **record}, known)
-        kept = Bandwidth(**{name: float(counts[name]) for name in Bandwidth.__struct_fields__})
-        self._change(machine, bandwidth=kept)
+        with self._alone():
+            counts = better({"quiet_share": 1.0, **record}, self.bandwidth(machine))
+            try:
+                kept = Bandwidth(**{name: float(counts[name]) for name in Bandwidth.__struct_fields__})
+            except (ValueError, TypeError, KeyError, OverflowError) as error:
+                raise FileError(f"the bandwidth: {error}") from error
+            self._change(machine, bandwidth=kept)
 
     def set_bench(self, machine: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Save the bench rows with a number, in place of earlier rows of the same kernels."""
@@ -210,8 +225,9 @@ class BoardLibrary:
             if isinstance(row.get("read_share"), int | float)
         ]
         names = {row.name for row in new}
-        document = self.machines().get(machine) or BoardDocument(machine)
-        self._change(machine, bench=[*(row for row in document.bench if row.name not in names), *new])
+        with self._alone():
+            document = self.machines().get(machine) or BoardDocument(machine)
+            self._change(machine, bench=[*(row for row in document.bench if row.name not in names), *new])
 
     def set_betas(self, machine: str, factors: Mapping[str, Mapping[str, Any]]) -> None:
         """Save the factors of a machine by instruction set, in place of earlier ones."""
@@ -236,13 +252,14 @@ class BoardLibrary:
         """Save the machine of a target; this machine and recordings are not saved."""
         if target == THIS or hello.get("recording"):
             return
-        machine, documents = machine_key(hello), self.machines()
-        document = documents.get(machine) or BoardDocument(machine)
-        record = target_record(target, hello, self.data_sheet(hello), documents.values())
-        self._change(machine, targets={**document.targets, target: record})
-        for key, other in documents.items():
-            if key != machine and target in other.targets:
-                self._change(key, targets={name: one for name, one in other.targets.items() if name != target})
+        with self._alone():
+            machine, documents = machine_key(hello), self.machines()
+            document = documents.get(machine) or BoardDocument(machine)
+            record = target_record(target, hello, self.data_sheet(hello), documents.values())
+            self._change(machine, targets={**document.targets, target: record})
+            for key, other in documents.items():
+                if key != machine and target in other.targets:
+                    self._change(key, targets={name: one for name, one in other.targets.items() if name != target})
 
     # ---- files
 
@@ -274,24 +291,45 @@ class BoardLibrary:
             self._say(str(error))
         return []
 
+    def _alone(self) -> AbstractContextManager[None]:
+        """Keep other writers of documents out, after the documents of version 0.1 were taken over."""
+        if not self._boards.is_dir():
+            self._taken_over()
+            if not self._boards.is_dir() and any((self._folder / name).exists() for name in OLDER):
+                words = "the documents of version 0.1 could not be taken over"
+                raise FileError(f"{self._boards}: cannot be written: {words}")
+        return alone(self._boards, self._say)
+
     def _read(self, path: Path, documents: dict[str, BoardDocument]) -> None:
         """Add the document of a file to `documents`; the valid parts of a damaged one are written again."""
         name = f"{self._boards.name}/{path.name}"
         try:
             document, problems = decoded(read_whole(path), name)
-        except DamagedFile as error:
-            self._say(f"{error}; {put_aside(path)}")
-            return
+            documents[document.machine] = document
+            if not problems:
+                return
+        except DamagedFile:
+            pass
         except FileError as error:
             self._say(str(error))
+            return
+        try:
+            with alone(self._boards, self._say):
+                self._mend(path, name, documents)
+        except FileError as error:  # as on a disk that can only be read
+            self._say(str(error))
+
+    def _mend(self, path: Path, name: str, documents: dict[str, BoardDocument]) -> None:
+        """Put a damaged document aside and write its valid parts again, unless another process has done so."""
+        try:
+            document, problems = decoded(read_whole(path), name)
+        except DamagedFile as error:
+            self._say(f"{error}; {put_aside(path)}")
             return
         documents[document.machine] = document
         if problems:
             self._say(f"{'; '.join(problems)}; {put_aside(path)}")
-            try:
-                write_whole(path, encoded(document))
-            except FileError as error:
-                self._say(str(error))
+            write_whole(path, encoded(document))
 
     def _taken_over(self) -> dict[str, BoardDocument]:
         """Return the content of documents of version 0.1, and write it as one document a machine.
@@ -316,10 +354,10 @@ class BoardLibrary:
         return older.documents
 
     def _change(self, machine: str, **parts: Any) -> None:
-        """Write a machine's document with changed parts."""
-        document, path = self.machines().get(machine), self._boards / document_name(machine)
-        if not self._boards.is_dir() and any((self._folder / name).exists() for name in OLDER):
-            raise FileError(f"{path}: cannot be saved: the documents of version 0.1 could not be taken over")
-        if document is None and path.exists():
-            raise FileError(f"{path}: cannot be saved: what is there cannot be read")
-        write_whole(path, encoded(msgspec.structs.replace(document or BoardDocument(machine), **parts)))
+        """Write a machine's document with changed parts; members of other versions of Trilemma stay."""
+        with self._alone():
+            document, path = self.machines().get(machine), self._boards / document_name(machine)
+            if document is None and path.exists():
+                raise FileError(f"{path}: cannot be saved: the document there cannot be read")
+            before = read_whole(path) if path.exists() else b"{}"
+            write_whole(path, encoded(msgspec.structs.replace(document or BoardDocument(machine), **parts), before))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.agent.runtimes.llama_bench import parse, samples_s
-from app.library.files import FileError, read_whole, reason, write_whole
+from app.library.files import FileError, alone, read_whole, reason, write_whole
 from app.library.imports import llama_bench
 from app.library.imports.llama_bench import Benched, mean_and_sd_s
 from app.library.imports.other_tools import kind_of_bytes, kind_of_text
@@ -210,14 +210,15 @@ def add_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> int:
     """
     import pandas as pd
 
-    have = _read_texts(path) if path.exists() else pd.DataFrame()
-    both = pd.concat([have, pd.DataFrame(rows, dtype=str)], ignore_index=True).fillna("")
-    measurement = [name for name in both if name != "source"]  # the file that it came in tells no two apart
-    both = both[~both.duplicated(measurement) | (both.index < len(have))]
-    if len(both) > len(have) or not path.exists():
-        columns = [name for name in COLUMNS if name in both] + [name for name in both if name not in COLUMNS]
-        write_whole(path, both[columns].to_csv(index=False, lineterminator="\n").encode())
-    return len(both) - len(have)
+    with alone(path.parent):
+        have = _read_texts(path) if path.exists() else pd.DataFrame()
+        both = pd.concat([have, pd.DataFrame(rows, dtype=str)], ignore_index=True).fillna("")
+        measurement = [name for name in both if name != "source"]  # the file that it came in tells no two apart
+        both = both[~both.duplicated(measurement) | (both.index < len(have))]
+        if len(both) > len(have) or not path.exists():
+            columns = [name for name in COLUMNS if name in both] + [name for name in both if name not in COLUMNS]
+            write_whole(path, both[columns].to_csv(index=False, lineterminator="\n").encode())
+        return len(both) - len(have)
 
 
 def _read_texts(path: Path) -> pd.DataFrame:

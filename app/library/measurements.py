@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,12 +12,20 @@ import msgspec
 
 from app.library import schema
 from app.library.axes import check_point
-from app.library.files import BINARY, FileError, data_dir, reason
+from app.library.files import DamagedFile, FileError, append, data_dir, reason
 from app.library.records import PointRecord, point_record
+from app.measurement_body import OUTPUTS_OF as OUTPUTS_OF
+from app.measurement_body import BodyError, moment
+from app.measurement_body import check_body as check
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
 """Only the end of a longer file is read."""
+MAX_POINT = 1e18
+"""Every number of an operating point is less, in SI units."""
+MAX_NAMED = 5
+"""Number of damaged lines that are named one by one."""
+LEFT_OUT = "it was left out: correct or delete it, or measure the point again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +47,6 @@ class Measurement:
         return Estimate(
             float(record["median"]), float(record["q05"]), float(record["q95"]), Provenance(record["provenance"])
         )
-
-
-OUTPUTS_OF = {
-    "decode": ("decode_s", "tokens_per_s", "memory_byte", "power_w", "energy_j_per_token"),
-    "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
-    "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
-    "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
-}
-"""Part of a run -> its outputs, the one that shows whether it was done first."""
 
 
 def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
@@ -132,17 +130,6 @@ def recorded_measurement(
         raise FileError(f"{name}: {error}") from error
 
 
-class _Value(msgspec.Struct):
-    median: float
-    q05: float
-    q95: float
-    provenance: Provenance
-
-
-class _Absent(msgspec.Struct):
-    absent: str
-
-
 class _Line(msgspec.Struct):
     machine: str
     time_utc: str
@@ -151,18 +138,19 @@ class _Line(msgspec.Struct):
 
 
 def check_body(body: Mapping[str, Any], name: str) -> None:
-    """Check that every output of a result is a value with its interval and provenance, or absent with a reason.
+    """Check the body of a measurement (`app.measurement_body`).
 
     Raises
     ------
     FileError
-        ``name: $.decode_s: ...`` for the first that is neither.
+        ``name: decode_s.median: ...`` for the first member that is not as expected.
     """
-    for key in (output for outputs in OUTPUTS_OF.values() for output in outputs if output in body):
-        record = body[key]
-        if not isinstance(record, Mapping):
-            raise FileError(f"{name}: $.{key}: expected object, got {type(record).__name__}")
-        schema.convert(record, _Absent if "absent" in record else _Value, f"{name}: $.{key}")
+    try:
+        check(body, tuple(Provenance))
+    except BodyError as error:
+        raise DamagedFile(f"{name}: {error}") from None
+    except RecursionError:
+        raise DamagedFile(f"{name}: got values nested too deep, expected a measurement") from None
 
 
 def measurements_file(folder: Path | None = None) -> Path:
@@ -171,37 +159,29 @@ def measurements_file(folder: Path | None = None) -> Path:
 
 
 def append_measurement(path: Path, measurement: Measurement) -> None:
-    """Append one line to the file; a line torn by an earlier crash is completed first.
+    """Append one line to the file; a line torn by an earlier crash is ended first.
 
     Raises
     ------
     FileError
-        The file cannot be written; earlier lines are unchanged.
+        The measurement is not sound, or the file cannot be written; earlier lines are unchanged.
     """
-    line = msgspec.json.encode(
-        {
-            "machine": measurement.machine,
-            "time_utc": measurement.time_utc,
-            "point": point_record(measurement.point),
-            "body": measurement.body,
-        }
-    )
+    name = f"{path}: the measurement cannot be saved"
+    check_body(measurement.body, name)
+    record = {
+        "machine": measurement.machine,
+        "time_utc": measurement.time_utc,
+        "point": point_record(measurement.point),
+        "body": measurement.body,
+    }
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | BINARY, 0o644)
-        try:
-            size = os.fstat(descriptor).st_size
-            os.lseek(descriptor, max(size - 1, 0), os.SEEK_SET)
-            torn = size > 0 and os.read(descriptor, 1) != b"\n"
-            content = (b"\n" if torn else b"") + line + b"\n"
-            if os.write(descriptor, content) < len(content):
-                os.ftruncate(descriptor, size)
-                raise FileError(f"{path}: the measurement cannot be saved: no space left on device")
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        line = msgspec.json.encode(record)
+        _measurement(line, name)
+        append(path, line)
+    except UnicodeEncodeError as error:
+        raise FileError(f"{name}: got half of a character in a text, expected whole ones") from error
     except OSError as error:
-        raise FileError(f"{path}: the measurement cannot be saved: {reason(error)}") from error
+        raise FileError(f"{name}: {reason(error)}") from error
 
 
 def load_measurements(path: Path, machine: str | None) -> tuple[list[Measurement], list[str]]:
@@ -220,8 +200,11 @@ def load_measurements(path: Path, machine: str | None) -> tuple[list[Measurement
     """
     notes: list[str] = []
     try:
+        if path.exists() and not path.is_file():
+            raise FileError(f"{path}: cannot be read: expected a file, it is a folder, a device or a pipe")
         with path.open("rb") as file:
-            start = max(os.fstat(file.fileno()).st_size - MAX_READ_BYTE, 0)
+            start = max(file.seek(0, 2) - MAX_READ_BYTE, 0)
+            file.seek(0)
             skipped = _count_lines(file, start)
             lines = file.read().split(b"\n")
     except FileNotFoundError:
@@ -230,17 +213,20 @@ def load_measurements(path: Path, machine: str | None) -> tuple[list[Measurement
         raise FileError(f"{path}: cannot be read: {reason(error)}") from error
     if start:
         notes.append(f"{path.name}: only the last {MAX_READ_BYTE >> 20} MiB were read")
-    found = []
+    found, damaged = [], list[str]()
     for number, line in enumerate(lines, skipped + 1):
         if not line or (start and number == skipped + 1):
             continue
         try:
             measurement = _measurement(line, f"{path.name}: line {number}")
         except FileError as error:
-            notes.append(f"{error}; the line was left out")
+            damaged.append(f"{error}; {LEFT_OUT}")
             continue
         if machine in (None, measurement.machine):
             found.append(measurement)
+    notes += damaged[:MAX_NAMED]
+    if len(damaged) > MAX_NAMED:
+        notes.append(f"{path.name}: {len(damaged) - MAX_NAMED} more lines are damaged; {LEFT_OUT}")
     return found, notes
 
 
@@ -255,4 +241,12 @@ def _count_lines(file: Any, end: int) -> int:
 def _measurement(line: bytes, name: str) -> Measurement:
     parsed = schema.convert(schema.decode_object(line, name), _Line, name)
     check_body(parsed.body, name)
-    return Measurement(parsed.point.point(), parsed.body, parsed.time_utc, parsed.machine)
+    point = parsed.point.point()
+    numbers = {key: value for key, value in point_record(point).items() if isinstance(value, float)}
+    if wrong := [key for key, value in numbers.items() if not abs(value) < MAX_POINT]:
+        raise DamagedFile(f"{name}: point.{wrong[0]}: expected a number below {MAX_POINT:g}")
+    try:
+        moment(parsed.time_utc)
+    except BodyError as error:
+        raise DamagedFile(f"{name}: {error}") from None
+    return Measurement(point, parsed.body, parsed.time_utc, parsed.machine)

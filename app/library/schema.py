@@ -45,6 +45,8 @@ def convert(document: Any, schema: type[T], name: str) -> T:
         return msgspec.convert(document, schema)
     except msgspec.ValidationError as error:
         raise DamagedFile(f"{name}: {_sentence(str(error))}") from error
+    except (OverflowError, RecursionError) as error:
+        raise DamagedFile(f"{name}: got a number that is too large, or values nested too deep") from error
 
 
 def unknown_keys(document: Mapping[str, Any], schema: type[msgspec.Struct], at: str = "$") -> Iterator[str]:
@@ -66,11 +68,22 @@ def merged(document: Mapping[str, Any], update: Mapping[str, Any], schema: type[
     for key, value in document.items():
         if key not in fields:
             result[key] = value
-        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            inner = _struct_of(fields[key].type)
-            if inner is not None:
-                result[key] = merged(value, result[key], inner)
+        elif key in result and (inner := _struct_of(fields[key].type)) is not None:
+            result[key] = _merged(value, result[key], inner, fields[key].type)
     return result
+
+
+def _merged(before: Any, now: Any, inner: type[msgspec.Struct], annotation: Any) -> Any:
+    """Merge a struct, a list of structs or structs by key; an item of a list is known by its members."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        if getattr(annotation, "__origin__", None) is not dict:
+            return merged(before, now, inner)
+        return {key: _merged(before.get(key), item, inner, inner) for key, item in now.items()}
+    if isinstance(before, list) and isinstance(now, list):
+        olds = [old for old in before if isinstance(old, Mapping)]
+        same = ((item, [o for o in olds if all(o.get(k, v) == v for k, v in item.items())]) for item in now)
+        return [merged(found[0], item, inner) if found else item for item, found in same]
+    return now
 
 
 def _struct_of(annotation: Any) -> type[msgspec.Struct] | None:

@@ -12,7 +12,16 @@ from typing import Any
 import msgspec
 
 from app.library import schema
-from app.library.files import FileError, config_dir, put_aside, read_whole, write_whole
+from app.library.files import (
+    DamagedFile,
+    FileError,
+    alone,
+    config_dir,
+    put_aside,
+    read_whole,
+    remove_leftovers,
+    write_whole,
+)
 from app.library.records import LimitsRecord, PointRecord, limits_record, point_record
 from app.model.state import PLAIN, MarkerPair
 from app.model.store import Store
@@ -75,6 +84,7 @@ def load_settings(path: Path) -> tuple[Settings, list[str]]:
         One sentence for each unusable file, with its new name.
     """
     notes: list[str] = []
+    remove_leftovers(path.parent)
     for candidate in (path, _earlier(path)):
         if not candidate.exists():
             continue
@@ -94,12 +104,17 @@ def save_settings(path: Path, settings: Settings) -> None:
         They cannot be written; both generations are as they were.
     """
     content = msgspec.json.format(msgspec.json.encode(settings), indent=2) + b"\n"
-    if path.exists():
-        before = read_whole(path)
-        if before == content:
-            return
-        write_whole(_earlier(path), before)
-    write_whole(path, content)
+    with alone(path.parent):
+        if path.exists():
+            try:
+                before = read_whole(path)
+            except DamagedFile:  # larger than any settings
+                put_aside(path)
+            else:
+                if before == content:
+                    return
+                write_whole(_earlier(path), before)
+        write_whole(path, content)
 
 
 def apply(settings: Settings, store: Store) -> list[str]:

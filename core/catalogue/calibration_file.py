@@ -14,6 +14,7 @@ from core.spec import PARAMETER_NAMES, Posterior
 from core.spec.interval_scale import IntervalScale
 
 FOLDER = "calibrations"
+MAX_NUMBER = 1e18
 _DIGITS = 7  # significant, of means and covariances
 _NUMBERS = ("bandwidth_byte_s", "decode_log_sd", "ttft_log_sd", "energy_log_sd", "degradation_log_sd", "top1_log_sd")
 _COUNTS = ("n_decode", "n_ttft", "n_quality", "n_energy")
@@ -66,6 +67,13 @@ def posterior_from(where: str, found: Any) -> Posterior:
     """
     if not isinstance(found, dict):
         raise ValueError(f"{where}: got {type(found).__name__}, expected one JSON object")
+    try:
+        return _posterior(where, found)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{where}: got a value of another type or size ({error}), expected numbers") from error
+
+
+def _posterior(where: str, found: Mapping[str, Any]) -> Posterior:
     names = tuple(_checked(where, found, "names", list))
     n = len(names)
     if not set(PARAMETER_NAMES) <= set(names):
@@ -78,6 +86,8 @@ def posterior_from(where: str, found: Any) -> Posterior:
     cov = np.zeros((n, n))
     for i, row in enumerate(triangle):
         cov[i, : i + 1] = cov[: i + 1, i] = row
+    if not np.all(np.isfinite(np.array(mean, dtype=float))):
+        raise ValueError(f"{where}: log_mean: got a value that is not finite, expected numbers")
     if not np.all(np.isfinite(cov)) or np.linalg.eigvalsh(cov)[0] <= 0.0:
         raise ValueError(f"{where}: log_cov: got a matrix that is not positive definite, expected a covariance")
     given: dict[str, Any] = {
@@ -100,7 +110,9 @@ def posterior_from(where: str, found: Any) -> Posterior:
 def _checked(where: str, found: Mapping[str, Any], key: str, kind: Any) -> Any:
     value = found.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{where}: {key}: got {value!r}, expected another type")
+        raise ValueError(f"{where}: {key}: got {value!r:.60}, expected another type")
+    if isinstance(value, (int, float)) and not abs(value) < MAX_NUMBER:
+        raise ValueError(f"{where}: {key}: got a number beyond {MAX_NUMBER:g}, expected a smaller one")
     return value
 
 

@@ -139,10 +139,10 @@ class RuntimeEntry:
 
 
 def entries_file() -> Path:
-    """Return the file of configured runtimes: ``TRILEMMA_RUNTIMES``, else in the folder for settings."""
-    named = os.environ.get("TRILEMMA_RUNTIMES")
-    if named:
-        return Path(named)
+    """Return the file of configured runtimes: ``TRILEMMA_RUNTIMES``, else in ``TRILEMMA_DATA_DIR`` or for settings."""
+    named, data = os.environ.get("TRILEMMA_RUNTIMES"), os.environ.get("TRILEMMA_DATA_DIR")
+    if named or data:
+        return Path(named) if named else Path(data or "") / "runtimes.json"
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(folder) / "trilemma" / "runtimes.json"
 

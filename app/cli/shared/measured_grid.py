@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -143,7 +144,7 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
             of_board = library.catalogue(board.hello, machine, catalogue)
             if work.joins:
                 library.remember_target(target.text, board.hello)
-            done = [] if fresh else kept.read(work.round, machine)
+            done = [] if fresh else kept.read(work.round, machine, _say)
             n_before = len(done)
             campaign = Campaign([work.round] * work.rounds, catalogue, done, model_file=work.model_file)
 
@@ -166,6 +167,10 @@ def measure_all(work: Work, catalogue: Catalogue, target: Target, journal: Path 
         raise UserError(f"{error}; the points before it are in {kept.path}") from error
     failed = tuple((point, why) for (point, _), why in campaign.failures.items())
     return Outcome(found, failed, n_before, status)
+
+
+def _say(sentence: str) -> None:
+    print(f"trilemma: {sentence}", file=sys.stderr)
 
 
 def stopped(outcome: Outcome, work: Work) -> str:

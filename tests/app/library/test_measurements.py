@@ -98,26 +98,72 @@ def test_of_a_long_file_the_end_is_read_and_line_numbers_hold(path, monkeypatch)
     assert notes[1].startswith("measurements.jsonl: line 51: ")
 
 
-def test_a_full_disk_is_one_sentence(path, monkeypatch):
+@pytest.mark.parametrize("call", ["write", "fsync"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS])
+def test_a_disk_that_takes_nothing_more_names_its_reason(path, monkeypatch, call, number):
     append_measurement(path, measured(0.1))
+    before = path.read_bytes()
 
     def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(FileError, match="cannot be saved: no space left on device"):
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(FileError, match=f"cannot be saved: {os.strerror(number).lower()}"):
         append_measurement(path, measured(0.2))
-    monkeypatch.undo()
-    assert len(load_measurements(path, "m")[0]) == 1
+    assert path.read_bytes() == before
 
 
 def test_a_disk_that_fills_up_keeps_no_half_line(path, monkeypatch):
     append_measurement(path, measured(0.1))
-    before, write = path.read_bytes(), os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:20]))
+    before, write, taken = path.read_bytes(), os.write, []
+
+    def part(descriptor, content):
+        if taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken.append(write(descriptor, content[:20]))
+        return taken[0]
+
+    monkeypatch.setattr(os, "write", part)
     with pytest.raises(FileError, match="cannot be saved: no space left on device"):
         append_measurement(path, measured(0.2))
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, float("nan"), float("inf"), "fast", 10**400, None, True])
+def test_a_senseless_time_is_not_kept(path, value):
+    body = {**BODY, "decode_s": {**BODY["decode_s"], "median": value, "q05": value, "q95": value}}
+    with pytest.raises(FileError, match=r"cannot be saved: decode_s"):
+        append_measurement(path, replace(measured(0.1), body=body))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("time_utc", ["", "yesterday", "\ud800"])
+def test_a_senseless_date_is_not_kept(path, time_utc):
+    with pytest.raises(FileError, match=r"cannot be saved: (time_utc|got half)"):
+        append_measurement(path, replace(measured(0.1), time_utc=time_utc))
+    assert not path.exists()
+
+
+def test_a_senseless_line_is_set_aside_with_its_place_and_remedy(path):
+    for alpha in (0.1, 0.2, 0.3):
+        append_measurement(path, measured(alpha))
+    lines = path.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b"0.009", b"-1.0").replace(b"0.0088", b"-1.0").replace(b"0.0093", b"-1.0")
+    path.write_bytes(b"\n".join(lines))
+    found, (note,) = load_measurements(path, "m")
+    assert [run.point.alpha for run in found] == [0.1, 0.3]
+    assert note == (
+        "measurements.jsonl: line 2: decode_s.median: got -1, expected 1e-09 to 1e+07; "
+        "it was left out: correct or delete it, or measure the point again"
+    )
+
+
+def test_many_damaged_lines_are_few_sentences(path):
+    path.parent.mkdir()
+    path.write_bytes(b"{}\n" * 100)
+    found, notes = load_measurements(path, "m")
+    assert (found, len(notes)) == ([], module.MAX_NAMED + 1)
+    assert f"{100 - module.MAX_NAMED} more lines" in notes[-1]
 
 
 def test_a_run_is_filed_at_the_point_that_really_ran():

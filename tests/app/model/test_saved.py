@@ -68,7 +68,9 @@ def test_measurements_of_another_machine_or_version_do_not_count(board, path, ot
 
 
 def test_a_saved_point_of_a_model_that_is_gone_is_left_out(board, path):
-    gone = Measurement(OperatingPoint(model="gone"), {"decode_s": value(0.1)}, "t", machine_key(HELLO))
+    gone = Measurement(
+        OperatingPoint(model="gone"), {"decode_s": value(0.1)}, "2026-01-01T00:00:00+00:00", machine_key(HELLO)
+    )
     append_measurement(path, gone)
     board.attach()
     assert list(board.store.measurements) == []

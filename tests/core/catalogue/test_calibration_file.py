@@ -31,6 +31,10 @@ def test_documents_hold_a_posterior_to_seven_digits():
         ("decode_log_sd", "wide", "decode_log_sd: got 'wide'"),
         ("n_decode", True, "n_decode: got True"),
         ("basis", None, "basis: got None"),
+        ("decode_log_sd", float("nan"), "decode_log_sd: got a number beyond"),
+        ("n_decode", 10**400, "n_decode: got a number beyond"),
+        ("log_cov", [1.0], "got a value of another type or size"),
+        ("names", [{}], "got a value of another type or size"),
     ],
 )
 def test_wrong_documents_are_refused(key, value, message):
