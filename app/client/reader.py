@@ -26,7 +26,8 @@ from app.client.events import (
     Result,
     Samples,
 )
-from app.client.sanitise import LEVELS, printable_tree, sound_hello, sound_state
+from app.client.sanitise import LEVELS, sound_hello, sound_state
+from app.printable import printable_tree
 from app.protocol import CONTROL, Frame, ProtocolError, decode_control
 
 if TYPE_CHECKING:

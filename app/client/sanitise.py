@@ -1,7 +1,6 @@
 """Messages of a board, checked and typed for the rest of the program.
 
-The agent may be of another version, or hostile. Known fields have their type or are left out; unknown fields stay. No
-text can steer a terminal.
+The agent may be of another version, or hostile. Known fields have their type or are left out; unknown fields stay.
 """
 
 from __future__ import annotations
@@ -22,21 +21,6 @@ _FACTS: Mapping[str, type | tuple[type, ...]] = {
     "compatible": list,
 }
 _NAMELESS = "unknown board"
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-
-def printable(text: str) -> str:
-    """Return a text without the characters that steer a terminal."""
-    return text.translate(_CONTROLS)
-
-
-def printable_tree(value: Any) -> Any:
-    """Return JSON values with every text in them, keys too, made `printable`."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, dict):
-        return {printable(key): printable_tree(item) for key, item in value.items()}
-    return [printable_tree(item) for item in value] if isinstance(value, list) else value
 
 
 def sound_hello(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

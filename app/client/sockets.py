@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 from app.client.pairing import Pairing, load_pairing
-from app.client.sanitise import printable
 from app.client.transport import READ_BYTE, START_S, Ended, OpenError
+from app.printable import printable
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import (
     PORT,

@@ -21,9 +21,9 @@ from typing import cast
 
 from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk, Questions, can_ask
-from app.client.sanitise import printable
 from app.client.ssh_errors import ended, printed_text
 from app.client.transport import MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
+from app.printable import printable
 from app.protocol import MAGIC
 
 CONNECT_S = 5

@@ -15,6 +15,9 @@ from app.library import schema
 from app.library.axes import check_point
 from app.library.files import BINARY, FileError, data_dir, reason
 from app.library.records import PointRecord, point_record
+from app.measurement_body import OUTPUTS_OF as OUTPUTS_OF
+from app.measurement_body import BodyError
+from app.measurement_body import check_body as check
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
@@ -40,15 +43,6 @@ class Measurement:
         return Estimate(
             float(record["median"]), float(record["q05"]), float(record["q95"]), Provenance(record["provenance"])
         )
-
-
-OUTPUTS_OF = {
-    "decode": ("decode_s", "tokens_per_s", "memory_byte", "power_w", "energy_j_per_token"),
-    "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
-    "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
-    "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
-}
-"""Part of a run -> its outputs, the one that shows whether it was done first."""
 
 
 def answers(body: Mapping[str, Any], what: Collection[str]) -> dict[str, Any]:
@@ -132,17 +126,6 @@ def recorded_measurement(
         raise FileError(f"{name}: {error}") from error
 
 
-class _Value(msgspec.Struct):
-    median: float
-    q05: float
-    q95: float
-    provenance: Provenance
-
-
-class _Absent(msgspec.Struct):
-    absent: str
-
-
 class _Line(msgspec.Struct):
     machine: str
     time_utc: str
@@ -151,18 +134,17 @@ class _Line(msgspec.Struct):
 
 
 def check_body(body: Mapping[str, Any], name: str) -> None:
-    """Check that every output of a result is a value with its interval and provenance, or absent with a reason.
+    """Check the body of a measurement (`app.measurement_body`).
 
     Raises
     ------
     FileError
-        ``name: $.decode_s: ...`` for the first that is neither.
+        ``name: decode_s.median: ...`` for the first member that is not as expected.
     """
-    for key in (output for outputs in OUTPUTS_OF.values() for output in outputs if output in body):
-        record = body[key]
-        if not isinstance(record, Mapping):
-            raise FileError(f"{name}: $.{key}: expected object, got {type(record).__name__}")
-        schema.convert(record, _Absent if "absent" in record else _Value, f"{name}: $.{key}")
+    try:
+        check(body, tuple(Provenance))
+    except BodyError as error:
+        raise FileError(f"{name}: {error}") from None
 
 
 def measurements_file(folder: Path | None = None) -> Path:

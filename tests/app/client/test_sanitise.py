@@ -1,13 +1,11 @@
 """What a board says of itself: whatever shape it comes in, what is shown of it can be relied on."""
 
-import json
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.agent import board
-from app.client.sanitise import printable, printable_tree, sound_hello, sound_state
+from app.client.sanitise import sound_hello, sound_state
 from app.library.machine import cannot, machine_key
 from app.text.state_text import state_rows, unknown_text
 from app.views.panels.board import _board_text
@@ -112,17 +110,3 @@ def test_a_state_of_any_shape_can_be_shown(state):
     sound, _ = sound_state(state)
     state_rows(sound)
     unknown_text(sound)
-
-
-@given(st.text())
-def test_no_text_steers_a_terminal(text):
-    assert all(char.isprintable() or char in "\n\t" or ord(char) > 159 for char in printable(text))
-    assert printable(printable(text)) == printable(text)
-
-
-def test_escape_sequences_lose_their_escape_wherever_they_are():
-    assert printable_tree({"a\x1b": ["\x1b]0;title\x07", {"b": "r\x9bed\n"}], "n": 5}) == {
-        "a": ["]0;title", {"b": "red\n"}],
-        "n": 5,
-    }
-    assert json.dumps(printable_tree(HELLO)) == json.dumps(HELLO)
