@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -126,6 +127,23 @@ def check_body(body: object, provenances: Collection[str], wanted: Collection[st
     for rail, found in members.get("rails", {}).items():
         _convert(_mapping(found, f"rails.{rail}").get("covers", ""), str, f"rails.{rail}.covers")
     _check_nested(members, "", provenances)
+
+
+def moment(time_utc: str) -> datetime:
+    """Return the date of an ISO 8601 text with its zone.
+
+    Raises
+    ------
+    BodyError
+        It is none, or outside the years 1970 to 2499.
+    """
+    try:
+        found = datetime.fromisoformat(time_utc)
+    except (ValueError, TypeError):
+        found = datetime.min
+    if found.tzinfo is None or not 1970 <= found.year < 2500:
+        raise BodyError(f"time_utc: got {time_utc!r:.40}, expected a date with its zone, such as 2026-01-31T12:00:00Z")
+    return found
 
 
 def check_value(value: object, name: str, provenances: Collection[str], *, ranged: bool = True) -> None:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from app.client.events import Channel
 from app.client.frame_scanner import Found, Scan
-from app.client.reader import channel_of
+from app.client.messages import channel_of, readings, sound_hello, understood
 from app.client.recorder import FORMAT, RecordingError, reason
-from app.protocol import CONTROL, CRC, HEADER, ProtocolError, decode_control
+from app.measurement_body import moment
+from app.protocol import CONTROL, CRC, HEADER, ProtocolError
 
 _PIECE_FRAMES = 4096
 _END_NS = 1 << 61  # no clock of a computer gets there
@@ -120,8 +121,10 @@ class Recording:
                 self.n_unreadable += not table.add_samples(found)
                 continue
             try:
-                message = decode_control(found.frame.body)
-            except ProtocolError:  # of a newer program
+                message = understood(found.frame.body, "recording")
+                if message["op"] == "hello":
+                    message, _ = sound_hello(message, "recording")
+            except ProtocolError:  # of a newer program, or not sound
                 self.n_unreadable += 1
                 continue
             note = table.add_message(found, message)
@@ -195,10 +198,9 @@ class Recording:
 
     def time_utc(self, t_ns: int) -> datetime | None:
         """Return the date of a time; None where the recording does not say."""
-        try:
-            began = datetime.fromisoformat(self.opening["time_utc"])
-        except (KeyError, ValueError):
+        if not self.opening:
             return None
+        began = moment(self.opening["time_utc"])
         return began + timedelta(microseconds=(t_ns - int(self.opening["t_ns"])) // 1000)
 
     def in_force(self, op: str, frame: int) -> Note | None:
@@ -243,8 +245,8 @@ class Recording:
         channels = self._channels[int(self._of[rows][0])]
         layout = np.dtype([("t_ns", "<i8"), ("y", "<f4", (len(channels),))])
         records = np.frombuffer(b"".join(data[a:b] for a, b in zip(starts, ends, strict=True)), layout)
-        t_ns = records["t_ns"] - np.repeat(self._offset_ns[rows], self._n[rows])
-        return Piece(channels, joined, int(self._seq[rows][0]), t_ns, records["y"])
+        t_ns = records["t_ns"].clip(-_END_NS, _END_NS) - np.repeat(self._offset_ns[rows], self._n[rows])
+        return Piece(channels, joined, int(self._seq[rows][0]), np.maximum.accumulate(t_ns), readings(records["y"]))
 
     def _bytes(self, start: int, end: int) -> bytes:
         parts, at = [], start
@@ -312,7 +314,7 @@ class _Table:
         if seq >= _END_NS:
             return False
         if not self.samples[0]:
-            self.first_ns = int.from_bytes(body[:8], "little", signed=True) - self._offset_ns
+            self.first_ns = max(-_END_NS, int.from_bytes(body[:8], "little", signed=True) - self._offset_ns)
         frame = self._add(found, last_ns - self._offset_ns)
         row = (frame, seq, n, self._offset_ns, len(self.channels) - 1, missing)
         for column, value in zip(self.samples, row, strict=True):

@@ -75,6 +75,13 @@ class Rings:
             t_s = np.nextafter(self._t[(self._n - 1) % self._capacity], np.inf)
             self.append(np.array([t_s]), np.full((1, self.n_channels), np.nan, np.float32))
 
+    def end_at(self, t_s: float) -> None:
+        """Let no record lie later than a time: those that do, by a clock that has jumped, take it."""
+        with self._lock:
+            n = min(self._n, self._capacity)
+            for times in (self._t[:n], self._t[self._capacity : self._capacity + n]):
+                np.minimum(times, t_s, out=times)
+
     def records(self, t0_s: float, t1_s: float) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Return all channels of the samples with t0_s <= t <= t1_s: times (n,), values (n, n_channels)."""
         with self._lock:
