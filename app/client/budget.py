@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from app.protocol import CONTROL, Frame
+
 BUDGETS = {
     "lines of its log": (10.0, 100.0),
-    "changes of its channels": (1.0, 5.0),
+    "changes of its channels": (0.2, 3.0),
     "repeated catalogues": (2.0, 20.0),
     "changes of its state": (2.0, 10.0),
     "steps of progress": (20.0, 50.0),
@@ -22,6 +24,8 @@ SAY_S = 5.0  # between lines about what is beyond
 BYTE_S, BURST_BYTE = 4e6, 8e6
 """No board needs more: 1000 samples a second of 256 channels are a quarter of it."""
 FRAMES_S, BURST_FRAMES = 1000.0, 2000.0
+MESSAGE_BYTE_S, BURST_MESSAGE_BYTE = 0.25e6, 2e6
+"""Of messages, which take more work than samples; the largest has 64 KiB."""
 MAX_PAUSE_S = 0.25
 
 
@@ -82,15 +86,18 @@ class Budgets:
             return ""
         parts = [f"{n} {name}" for name, n in self._beyond.items()]
         self._beyond, self._said_s = {}, now_s
-        return f"the board sends more than is shown: left out {', '.join(parts)}"
+        return f"left out of what the board sends: {', '.join(parts)}"
 
 
 class Pace:
     """How fast frames of an agent are taken: beyond it, the agent waits, not the window."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._bytes, self._frames = Bucket(BYTE_S, BURST_BYTE, clock), Bucket(FRAMES_S, BURST_FRAMES, clock)
+        self._frames = Bucket(FRAMES_S, BURST_FRAMES, clock)
+        self._samples = Bucket(BYTE_S, BURST_BYTE, clock)
+        self._messages = Bucket(MESSAGE_BYTE_S, BURST_MESSAGE_BYTE, clock)
 
-    def pause_s(self, n_byte: int) -> float:
+    def pause_s(self, frame: Frame) -> float:
         """Take one frame; return how long to wait before the next [s]."""
-        return min(max(self._bytes.owe(n_byte), self._frames.owe(1.0)), MAX_PAUSE_S)
+        of_kind = self._messages if frame.kind == CONTROL else self._samples
+        return min(max(of_kind.owe(len(frame.body)), self._frames.owe(1.0)), MAX_PAUSE_S)

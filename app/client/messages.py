@@ -7,6 +7,7 @@ that are not as expected are left out and named. Members that are not known stay
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -260,18 +261,27 @@ def readings(values: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.where(np.abs(values) <= MOST_READING, values, np.float32(np.nan))
 
 
-def channel_of(record: Any) -> Channel:
-    """Return a channel of the catalogue message.
+def channels_of(message: Mapping[str, Any]) -> tuple[Channel, ...]:
+    """Return the channels of a catalogue message.
 
     Raises
     ------
     ProtocolError
-        If it lacks a member, or one has another type or range.
+        If one lacks a member, or has one of another type or range, or if two have the same key.
     """
     try:
-        return Channel(**msgspec.structs.asdict(msgspec.convert(record, _Channel)))
+        found = msgspec.convert(message["channels"], list[_Channel])
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"catalogue: a channel{sentence(str(error))}") from None
+        raise ProtocolError(f"catalogue: channels{sentence(str(error))}") from None
+    made = tuple(Channel(**_one_line(msgspec.structs.asdict(one))) for one in found)
+    twice = next((key for key, n in Counter(channel.key for channel in made).items() if n > 1), None)
+    if twice is not None:
+        raise ProtocolError(f"catalogue: channels: got {twice!r:.60} twice, expected each key once")
+    return made
+
+
+def _one_line(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: line(value) if isinstance(value, str) else value for name, value in members.items()}
 
 
 def shown(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:

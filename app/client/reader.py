@@ -37,7 +37,7 @@ from app.client.messages import (
     RECORDED,
     SIMULATED,
     Role,
-    channel_of,
+    channels_of,
     check_result,
     line,
     readings,
@@ -97,7 +97,8 @@ class Reader:
         self._budgets = Budgets()
         self._held: dict[str, Callable[[], None]] = {}  # the latest change of channels or state, until it is allowed
         self._name, self._provenances = "the board", MEASURED_LIVE
-        self._channels: tuple[Channel, ...] = ()
+        self._catalogue_said: list[Any] | None = None
+        self._wrong: list[str] = []  # what was left out of a state or the hello, as it was said last
         self._recorder: Recorder | None = None
         self._begin = session.beginning = {}
         self._n_channels, self._n_kept = -1, 0  # columns of a record, and how many of them are kept
@@ -164,7 +165,10 @@ class Reader:
         """Take the latest of what had to wait, and say what was left out."""
         for name in (CHANNELS, STATE):
             if name in self._held and self._budgets.takes(name):
-                self._held.pop(name)()
+                try:
+                    self._held.pop(name)()
+                except ProtocolError as error:
+                    self._log_line("warning", f"message from the agent ignored: {error}")
         beyond = self._budgets.sentence()
         if beyond:
             self._emit(Log("warning", f"{self._name}: {beyond}"))
@@ -210,7 +214,8 @@ class Reader:
         self._left_out(wrong)
 
     def _left_out(self, names: list[str]) -> None:
-        if names:
+        if names and names != self._wrong:
+            self._wrong = names
             text = f"left out of what the board says of itself, since it is not as expected: {', '.join(names)}"
             self._log_line("warning", text)
 
@@ -222,18 +227,17 @@ class Reader:
             self._emit(Log(level, message["text"]))
 
     def _catalogue(self, message: dict[str, Any]) -> None:
-        given = tuple(channel_of(record) for record in message["channels"])
-        same = given == self._channels
-        if not self._budgets.allows(SAME if same else CHANNELS):
-            if not same:
-                self._n_channels = -1  # until it is taken, its samples cannot be read
-                self._held[CHANNELS] = lambda: self._take_channels(given, message)
-            return
-        self._take_channels(given, message)
+        same = message["channels"] == self._catalogue_said
+        if self._budgets.allows(SAME if same else CHANNELS):
+            self._take_channels(message)
+        elif not same:
+            self._n_channels = -1  # until it is taken, its samples cannot be read
+            self._held[CHANNELS] = lambda: self._take_channels(message)
 
-    def _take_channels(self, given: tuple[Channel, ...], message: dict[str, Any]) -> None:
+    def _take_channels(self, message: dict[str, Any]) -> None:
         self._held.pop(CHANNELS, None)
-        self._channels, kept = given, shown(given)
+        given = channels_of(message)
+        self._catalogue_said, kept = message["channels"], shown(given)
         self._n_channels = sum(not channel.absent for channel in given)
         self._begin["catalogue"] = {**message, "channels": [asdict(channel) for channel in kept]}
         self._note(self._begin["catalogue"])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from app.client.events import Channel
 from app.client.frame_scanner import Found, Scan
-from app.client.messages import channel_of, readings, sound_hello, understood
+from app.client.messages import channels_of, readings, sound_hello, understood
 from app.client.recorder import FORMAT, RecordingError, reason
 from app.measurement_body import moment
 from app.protocol import CONTROL, CRC, HEADER, ProtocolError
@@ -95,7 +95,7 @@ class Recording:
             self._read()
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {reason(error)}") from error
-        if not self.opening and "hello" not in self.notes:
+        if not self.opening and not self.notes:
             self._file.close()
             raise RecordingError(
                 f"{path}: holds no recording: expected a file that trilemma record or Board > Record made"
@@ -124,6 +124,8 @@ class Recording:
                 message = understood(found.frame.body, "recording")
                 if message["op"] == "hello":
                     message, _ = sound_hello(message, "recording")
+                elif message["op"] == "catalogue":
+                    channels_of(message)
             except ProtocolError:  # of a newer program, or not sound
                 self.n_unreadable += 1
                 continue
@@ -175,7 +177,7 @@ class Recording:
     def channels(self) -> tuple[Channel, ...]:
         """The channels, as the last catalogue has them."""
         notes = self.notes.get("catalogue")
-        return tuple(channel_of(record) for record in notes[-1].message["channels"]) if notes else ()
+        return channels_of(notes[-1].message) if notes else ()
 
     @property
     def warnings(self) -> list[str]:
@@ -295,10 +297,7 @@ class _Table:
         return note
 
     def _set_channels(self, message: Mapping[str, Any]) -> None:
-        try:
-            present = tuple(channel for record in message["channels"] if not (channel := channel_of(record)).absent)
-        except ProtocolError:
-            return
+        present = tuple(channel for channel in channels_of(message) if not channel.absent)
         if not self.channels or [c.key for c in present] != [c.key for c in self.channels[-1]]:
             self.channels.append(present)
 

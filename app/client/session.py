@@ -270,7 +270,7 @@ class Session:
                 for frame in decoder.feed(data):
                     reader.take(frame)
                     if link.role == "agent" and self._running:
-                        time.sleep(pace.pause_s(len(frame.body)))
+                        time.sleep(pace.pause_s(frame))
         except ProtocolError as error:
             return Ended(str(error))
         silent = "the agent ended" if reader.connected else "the agent ended before it said hello"

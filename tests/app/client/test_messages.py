@@ -1,11 +1,11 @@
 """What a board says of itself: whatever shape it comes in, what is shown of it can be relied on."""
 
 import pytest
-from app.client.messages import sound_hello, sound_state
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.agent import board
+from app.client.messages import sound_hello, sound_state
 from app.library.machine import cannot, machine_key
 from app.text.state_text import state_rows, unknown_text
 from app.views.panels.board import _board_text
