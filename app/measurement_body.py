@@ -25,7 +25,7 @@ OUTPUTS_OF = {
 RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("decode_s", "ttft_s", "choice_s"), (1e-9, 1e7)),
     "tokens_per_s": (1e-7, 1e9),
-    "memory_byte": (1.0, 1e18),
+    "memory_byte": (0.0, 1e18),
     **dict.fromkeys(("power_w", "prefill_power_w", "idle_power_w"), (0.0, 1e6)),
     **dict.fromkeys(("energy_j_per_token", "prefill_energy_j"), (0.0, 1e12)),
     **dict.fromkeys(("top1_agreement", "retrieval_accuracy", "retrieval_greedy"), (0.0, 1.0)),

@@ -24,7 +24,7 @@ SAY_S = 5.0  # between lines about what is beyond
 BYTE_S, BURST_BYTE = 4e6, 8e6
 """No board needs more: 1000 samples a second of 256 channels are a quarter of it."""
 FRAMES_S, BURST_FRAMES = 1000.0, 2000.0
-MESSAGE_BYTE_S, BURST_MESSAGE_BYTE = 0.25e6, 2e6
+MESSAGE_BYTE_S, BURST_MESSAGE_BYTE = 0.25e6, 0.5e6
 """Of messages, which take more work than samples; the largest has 64 KiB."""
 MAX_PAUSE_S = 0.25
 
