@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from app.client.events import Channel
-from app.measurement_body import BodyError, check_body, moment, sentence
+from app.measurement_body import OUTPUTS_OF, BodyError, check_body, moment, sentence
 from app.printable import printable_tree
 from app.protocol import ProtocolError, decode_control
 
@@ -222,8 +222,11 @@ def checked(given: Mapping[str, Any], role: Role) -> dict[str, Any]:
         msgspec.convert(message, kind)
         if "time_utc" in message and op in _OF_RECORDING:
             moment(message["time_utc"])
+        if op == "measured":
+            check_body(message["body"], RECORDED)
     except (msgspec.ValidationError, BodyError) as error:
-        raise ProtocolError(f"{op}{sentence(str(error))}") from None
+        words = str(error) if isinstance(error, BodyError) else sentence(str(error)).lstrip(".")
+        raise ProtocolError(f"{op}: {words.removeprefix(': ')}") from None
     for name in _LINES:
         if name in message and op in WORDS["recording"]:
             message[name] = line(message[name])
@@ -244,8 +247,6 @@ def check_result(request: Mapping[str, Any], body: Mapping[str, Any], provenance
     BodyError
         It is no measurement of what was asked for.
     """
-    from app.measurement_body import OUTPUTS_OF
-
     op, wanted = request.get("op"), list[str]()
     if op == "bandwidth":
         wanted = ["read_byte_s"]

@@ -34,7 +34,6 @@ from app.client.messages import (
     ENDS,
     LEVELS,
     MEASURED_LIVE,
-    RECORDED,
     SIMULATED,
     Role,
     channels_of,
@@ -46,7 +45,7 @@ from app.client.messages import (
     sound_state,
     understood,
 )
-from app.measurement_body import BodyError, check_body
+from app.measurement_body import BodyError
 from app.protocol import CONTROL, SAMPLES, Frame, ProtocolError
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class Reader:
             message = understood(frame.body, self._role)
             if self.connected or message["op"] == "hello":
                 self._handlers[message["op"]](message)
-        except (ProtocolError, BodyError) as error:
+        except ProtocolError as error:
             if not self.connected:
                 raise ProtocolError(f"what the agent says first is no hello: {error}") from None
             if not self._end_request(frame, error):
@@ -349,7 +348,6 @@ class Reader:
         self._emit(Marked(message["a_ns"] * 1e-9, message["b_ns"] * 1e-9, message["shown"]))
 
     def _measured(self, message: dict[str, Any]) -> None:
-        check_body(message["body"], RECORDED)
         self._emit(Measured(message["request"], message["body"], message["time_utc"]))
 
     def _position(self, message: dict[str, Any]) -> None:

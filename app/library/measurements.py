@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from app.library.axes import check_point
 from app.library.files import BINARY, FileError, data_dir, reason
 from app.library.records import PointRecord, point_record
 from app.measurement_body import OUTPUTS_OF as OUTPUTS_OF
-from app.measurement_body import BodyError
+from app.measurement_body import BodyError, moment
 from app.measurement_body import check_body as check
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
@@ -120,7 +119,7 @@ def recorded_measurement(
     try:
         check_body(body, name)
         point = schema.convert(request.get("point", {}), PointRecord, name).point()
-        datetime.fromisoformat(time_utc)
+        moment(time_utc)
         return Measurement(ran(point, body, catalogue), answers(body, request.get("what", ())), time_utc, machine)
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise FileError(f"{name}: {error}") from error
