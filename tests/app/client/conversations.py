@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.client.reader import Reader
 from app.client.session import Session
-from app.protocol import CONTROL, MESSAGES, SAMPLES, Frame, ProtocolError, encode_control
+from app.protocol import CONTROL, CRC, HEADER, MESSAGES, SAMPLES, Frame, ProtocolError, encode_control
 
 EDGES = [0, 1, -1, 5, 2**31, -(2**31), 2**53, 2**61, 2**63 - 1, 2**63, -(2**63), 2**64 - 1, -(2**64 - 1)]
 EXTREMES = [0.0, -1.0, 0.5, 1e-300, 1e18, 3.4e38, -3.4e38, 1e300, -1e308, 1e308]
@@ -148,7 +148,7 @@ class Conversation:
         """Take a message or a frame; what cannot be encoded is not valid and is left out."""
         if isinstance(said, dict):
             try:
-                said = Frame(CONTROL, 0, encode_control(said, 0)[20:-4])
+                said = Frame(CONTROL, 0, encode_control(said, 0)[HEADER.size : -CRC.size])
             except ProtocolError:
                 return
         try:

@@ -88,11 +88,11 @@ class Play(Talk):
 @pytest.mark.parametrize("machine", [Talk, Play])
 def test_any_order_of_valid_frames_is_survived(machine):
     case = machine.TestCase
-    case.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+    case.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
     case("runTest").runTest()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(messages)
 def test_no_message_of_a_stranger_passes_the_door_before_the_hello(said):
     talk = Conversation("agent")
