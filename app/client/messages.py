@@ -26,6 +26,7 @@ Role = Literal["agent", "recording"]
 LEVELS = ("info", "warning", "error")
 ENDS = ("failed", "cancelled", "superseded")
 MAX_LINE_CHAR = 500  # of a line for people
+MAX_NAME_CHAR = 100
 MAX_CHANNELS = 256  # with samples, that are kept and shown
 MAX_ABSENT = 256  # channels without samples that are shown
 MAX_ENTRIES = 64  # of a state, of the models, of the runtimes
@@ -335,8 +336,8 @@ def fits(value: Any, kind: Any) -> bool:
     return value == value and abs(value) <= MOST_READING if isinstance(value, (int, float)) else True
 
 
-def _is_entry(_name: str, value: Any) -> bool:
-    return fits(value, _Entry) and ("value" in value or "absent" in value)
+def _is_entry(name: str, value: Any) -> bool:
+    return 0 < len(name) <= MAX_NAME_CHAR and fits(value, _Entry) and ("value" in value or "absent" in value)
 
 
 def _is_ability(name: str, value: Any) -> bool:
