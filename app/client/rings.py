@@ -26,6 +26,7 @@ class Rings:
     def __init__(self, n_channels: int = 0, capacity: int = HOUR_AT_10_HZ) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
+        self._keys: tuple[str, ...] = ()
         self._allocate(n_channels)
 
     def _allocate(self, n_channels: int) -> None:
@@ -38,9 +39,10 @@ class Rings:
         """Number of channels with a ring."""
         return len(self._y)
 
-    def reset(self, n_channels: int) -> None:
-        """Forget everything and start with other channels."""
+    def reset(self, n_channels: int, keys: tuple[str, ...] = ()) -> None:
+        """Forget everything and start with other channels, known by their keys where these are given."""
         with self._lock:
+            self._keys = keys
             self._allocate(n_channels)
 
     def clear(self) -> None:
@@ -88,8 +90,12 @@ class Rings:
             part = self._between(t0_s, t1_s)
             return self._t[part].copy(), self._y[:, part].T.copy()
 
-    def window(self, channel_index: int, t0_s: float, t1_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def window(
+        self, channel_index: int, t0_s: float, t1_s: float, key: str = ""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the samples of a channel with t0_s <= t <= t1_s.
+
+        `key` is the channel's, where another thread may have started with other channels.
 
         Returns
         -------
@@ -101,11 +107,15 @@ class Rings:
         Raises
         ------
         IndexError
-            If there is no such channel.
+            If there is no such channel, or another one by now.
         """
         with self._lock:
             if not 0 <= channel_index < len(self._y):
                 raise IndexError(f"channel_index: got {channel_index}, expected 0 to {len(self._y) - 1}")
+            if key and self._keys and self._keys[channel_index] != key:
+                raise IndexError(
+                    f"channel_index: {channel_index} is {self._keys[channel_index]} by now, expected {key}"
+                )
             part = self._between(t0_s, t1_s)
             return self._t[part].copy(), self._y[channel_index, part].astype(np.float64)
 

@@ -313,6 +313,6 @@ class Session:
         """Prepare the rings; the samples of before a broken link stay when the channels are the same."""
         present = tuple(channel.key for channel in channels if not channel.absent)
         if present != self._channels:
-            self.rings.reset(len(present))
+            self.rings.reset(len(present), present)
             self._channels = present
         return len(present)
