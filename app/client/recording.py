@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from app.client.events import Channel
 from app.client.frame_scanner import Found, Scan
-from app.client.messages import channels_of, readings, sound_hello, understood
+from app.client.messages import channels_of, line, readings, sound_hello, understood
 from app.client.recorder import FORMAT, RecordingError, reason
 from app.measurement_body import moment
 from app.protocol import CONTROL, CRC, HEADER, ProtocolError
@@ -72,7 +72,7 @@ class Recording:
     scan
         What was damaged.
     n_unreadable
-        Whole frames that do not fit what came before them: samples whose catalogue was lost.
+        Whole frames that are left out: samples whose catalogue was lost, messages that are not as expected.
     warnings
         Sentences about what is wrong with it.
 
@@ -86,7 +86,7 @@ class Recording:
         self.path = path
         self.opening: Mapping[str, Any] = {}
         self.notes: dict[str, list[Note]] = {}
-        self.n_unreadable = 0
+        self.n_unreadable, self._fault = 0, ""  # and why the first message of them is not understood
         try:
             self._file = path.open("rb", buffering=0)
             self._reading = threading.Lock()
@@ -126,8 +126,9 @@ class Recording:
                     message, _ = sound_hello(message, "recording")
                 elif message["op"] == "catalogue":
                     channels_of(message)
-            except ProtocolError:  # of a newer program, or not sound
+            except ProtocolError as error:  # of a newer program, or not sound
                 self.n_unreadable += 1
+                self._fault = self._fault or line(str(error))
                 continue
             note = table.add_message(found, message)
             if message["op"] == "recording":
@@ -189,8 +190,10 @@ class Recording:
         if scan.torn_byte:
             said.append(f"The end was cut: its last {scan.torn_byte} byte are no whole frame.")
         if self.n_unreadable:
+            first = f"; the first message among them: {self._fault}" if self._fault else ""
             said.append(
-                f"{self.n_unreadable} frames cannot be read without one that is damaged, or are of a newer program."
+                f"{self.n_unreadable} frames are left out: a frame that they need is damaged, or they are not as "
+                f"expected{first}."
             )
         if not self.opening:
             said.append("Its first frame is damaged: the date is not known.")

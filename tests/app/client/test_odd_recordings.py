@@ -74,5 +74,5 @@ def test_words_of_a_recording_with_numbers_out_of_range_are_left_out_and_said(tm
     events = []
     session = Session(lambda: ReplayTransport(path, speed=0.0), events.append)
     session.start()
-    wait_until(lambda: any(isinstance(e, Log) and f"{len(odd)} frames cannot be read" in e.text for e in list(events)))
+    wait_until(lambda: any(isinstance(e, Log) and f"{len(odd)} frames are left out" in e.text for e in list(events)))
     session.stop()
