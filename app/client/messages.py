@@ -198,6 +198,7 @@ _FACTS: dict[str, Any] = {
     "isa": list[Any],
     "compatible": list[Any],
 }
+_PLAYED = {"file": Text, "format": Small, "made_by": Text, "t_ns": TimeNs, "time_utc": Text, "clock": dict}
 _NAMELESS = "unknown board"
 
 
@@ -314,7 +315,19 @@ def sound_hello(message: Mapping[str, Any], role: Role = "agent") -> tuple[dict[
         if name in message and not (fits(message[name], bool) if right is None else right):
             del sound[name]
             wrong.append(name)
+    if "recording" in sound:
+        played = _kept(sound["recording"], "recording", wrong, _is_played)
+        sound["recording"] = {"file": "?", **played}
     return sound, wrong
+
+
+def _is_played(name: str, value: Any) -> bool:
+    if not fits(value, _PLAYED.get(name, Any)):
+        return False
+    try:
+        return name != "time_utc" or bool(moment(value))
+    except BodyError:
+        return False
 
 
 def sound_state(state: Any) -> tuple[dict[str, Any], list[str]]:

@@ -236,4 +236,8 @@ def _count_lines(file: Any, end: int) -> int:
 def _measurement(line: bytes, name: str) -> Measurement:
     parsed = schema.convert(schema.decode_object(line, name), _Line, name)
     check_body(parsed.body, name)
+    try:
+        moment(parsed.time_utc)
+    except BodyError as error:
+        raise FileError(f"{name}: {error}") from None
     return Measurement(parsed.point.point(), parsed.body, parsed.time_utc, parsed.machine)
