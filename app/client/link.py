@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from app.client.messages import Role
 from app.client.transport import Ended, Transport
 from app.protocol import encode_control
 
@@ -22,10 +23,13 @@ class Link:
     ----------
     outgoing
         Messages to send.
+    role
+        What is at the other end: "agent", or "recording" where the transport says so.
     """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self.role: Role = getattr(transport, "role", "agent")
         self.outgoing: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._why_ended = ""
         self._nobody = False  # answered a question of ssh

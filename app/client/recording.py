@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from app.client.events import Channel
 from app.client.frame_scanner import Found, Scan
-from app.client.reader import channel_of
+from app.client.messages import channels_of, line, readings, sound_hello, understood
 from app.client.recorder import FORMAT, RecordingError, reason
-from app.protocol import CONTROL, CRC, HEADER, ProtocolError, decode_control
+from app.measurement_body import moment
+from app.protocol import CONTROL, CRC, HEADER, ProtocolError
 
 _PIECE_FRAMES = 4096
 _END_NS = 1 << 61  # no clock of a computer gets there
@@ -71,7 +72,7 @@ class Recording:
     scan
         What was damaged.
     n_unreadable
-        Whole frames that do not fit what came before them: samples whose catalogue was lost.
+        Whole frames that are left out: samples whose catalogue was lost, messages that are not as expected.
     warnings
         Sentences about what is wrong with it.
 
@@ -85,7 +86,7 @@ class Recording:
         self.path = path
         self.opening: Mapping[str, Any] = {}
         self.notes: dict[str, list[Note]] = {}
-        self.n_unreadable = 0
+        self.n_unreadable, self._fault = 0, ""  # and why the first message of them is not understood
         if path.exists() and not path.is_file():
             raise RecordingError(f"{path}: not a file (a folder, a pipe or a device): expected a recording")
         try:
@@ -96,7 +97,7 @@ class Recording:
             self._read()
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {reason(error)}") from error
-        if not self.opening and "hello" not in self.notes:
+        if not self.opening and not self.notes:
             self._file.close()
             raise RecordingError(
                 f"{path}: holds no recording: expected a file that trilemma record or Board > Record made"
@@ -122,9 +123,14 @@ class Recording:
                 self.n_unreadable += not table.add_samples(found)
                 continue
             try:
-                message = decode_control(found.frame.body)
-            except ProtocolError:  # of a newer program
+                message = understood(found.frame.body, "recording")
+                if message["op"] == "hello":
+                    message, _ = sound_hello(message, "recording")
+                elif message["op"] == "catalogue":
+                    channels_of(message)
+            except ProtocolError as error:  # of a newer program, or not sound
                 self.n_unreadable += 1
+                self._fault = self._fault or line(str(error))
                 continue
             note = table.add_message(found, message)
             if message["op"] == "recording":
@@ -174,7 +180,7 @@ class Recording:
     def channels(self) -> tuple[Channel, ...]:
         """The channels, as the last catalogue has them."""
         notes = self.notes.get("catalogue")
-        return tuple(channel_of(record) for record in notes[-1].message["channels"]) if notes else ()
+        return channels_of(notes[-1].message) if notes else ()
 
     @property
     def warnings(self) -> list[str]:
@@ -186,8 +192,10 @@ class Recording:
         if scan.torn_byte:
             said.append(f"The end was cut: its last {scan.torn_byte} byte are no whole frame.")
         if self.n_unreadable:
+            first = f"; the first message among them: {self._fault}" if self._fault else ""
             said.append(
-                f"{self.n_unreadable} frames cannot be read without one that is damaged, or are of a newer program."
+                f"{self.n_unreadable} frames are left out: a frame that they need is damaged, or they are not as "
+                f"expected{first}."
             )
         if not self.opening:
             said.append("Its first frame is damaged: the date is not known.")
@@ -197,10 +205,9 @@ class Recording:
 
     def time_utc(self, t_ns: int) -> datetime | None:
         """Return the date of a time; None where the recording does not say."""
-        try:
-            began = datetime.fromisoformat(self.opening["time_utc"])
-        except (KeyError, ValueError):
+        if not self.opening:
             return None
+        began = moment(self.opening["time_utc"])
         return began + timedelta(microseconds=(t_ns - int(self.opening["t_ns"])) // 1000)
 
     def in_force(self, op: str, frame: int) -> Note | None:
@@ -245,8 +252,8 @@ class Recording:
         channels = self._channels[int(self._of[rows][0])]
         layout = np.dtype([("t_ns", "<i8"), ("y", "<f4", (len(channels),))])
         records = np.frombuffer(b"".join(data[a:b] for a, b in zip(starts, ends, strict=True)), layout)
-        t_ns = records["t_ns"] - np.repeat(self._offset_ns[rows], self._n[rows])
-        return Piece(channels, joined, int(self._seq[rows][0]), t_ns, records["y"])
+        t_ns = records["t_ns"].clip(-_END_NS, _END_NS) - np.repeat(self._offset_ns[rows], self._n[rows])
+        return Piece(channels, joined, int(self._seq[rows][0]), np.maximum.accumulate(t_ns), readings(records["y"]))
 
     def _bytes(self, start: int, end: int) -> bytes:
         parts, at = [], start
@@ -295,10 +302,7 @@ class _Table:
         return note
 
     def _set_channels(self, message: Mapping[str, Any]) -> None:
-        try:
-            present = tuple(channel for record in message["channels"] if not (channel := channel_of(record)).absent)
-        except ProtocolError:
-            return
+        present = tuple(channel for channel in channels_of(message) if not channel.absent)
         if not self.channels or [c.key for c in present] != [c.key for c in self.channels[-1]]:
             self.channels.append(present)
 
@@ -314,7 +318,7 @@ class _Table:
         if seq >= _END_NS:
             return False
         if not self.samples[0]:
-            self.first_ns = int.from_bytes(body[:8], "little", signed=True) - self._offset_ns
+            self.first_ns = max(-_END_NS, int.from_bytes(body[:8], "little", signed=True) - self._offset_ns)
         frame = self._add(found, last_ns - self._offset_ns)
         row = (frame, seq, n, self._offset_ns, len(self.channels) - 1, missing)
         for column, value in zip(self.samples, row, strict=True):

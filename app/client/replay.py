@@ -53,6 +53,8 @@ class ReplayTransport:
         If the speed is out of range.
     """
 
+    role = "recording"
+
     def __init__(self, path: Path, *, speed: float = 1.0) -> None:
         self._speed, self._paused = _checked(speed), False
         self.recording = Recording(path)

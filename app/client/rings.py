@@ -26,6 +26,7 @@ class Rings:
     def __init__(self, n_channels: int = 0, capacity: int = HOUR_AT_10_HZ) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
+        self._keys: tuple[str, ...] = ()
         self._allocate(n_channels)
 
     def _allocate(self, n_channels: int) -> None:
@@ -38,9 +39,10 @@ class Rings:
         """Number of channels with a ring."""
         return len(self._y)
 
-    def reset(self, n_channels: int) -> None:
-        """Forget everything and start with other channels."""
+    def reset(self, n_channels: int, keys: tuple[str, ...] = ()) -> None:
+        """Forget everything and start with other channels, known by their keys where these are given."""
         with self._lock:
+            self._keys = keys
             self._allocate(n_channels)
 
     def clear(self) -> None:
@@ -75,14 +77,25 @@ class Rings:
             t_s = np.nextafter(self._t[(self._n - 1) % self._capacity], np.inf)
             self.append(np.array([t_s]), np.full((1, self.n_channels), np.nan, np.float32))
 
+    def end_at(self, t_s: float) -> None:
+        """Let no record lie later than a time: those that do, by a clock that has jumped, take it."""
+        with self._lock:
+            n = min(self._n, self._capacity)
+            for times in (self._t[:n], self._t[self._capacity : self._capacity + n]):
+                np.minimum(times, t_s, out=times)
+
     def records(self, t0_s: float, t1_s: float) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Return all channels of the samples with t0_s <= t <= t1_s: times (n,), values (n, n_channels)."""
         with self._lock:
             part = self._between(t0_s, t1_s)
             return self._t[part].copy(), self._y[:, part].T.copy()
 
-    def window(self, channel_index: int, t0_s: float, t1_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def window(
+        self, channel_index: int, t0_s: float, t1_s: float, key: str = ""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the samples of a channel with t0_s <= t <= t1_s.
+
+        `key` is the channel's, where another thread may have started with other channels.
 
         Returns
         -------
@@ -94,11 +107,15 @@ class Rings:
         Raises
         ------
         IndexError
-            If there is no such channel.
+            If there is no such channel, or another one by now.
         """
         with self._lock:
             if not 0 <= channel_index < len(self._y):
                 raise IndexError(f"channel_index: got {channel_index}, expected 0 to {len(self._y) - 1}")
+            if key and self._keys and self._keys[channel_index] != key:
+                raise IndexError(
+                    f"channel_index: {channel_index} is {self._keys[channel_index]} by now, expected {key}"
+                )
             part = self._between(t0_s, t1_s)
             return self._t[part].copy(), self._y[channel_index, part].astype(np.float64)
 

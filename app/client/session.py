@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from app.client.budget import Pace
 from app.client.clock import Clock
 from app.client.events import Channel, Connected, Disconnected, Event, Failed, Log, Position
 from app.client.link import Link
@@ -263,11 +264,13 @@ class Session:
         if not self._running:  # stopped while it opened
             return Ended("")
         decoder = Decoder()
-        reader = Reader(self)
+        reader, pace = Reader(self, link.role), Pace()
         try:
             while data := link.read():
                 for frame in decoder.feed(data):
                     reader.take(frame)
+                    if link.role == "agent" and self._running:
+                        time.sleep(pace.pause_s(frame))
         except ProtocolError as error:
             return Ended(str(error))
         silent = "the agent ended" if reader.connected else "the agent ended before it said hello"
@@ -310,6 +313,6 @@ class Session:
         """Prepare the rings; the samples of before a broken link stay when the channels are the same."""
         present = tuple(channel.key for channel in channels if not channel.absent)
         if present != self._channels:
-            self.rings.reset(len(present))
+            self.rings.reset(len(present), present)
             self._channels = present
         return len(present)

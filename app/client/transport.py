@@ -46,7 +46,8 @@ class Transport(Protocol):
     A transport that knows more than that its link has ended says it in a method ``ended() -> Ended | None``, asked for
     after `read` has returned b"". One whose first byte may take long has an attribute ``patience_s``; one that may
     need a person before that, a method ``unanswered() -> str`` that returns what the person is asked. One whose other
-    end may print text in place of frames has a method ``printed() -> str`` that returns it.
+    end may print text in place of frames has a method ``printed() -> str`` that returns it. The player of a recording
+    has an attribute ``role``, "recording": it may say what no agent may (`app.client.messages`).
     """
 
     def read(self) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,7 @@ def recorded_measurement(
     try:
         check_body(body, name)
         point = schema.convert(request.get("point", {}), PointRecord, name).point()
-        datetime.fromisoformat(time_utc)
+        moment(time_utc)
         return Measurement(ran(point, body, catalogue), answers(body, request.get("what", ())), time_utc, machine)
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise FileError(f"{name}: {error}") from error

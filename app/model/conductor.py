@@ -47,7 +47,8 @@ UNDISTURBED_MS = 200
 """Pace of the same while a speed is measured: on this machine every frame of ours interrupts what is timed."""
 REST_MS = 250
 """A slider that has not moved for this long is at rest, and its point is measured."""
-MAX_EVENTS_A_FRAME = 256
+DRAIN_S = 0.02
+"""How long a frame takes events from the board; the rest waits for the next one."""
 FITTED_FOR = ("point.board", "point.runtime", "point.power_mode")
 """What a calibration is of."""
 THIS_MACHINE = "this machine"
@@ -193,12 +194,15 @@ class Conductor(QObject):
 
     def _drain(self) -> None:
         n_lost = None
-        for _ in range(min(len(self._queue), MAX_EVENTS_A_FRAME)):
+        end_s = time.perf_counter() + DRAIN_S
+        for _ in range(len(self._queue)):
             event = self._queue.popleft()
             if isinstance(event, events.Samples):
                 n_lost = event.n_lost
             else:
                 self._handle(event)
+            if time.perf_counter() > end_s:
+                break
         self.tape.check()
         if n_lost is not None and n_lost != self._store.link.n_lost:
             self._store.set_link(n_lost=n_lost)

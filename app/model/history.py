@@ -41,7 +41,10 @@ class History:
         present = [channel.key for channel in channels if not channel.absent]
         if key not in present:
             return np.empty(0), np.empty(0)
-        t_s, y = self._session.rings.window(present.index(key), end_s - span_s, end_s)
+        try:
+            t_s, y = self._session.rings.window(present.index(key), end_s - span_s, end_s, key)
+        except IndexError:  # the board has other channels by now: their event is on its way
+            return np.empty(0), np.empty(0)
         return t_s - end_s, y
 
     def latest(self, channels: tuple[Channel, ...], key: str) -> float | None:

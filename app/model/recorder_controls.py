@@ -20,6 +20,7 @@ from app.client.recorder import Recorder, RecordingError
 from app.library.bandwidth import with_bandwidth
 from app.library.files import FileError, data_dir
 from app.library.measurements import Measurement, recorded_measurement
+from app.measurement_body import moment
 from app.model.state import MarkerPair
 from app.model.store import Store
 
@@ -116,7 +117,7 @@ class Tape(QObject):
     def save_buffer(self, path: Path, seconds: float) -> None:
         """Write the last seconds in memory to a new recording; `refused` has the reason of a failure."""
         session, since = self._session(), datetime.now(UTC) - timedelta(seconds=seconds)
-        recent = [m for m in self._store.measurements if datetime.fromisoformat(m.time_utc) >= since]
+        recent = [m for m in self._store.measurements if moment(m.time_utc) >= since]
         notes = [*map(measured_message, recent), self._markers_message()]
 
         def work() -> None:
@@ -173,9 +174,9 @@ class Tape(QObject):
 
     def now_utc(self) -> datetime:
         """Return the date at the newest samples: now, or when they were recorded."""
-        if self.position is None or "time_utc" not in self._opening:
+        if self.position is None or not {"time_utc", "t_ns"} <= self._opening.keys():
             return datetime.now(UTC)
-        began = datetime.fromisoformat(self._opening["time_utc"])
+        began = moment(self._opening["time_utc"])
         return began + timedelta(seconds=self._session().now_s() - self._opening["t_ns"] * 1e-9)
 
     # ---- what the session says

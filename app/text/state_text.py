@@ -74,7 +74,7 @@ def _name(key: str) -> str:
 
 def _uncapped(names: Mapping[str, str]) -> list[str]:
     """Return the names as they stand inside a sentence: CPU, GPU and NPU keep their capitals."""
-    return [name if name[1].isupper() else name[0].lower() + name[1:] for name in names]
+    return [name if name[1:2].isupper() else name[:1].lower() + name[1:] for name in names]
 
 
 def _governors(value: Mapping[str, str]) -> str:

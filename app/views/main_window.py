@@ -34,7 +34,7 @@ from app.views.panels.palette import ActionList
 from app.views.panels.picture import PictureCommands
 from app.views.panels.recorder import RecordLight, ReplayBar, TapeCommands
 from app.views.panels.table import CurveTable
-from app.views.widgets.common import Dock, label, set_text
+from app.views.widgets.common import Dock, label, set_text, set_tip
 from app.views.widgets.numbers import NumbersPanel
 from app.views.widgets.theme import GAP, Theme
 from core.spec import OperatingPoint
@@ -362,7 +362,7 @@ class MainWindow(QMainWindow):
         attached = store.link.state == "attached"
         a["measure"].setEnabled(attached and not store.not_measurable)
         a["stages"].setEnabled(a["measure"].isEnabled())
-        a["measure"].setToolTip(store.not_measurable or "Run this point on the board and measure it")
+        set_tip(a["measure"], store.not_measurable or "Run this point on the board and measure it")
         played = self._conductor.tape.position is not None
         a["calibrate"].setEnabled(attached and not played and not store.not_measured_here)
         a["cancel"].setEnabled(store.activity.kind != "idle")

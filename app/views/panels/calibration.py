@@ -11,7 +11,7 @@ from app.model.store import Store
 from app.text.explain import basis
 from app.text.format import counted, estimate_text, number_text
 from app.views.panels.palette import plain
-from app.views.widgets.common import Dock, ElidedLabel, label, row, set_text
+from app.views.widgets.common import Dock, ElidedLabel, label, row, set_text, set_tip
 from app.views.widgets.page import Scroll
 from app.views.widgets.theme import PADDING
 from core.spec import OperatingPoint
@@ -103,7 +103,7 @@ class CalibrationPanel(QWidget):
         self._calibrate.setAccessibleName("Cancel the calibration" if running else "Calibrate now")
         self._progress.setVisible(running)
         self._progress.setValue(round(1000 * activity.done_frac))
-        self._progress.setToolTip(activity.text)
+        set_tip(self._progress, activity.text)
 
     def _refresh(self) -> None:
         calibration = self._store.calibration

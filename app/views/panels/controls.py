@@ -15,7 +15,7 @@ from app.text.format import at_most_text, change_text, exact_text, number_text
 from app.text.names import short_name
 from app.text.quantities import LATENCY, POWER, TOP1, Quantity
 from app.views.panels.palette import plain
-from app.views.widgets.common import Choice, ElidedLabel, label, row, set_text
+from app.views.widgets.common import Choice, ElidedLabel, label, row, set_text, set_tip
 from app.views.widgets.field import QuantityField
 from app.views.widgets.page import Scroll
 from app.views.widgets.slider import SliderControl
@@ -235,7 +235,7 @@ class Controls(QWidget):
         control.show_value(self._store.axis_range(path), self._store.position(path), control.dots, mark.alpha)
         measured = self._store.beta_measured if path == "point.beta" else {}
         factors = ", ".join(f"{name} {number_text(beta, 2)}" for name, beta in measured.items())
-        control.line.setToolTip(f"Measured here, relative to the machine's own: {factors}." if factors else mark.text)
+        set_tip(control.line, f"Measured here, relative to the machine's own: {factors}." if factors else mark.text)
 
     def _say(self) -> None:
         for path, control in self.sliders.items():

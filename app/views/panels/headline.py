@@ -16,7 +16,7 @@ from app.text.explain import ranked, rich
 from app.text.format import at_most_text, change_text, exact_text, quantity_text
 from app.text.names import PARTS
 from app.views.panels.palette import plain
-from app.views.widgets.common import Card, label, set_text
+from app.views.widgets.common import Card, label, set_text, set_tip
 from app.views.widgets.theme import PADDING
 from core.spec import Estimate
 
@@ -56,7 +56,7 @@ class Headline(Card):
     def refresh(self) -> None:
         """Show the current verdict."""
         set_text(self.sentence, rich(explained(self._store)))
-        self.sentence.setToolTip(evidence(self._store))
+        set_tip(self.sentence, evidence(self._store))
 
 
 class Why(QDialog):

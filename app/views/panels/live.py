@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
-from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +20,7 @@ from PySide6.QtGui import QAction, QHideEvent, QShowEvent, QUndoStack
 from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.library.measurements import Measurement
+from app.measurement_body import moment
 from app.model.conductor import Conductor
 from app.model.measured_points import point_key
 from app.model.store import Store
@@ -234,9 +234,12 @@ class Live(QWidget):
         if len(measurements) == self._n_measurements:
             return
         self._n_measurements = len(measurements)
-        utc = self._conductor.tape.now_utc()
-        ages = [(utc - datetime.fromisoformat(m.time_utc)).total_seconds() for m in measurements]
-        self._measured_at = now_s - np.array(ages, dtype=float)
+        tape = self._conductor.tape
+        utc = tape.now_utc()
+        ages = np.array([(utc - moment(m.time_utc)).total_seconds() for m in measurements], dtype=float)
+        if tape.position is None:  # the date may have stepped back since
+            ages = np.maximum(ages, 0.0)
+        self._measured_at = now_s - ages
         self._own = np.array([self._was_shown(*one) for one in zip(self._measured_at, measurements, strict=True)])
         self._by_output: dict[str, tuple[Floats, NDArray[np.bool_]]] = {}
 

@@ -245,7 +245,7 @@ class ReplayBar(QFrame):
         length_s = max(position.last_s - position.first_s, 1e-9)
         if not self._scrubber.isSliderDown():
             blocked = self._scrubber.blockSignals(True)
-            self._scrubber.setValue(round(_TICKS * (position.now_s - position.first_s) / length_s))
+            self._scrubber.setValue(round(_TICKS * min(max((position.now_s - position.first_s) / length_s, 0.0), 1.0)))
             self._scrubber.blockSignals(blocked)
             self._scrubber.update()
         self._scrubber.show_marks([(mark.t_s - position.first_s) / length_s for mark in self._tape.marks])

@@ -9,6 +9,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.text.bar import Bar
+from app.views.widgets.common import set_tip
 from app.views.widgets.marks import COLORS, DASHES
 from app.views.widgets.theme import SECONDARY_PX, Theme, font
 from core.spec import Provenance
@@ -33,7 +34,7 @@ class Bars(QWidget):
         """Show rows; `full` is the value of a bar of full length, by default the largest."""
         self._bars, self._full = tuple(bars), full
         self.setAccessibleDescription("; ".join(f"{bar.name} {bar.text}" for bar in bars))
-        self.setToolTip("\n".join(f"{bar.name}: {bar.text}, {bar.provenance.value}" for bar in bars))
+        set_tip(self, "\n".join(f"{bar.name}: {bar.text}, {bar.provenance.value}" for bar in bars))
         self.setFixedHeight(_ROW_PX * max(len(bars), 1))
         self.update()
 

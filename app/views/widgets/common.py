@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF, QWheelEvent
+from PySide6.QtGui import QAction, QPainter, QPaintEvent, QPen, QPolygonF, QWheelEvent
 from PySide6.QtGui import Qt as Text
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
@@ -66,7 +66,7 @@ def set_role(widget: QWidget, role: str) -> None:
         widget.style().polish(widget)
 
 
-def set_tip(widget: QWidget, text: str) -> None:
+def set_tip(widget: QWidget | QAction, text: str) -> None:
     """Set a tool tip that shows a text as it is: Qt would take what a board says for HTML where it looks like it."""
     widget.setToolTip(html.escape(text).replace("\n", "<br>") if Text.mightBeRichText(text) else text)
 
@@ -256,7 +256,7 @@ class Choice(QComboBox):
                 self.addItem(name, key)
         self._shown = (tuple(options), current)
         self.setCurrentIndex(self.findData(current))
-        self.setToolTip(self.currentText())
+        set_tip(self, self.currentText())
         self.blockSignals(blocked)
         self.update()
 

@@ -64,6 +64,11 @@ def channel(key, absent=""):
     return {"key": key, "unit": "W", "source": "x", "native_period_s": None, "absent": absent}
 
 
+def value(median, **more):
+    return {"median": median, "q05": median, "q95": median, "n": 1, "provenance": "measured", **more}
+
+
+BANDWIDTH = {"read_byte_s": value(1e10)}
 CATALOGUE = {"op": "catalogue", "channels": [channel("a"), channel("b"), channel("c", "not here")], "rate_hz": 10}
 RECORD = record_struct(2)
 

@@ -10,7 +10,7 @@ from app.client import blocking_session
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.transport import LocalTransport
 from tests.app.client.attached import POINT
-from tests.app.client.scripted import CATALOGUE, ScriptedTransport, hello, samples
+from tests.app.client.scripted import BANDWIDTH, CATALOGUE, ScriptedTransport, hello, samples
 from tests.waiting import PATIENCE_S
 
 
@@ -29,7 +29,7 @@ def test_a_blocking_board_returns_bodies_and_raises_failures():
     script = ScriptedTransport(hello(), CATALOGUE)
     answers = iter(
         (
-            ({"op": "progress", "id": 1, "done_frac": 0.5, "text": ""}, {"op": "result", "id": 1, "body": {"x": 1}}),
+            ({"op": "progress", "id": 1, "done_frac": 0.5, "text": ""}, {"op": "result", "id": 1, "body": BANDWIDTH}),
             ({"op": "failed", "id": 2, "kind": "failed", "reason": "no"},),
             (b"",),
         )
@@ -45,7 +45,7 @@ def test_a_blocking_board_returns_bodies_and_raises_failures():
     thread.start()
     with AttachedBoard(lambda: script) as board:
         shown = []
-        assert board.bandwidth(lambda done, text: shown.append((done, text))) == {"x": 1}
+        assert board.bandwidth(lambda done, text: shown.append((done, text))) == BANDWIDTH
         assert shown == [(0.5, "")]
         with pytest.raises(LinkError, match="no") as caught:
             board.measure(POINT, ["decode"], lambda done, text: None)

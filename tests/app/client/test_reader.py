@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from app.client.events import Catalogue, Connected, Disconnected, Log, Result, Samples
+from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, Result, Samples
 from app.protocol import (
     MINOR,
     SAMPLES,
@@ -14,7 +14,7 @@ from app.protocol import (
     encode_frame,
 )
 from tests.app.client.attached import attached
-from tests.app.client.scripted import CATALOGUE, ScriptedTransport, hello, samples
+from tests.app.client.scripted import BANDWIDTH, CATALOGUE, ScriptedTransport, hello, samples
 
 
 def test_lost_records_are_counted_and_drawn_as_a_gap():
@@ -43,7 +43,7 @@ def test_a_newer_agent_is_understood_and_a_wrong_message_is_a_line_in_the_log():
         assert board.wait(Connected).hello["colour"] == "blue"
         texts = [board.wait(Log).text for _ in range(5)]
         assert [text.split(":")[0] for text in texts[:3]] == ["message from the agent ignored"] * 3
-        assert "do not fit the catalogue" in texts[3]
+        assert texts[3] == "unknown board: left out of what the board sends: 1 samples that do not fit its catalogue"
         assert texts[4] == "hot"
         assert [c.key for c in board.wait(Catalogue).channels] == ["a", "b", "c"]
 
@@ -94,10 +94,10 @@ def test_answers_to_unknown_or_finished_requests_are_dropped():
         board.wait(Connected)
         request_id = board.session.bandwidth()
         for _ in range(2):
-            script.put({"op": "result", "id": request_id, "body": {}})
-        script.put({"op": "result", "id": 999, "body": {}})
+            script.put({"op": "result", "id": request_id, "body": BANDWIDTH})
+        script.put({"op": "result", "id": 999, "body": BANDWIDTH})
         script.put({"op": "log", "level": "info", "text": "end"})
-        assert board.wait((Result, Log)) == Result(request_id, {})
+        assert board.wait((Result, Log)) == Result(request_id, BANDWIDTH)
         assert board.wait((Result, Log)) == Log("info", "end")
 
 
@@ -106,9 +106,15 @@ def test_spans_of_a_run_lie_in_the_clock_of_the_samples():
     with attached(lambda: script) as board:
         board.wait(Connected)
         first, second = board.session.bandwidth(), board.session.bandwidth()
-        script.put({"op": "result", "id": first, "body": {"spans": [{"stage": "x", "start_s": 105.0, "end_s": 106.5}]}})
-        script.put({"op": "result", "id": second, "body": {"spans": [{"stage": "x"}]}})
+        script.put(
+            {
+                "op": "result",
+                "id": first,
+                "body": {**BANDWIDTH, "spans": [{"stage": "x", "start_s": 105.0, "end_s": 106.5}]},
+            }
+        )
+        script.put({"op": "result", "id": second, "body": {**BANDWIDTH, "spans": [{"stage": "x"}]}})
         (span,) = board.wait(Result).body["spans"]
         assert span == {"stage": "x", "start_s": pytest.approx(100, abs=0.5), "end_s": pytest.approx(101.5, abs=0.5)}
         assert span["end_s"] - span["start_s"] == pytest.approx(1.5)
-        assert board.wait(Result).body["spans"] == []
+        assert "spans[0]: object missing required field start_s" in board.wait(Failed).reason

@@ -57,3 +57,14 @@ def test_windows_are_copies_and_wrong_channels_are_refused():
     assert rings.window(0, 0, 9)[1][0] == 2
     with pytest.raises(IndexError, match="channel_index: got 1, expected 0 to 0"):
         rings.window(1, 0, 9)
+
+
+def test_a_jump_of_the_boards_clock_leaves_no_record_in_the_future():
+    rings = Rings(1, capacity=4)
+    for t_s in (1.0, 2.0, 3600.0, 3601.0, 3602.0, 3603.0, 3604.0):
+        rings.append(np.array([t_s]), np.array([[t_s]], np.float32))
+    rings.end_at(10.0)
+    rings.append(np.array([11.0]), np.array([[11.0]], np.float32))
+    times, y = rings.window(0, -math.inf, math.inf)
+    assert times.tolist() == [10.0, 10.0, 10.0, 11.0]
+    assert y.tolist() == [3602.0, 3603.0, 3604.0, 11.0]

@@ -92,16 +92,21 @@ class Board:
         self.drain()
 
     def drain(self):
-        conductor = self.conductor
-        conductor._drain()
-        while conductor.fitting.running:
-            conductor.fitting.join()
-            conductor._drain()
+        self.take()
+        while self.conductor.fitting.running:
+            self.conductor.fitting.join()
+            self.take()
+
+    def take(self):
+        """Let the conductor take every event that waits; on a busy machine that takes several frames."""
+        self.conductor._drain()
+        while self.conductor._queue:
+            self.conductor._drain()
 
     def answer_all(self):
         while self.session.asked:
             self.session.answer(next(iter(self.session.asked)))
-            self.conductor._drain()
+            self.take()
         self.drain()
 
     def attach(self):

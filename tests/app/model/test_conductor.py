@@ -1,5 +1,6 @@
 """The order of what is measured, and what is said when it fails."""
 
+import itertools
 import time
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from app.client.events import Catalogue, Channel, Connected, Disconnected, Failed, Log, Progress, Result, Samples
 from app.library.calibration import candidates, fit
 from app.library.measurements import load_measurements
+from app.model import conductor as conductor_module
 from core.calibrate.fit import N_PLAN, PLAN_ROUNDS, calibration_plan
 from core.spec import Absent, OperatingPoint, Provenance
 from tests.app.model.conducted import BANDWIDTH, CATALOGUE, HELLO, N_ATTACH, value
@@ -215,7 +217,7 @@ def test_a_result_that_is_no_value_is_said_and_not_kept(board, path, record):
     board.hear(Result(2, {"decode_s": record}))
     assert list(board.store.measurements) == []
     assert load_measurements(path, board.store.machine) == ([], [])
-    assert (board.store.log[-1].level, board.store.log[-1].text[:24]) == ("error", "the result: $.decode_s: ")
+    assert (board.store.log[-1].level, board.store.log[-1].text[:20]) == ("error", "the result: decode_s")
 
 
 def test_a_fit_that_breaks_does_not_stop_the_next_one(board, monkeypatch):
@@ -258,3 +260,15 @@ def test_what_every_point_has_to_say_is_said_once(board):
         board.hear(Result(request_id, body))
     texts = [line.text for line in board.store.log]
     assert (texts.count("busy"), texts.count("one run")) == (1, 1)
+
+
+def test_a_frame_takes_events_for_a_while_and_leaves_the_rest_for_the_next(board, monkeypatch):
+    now_s = itertools.count(0.0, 0.25 * conductor_module.DRAIN_S)
+    monkeypatch.setattr(conductor_module.time, "perf_counter", lambda: next(now_s))
+    n = len(board.store.log)
+    board.conductor._queue.extend(Log("info", f"line {i}") for i in range(10))
+    board.conductor._drain()
+    assert 1 <= len(board.store.log) - n < 10
+    for _ in range(10):
+        board.conductor._drain()
+    assert [line.text for line in list(board.store.log)[n:]] == [f"line {i}" for i in range(10)]

@@ -43,3 +43,12 @@ def test_latest_passes_over_what_could_not_be_read_and_over_what_is_old():
     past = history([now - 60, now - 2, now - 1], [[0.1, 0.2, np.nan], [40, np.nan, np.nan]])
     assert np.isclose(past.latest(CHANNELS, "cpu.busy_frac"), 0.2)
     assert past.latest(CHANNELS, "package.temp_c") is None
+
+
+def test_channels_that_the_board_has_changed_by_now_are_empty_until_it_is_known():
+    past = history([0.0], [[1.0], [2.0]])
+    past._session.rings.reset(2, ("package.temp_c", "new"))
+    past._session.rings.append(np.array([1.0]), np.array([[50.0, 3.0]], np.float32))
+    assert past.series(CHANNELS, "cpu.busy_frac", 10.0, 2.0)[1].size == 0
+    past._session.rings.reset(0)
+    assert past.latest(CHANNELS, "package.temp_c") is None

@@ -39,7 +39,7 @@ class SilentSession:
         self.asked.append(what)
         return next(self._ids)
 
-    def window(self, index, t0_s, t1_s):
+    def window(self, index, t0_s, t1_s, key=""):
         t = np.linspace(t0_s, t1_s, 50)
         return t, np.linspace(4.0, 6.0, 50)
 

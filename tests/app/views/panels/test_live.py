@@ -1,5 +1,7 @@
 """The live view: pause, zoom, pan, readout."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
@@ -8,6 +10,7 @@ from PySide6.QtWidgets import (
     QApplication,
 )
 
+from app.library.measurements import Measurement
 from app.views.main_window import MainWindow
 from core.spec import Provenance
 from tests.app.views.silent_session import attach
@@ -88,3 +91,15 @@ def test_the_readout_follows_the_pointer_while_live(window, qtbot):
     window.live.cards[0].plot.pointed.emit(-0.0)
     qtbot.waitUntil(lambda: "ms" in window.live._cells[0][0].text())
     assert window.live.cards[2].plot.cross.isVisible()
+
+
+@pytest.mark.parametrize("stepped_back_s", [0.0, 3600.0])
+def test_a_measurement_lies_at_most_at_the_live_edge_though_the_date_has_stepped_back(window, stepped_back_s):
+    attach(window._store)
+    window.tabs.setCurrentIndex(1)
+    body = {"decode_s": {"median": 0.01, "q05": 0.01, "q95": 0.01, "n": 1, "provenance": "measured"}}
+    made = (datetime.now(UTC) + timedelta(seconds=stepped_back_s)).isoformat()
+    window._store.add_measurement(Measurement(window._store.point, body, made, "m"))
+    window.live._place_measurements(100.0)
+    assert window.live._measured_at[-1] == pytest.approx(100.0, abs=60.0)
+    assert window.live._measured_at[-1] <= 100.0

@@ -90,7 +90,7 @@ def test_an_opened_recording_stands_at_its_end_with_all_that_was_measured(played
     assert measurement.output("decode_s").provenance == "measured"
     assert store.measured("decode_s").median == 0.02
     assert store.catalogue.boards["this"].power_modes["default"].bandwidth_byte_s == 20e9
-    assert [line.text for line in store.log if "Left out" in line.text]
+    assert [line.text for line in store.log if "1 frames are left out" in line.text and "measured: " in line.text]
     assert [mark.text for mark in played.tape.marks] == ["the agent ended"]
     assert not (tmp_path / "measurements.jsonl").exists()
     assert not (tmp_path / "boards").exists()
