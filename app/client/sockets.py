@@ -13,7 +13,6 @@ from pathlib import Path
 
 from app.client.pairing import Pairing, load_pairing
 from app.client.transport import READ_BYTE, START_S, Ended, OpenError
-from app.printable import printable
 from app.protocol import Decoder, ProtocolError, decode_control, encode_control
 from app.secure import (
     PORT,
@@ -26,6 +25,7 @@ from app.secure import (
     read_private,
     tls_context,
 )
+from core.catalogue.text_files import printable
 
 GREET_S = 5.0
 CLOSED = "closed the connection: expected an agent, and not too many clients at it"

@@ -23,8 +23,8 @@ from app.client.agent_file import agent_hash, packed_agent
 from app.client.askpass import Ask, Desk, Questions, can_ask
 from app.client.ssh_errors import echoed, ended, printed_text
 from app.client.transport import MAX_LOG_BYTE, READ_BYTE, Ended, OpenError, agent_log_file, open_log
-from app.printable import printable
 from app.protocol import MAGIC
+from core.catalogue.text_files import printable
 
 CONNECT_S = 5
 """For the first host to answer, where the user's configuration says nothing else."""

@@ -5,7 +5,8 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.printable import printable, printable_tree
+from app.printable import printable_tree
+from core.catalogue.text_files import printable
 
 
 @given(st.text(alphabet=st.characters(categories=None)))
