@@ -11,5 +11,5 @@ LAUNCHER = (_ROOT.parent if _ROOT.name == "trilemma_lib" else _ROOT) / "trilemma
 CHECKOUT = (_ROOT / "Makefile").is_file()
 """True in a checkout, where users can type ``make run``; False for a wheel and for the agent's file."""
 
-EXAMPLES = _ROOT / "resources" / "examples"
-"""Folder of the example files that the help names."""
+RESOURCES = _ROOT / "resources"
+"""Folder of the files that the help names."""

@@ -14,13 +14,14 @@ import importlib
 import io
 import keyword
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from app import EXAMPLES, VERSION, stopping
+from app import RESOURCES, VERSION, stopping
 from app.cli.shared.output import OutputError, UserError, one_line, printable_output
 
 COMMANDS = {
@@ -82,16 +83,18 @@ SILENT = ("gui", "attach", *TALK)
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser whose help names the example files where they are, and that says what is wrong in one line."""
+    """Parser whose help names the files of the resources where they are, and that says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and one line, and exit."""
         super().error(one_line(message))
 
     def format_help(self) -> str:
-        """Return the help; ``resources/examples`` in it is a path that can be typed here, in a wheel too."""
+        """Return the help; ``resources/`` in it is a path that can be typed here, in a wheel too."""
         text = super().format_help()
-        return text if Path("resources/examples").is_dir() else text.replace("resources/examples", str(EXAMPLES))
+        return (
+            text if Path("resources/examples").is_dir() else re.sub(r"(?<![\w/])resources(?=/)", str(RESOURCES), text)
+        )
 
 
 def known(words: Sequence[str]) -> tuple[str, ...]:

@@ -196,12 +196,15 @@ def test_a_table_without_a_row_is_said_by_its_own_name(tmp_path, monkeypatch, ca
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-@pytest.mark.parametrize("words", [("parameters",), ("lab", "schedule"), ("lab", "clock")])
+@pytest.mark.parametrize(
+    "words",
+    [("parameters",), ("lab", "schedule"), ("lab", "clock"), ("simulate",), ("data", "learn"), ("data", "validate")],
+)
 def test_the_example_files_that_the_help_names_are_there_from_any_folder(words, tmp_path, monkeypatch, capsys):
     for folder in (LAUNCHER.parent, tmp_path):
         monkeypatch.chdir(folder)
         with pytest.raises(SystemExit):
             main([*words, "--help"])
-        named = re.findall(r"\S*resources/examples/[a-z_]+\.(?:toml|csv)", capsys.readouterr().out)
+        named = re.findall(r"\S*resources/[a-z]+/[a-z_]+\.(?:toml|csv)", capsys.readouterr().out)
         assert named
         assert all(Path(name).is_file() for name in named)
