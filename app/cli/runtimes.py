@@ -15,7 +15,7 @@ from core.catalogue.names.formats import format_key
 from core.spec import Catalogue
 
 EXAMPLES = """examples:
-  trilemma runtimes                                         those of this machine; docs/runtimes.md of the project describes the file
+  trilemma runtimes                                         those of this machine
   trilemma runtimes --attach user@orin --json"""
 
 
