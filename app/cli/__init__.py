@@ -53,6 +53,7 @@ GROUPS = {
         {
             "knee": "find the most efficient clock: four knees of a table or of a board, and its power modes",
             "thermal": "fit the heat path of a board to a recording of its temperature after a step of power",
+            "fit": "fit a curve to two columns of a table: ridge polynomial, decay, knee, each with its left-out error",
             "schedule": "schedule a graph of operations or a chain of stages from a file",
             "realtime": "bound the responses of real-time tasks from a file, and check them by simulation",
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
@@ -73,7 +74,7 @@ GROUPS = {
 }
 """Group -> its line in `--help`, and its commands."""
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
-_NEVER_MOVED = ("thermal", "formula")  # had their group from the first day
+_NEVER_MOVED = ("thermal", "formula", "fit")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")

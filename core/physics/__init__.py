@@ -156,6 +156,7 @@ q            votes that settle a question                  consensus.quorum     
 E[k of n]    mean of the k-th answer                       consensus.kth_exponential_s        M12 B16
              k-th of measured delays                       consensus.kth_delay_s              M12 B16
              one hop of a round                            consensus.one_way_s                B16
+             delays of a decision over rounds and hops     consensus.consensus_delay_s        M14 B16
              log-normal from mean and quantile             consensus.lognormal_sd             B16
 m, score     margins and score of a scenario               objectives.judge                   B13
              the verdict in words                          objectives.sentence                B13

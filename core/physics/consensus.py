@@ -193,6 +193,67 @@ def one_way_s(total_s: Array, n_hops: int) -> Array:
     return np.asarray(total_s) / n_hops
 
 
+def consensus_delay_s(
+    n_nodes: int, n_rounds: int, n_hops: int, mean_s: float, q95_s: float, n_draws: int = 20_000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return simulated delays of a decision: in each round a quorum of answers is waited for.
+
+    ``T = sum over rounds of the q-th shortest of n sums of h hops``, q being `quorum`. Hops are independent and
+    log-normal.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Nodes n of the group [1], 1 to 1000.
+    n_rounds : int
+        Rounds of the protocol [1], 1 to 100.
+    n_hops : int
+        Hops h of an answer, there and back [1], 1 to 100.
+    mean_s : float
+        Mean delay of a hop [s], > 0.
+    q95_s : float
+        95 % quantile of the delay of a hop [s], 1 to 3.87 times the mean.
+    n_draws : int
+        Draws [1], 1 to 1000000.
+    seed : int
+        Seed of the draws [1].
+
+    Returns
+    -------
+    ndarray, shape (n_draws,)
+        Delays of a decision [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range.
+
+    References
+    ----------
+    .. [1] docs/physics.md M14
+    .. [2] docs/articles.md B16
+
+    Examples
+    --------
+    >>> t = consensus_delay_s(4, 3, 2, 5e-3, 9e-3)
+    >>> bool(0.03 < t.mean() < np.quantile(t, 0.95) < 0.06)
+    True
+    """
+    check_range("n_nodes", n_nodes, 1, 1000)
+    check_range("n_rounds", n_rounds, 1, 100)
+    check_range("n_hops", n_hops, 1, 100)
+    check_range("n_draws", n_draws, 1, 1_000_000)
+    log_sd = lognormal_sd(mean_s, q95_s)
+    rng = np.random.default_rng(seed)
+    total = np.zeros(n_draws)
+    for _ in range(n_rounds):
+        answer = np.zeros((n_draws, n_nodes))
+        for _ in range(n_hops):
+            answer += rng.lognormal(math.log(mean_s) - log_sd**2 / 2, log_sd, answer.shape)
+        total += kth_delay_s(answer, quorum(n_nodes))
+    return total
+
+
 def lognormal_sd(mean: float, q95: float) -> float:
     """Return the log-sd of a log-normal with a given mean and 95 % quantile.
 

@@ -115,3 +115,29 @@ def test_a_network_without_rows_or_of_too_many_clocks_is_refused(capsys, tmp_pat
     path.write_text("clock,other_clock,offset_s\n" + rows)
     assert main(["lab", "clock", "network", str(path)]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_decision_waits_for_rounds_and_hops(capsys):
+    one = said(capsys, "consensus", "1", "--mean", "8ms", "--p95", "15ms")
+    assert one["mean_of_decision_s"] == pytest.approx(8e-3, rel=0.02)
+    assert one["p95_of_decision_s"] == pytest.approx(15e-3, rel=0.03)
+    many = said(capsys, "consensus", "1", "--mean", "8ms", "--p95", "15ms", "--rounds", "3", "--hops", "2")
+    assert many["mean_of_decision_s"] == pytest.approx(48e-3, rel=0.02)
+    assert many["provenance"] == "simulated"
+    group = said(capsys, "consensus", "10", "--mean", "8ms", "--p95", "15ms")
+    assert group["quorum"] == 7
+    assert one["mean_of_decision_s"] < group["mean_of_decision_s"] < group["p99_of_decision_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--mean", "8ms", "--p95", "1ms"), "expected a mean above 0 and a P95 above it"),
+        (("--mean", "8ms", "--p95", "1s"), "q95 / mean"),
+        (("--rounds", "3"), "without --p95"),
+        (("--mean", "8ms", "--p95", "9ms", "--hops", "0"), "n_hops"),
+    ],
+)
+def test_a_decision_with_senseless_delays_is_refused(capsys, words, sentence):
+    assert main(["lab", "clock", "consensus", "4", *words]) == 2
+    assert sentence in capsys.readouterr().err

@@ -162,6 +162,7 @@ def test_knee_reads_a_file_and_refuses_what_has_no_power(capsys, tmp_path):
 
 def test_schedule_of_the_example_graph(capsys):
     made = document(capsys, "lab", "schedule", str(RESOURCES / "examples" / "schedule.toml"))
+    assert made["makespan_s"] <= made["makespan_in_file_order_s"] <= made["graham_bound_s"] * 2
     assert made["meets_deadline"] is True
     assert made["makespan_without_sharing_s"] <= made["graham_bound_s"]
     assert made["makespan_s"] >= made["lower_bound_s"]

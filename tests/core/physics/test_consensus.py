@@ -61,3 +61,14 @@ def test_lognormal_is_the_one_that_was_asked_for():
 def test_out_of_range_is_refused_by_name(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_a_decision_takes_its_rounds_and_more_nodes_no_less():
+    def mean(*sizes):
+        return cs.consensus_delay_s(*sizes, 5e-3, 9e-3).mean()
+
+    assert mean(1, 1, 1) == pytest.approx(5e-3, rel=0.02)
+    assert mean(7, 4, 1) == pytest.approx(4 * mean(7, 1, 1), rel=0.02)
+    assert mean(1, 1, 5) == pytest.approx(25e-3, rel=0.02)
+    assert mean(1, 1, 1) < mean(4, 1, 1) < mean(40, 1, 1)
+    assert (cs.consensus_delay_s(4, 2, 2, 5e-3, 9e-3) == cs.consensus_delay_s(4, 2, 2, 5e-3, 9e-3)).all()
