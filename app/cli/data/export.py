@@ -47,6 +47,9 @@ def run(args: argparse.Namespace) -> int:
     """Build the table and write it."""
     try:
         table = _table(args)
+        if not args.json or str(args.file) == "-":
+            for note in table.notes:
+                print(note, file=sys.stderr)
         if str(args.file) == "-":
             print(table.csv(), end="")
             return 0
@@ -63,8 +66,6 @@ def run(args: argparse.Namespace) -> int:
         print_json({"file": str(args.file), "n_rows": len(table.frame), "columns": columns, "notes": list(table.notes)})
     else:
         print(f"{args.file}: {counted(len(table.frame), 'row')}, {counted(len(columns), 'column')}")
-        for note in table.notes:
-            print(note, file=sys.stderr)
     return 0
 
 

@@ -207,6 +207,16 @@ def test_measured_points_are_exported_in_the_columns_that_validate_reads(tmp_pat
     assert json.loads(capsys.readouterr().out)["n_compared"] == 2
 
 
+@pytest.mark.parametrize("file", ["-", "points.csv"])
+def test_an_export_names_the_damaged_lines(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    measurements_file().parent.mkdir(parents=True, exist_ok=True)
+    measurements_file().write_text("{}\n")
+    status, _, err = run(capsys, "data", "export", "measurements", file)
+    assert status == 0
+    assert err.startswith("measurements.jsonl: line 1: ")
+
+
 # --- import -----------------------------------------------------------------------------------------------------------
 
 
