@@ -45,9 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the table and write it."""
+    if args.json and str(args.file) == "-":
+        raise UserError("--json: got -, expected a file: - prints CSV")
     try:
         table = _table(args)
-        if not args.json or str(args.file) == "-":
+        if not args.json:
             for note in table.notes:
                 print(note, file=sys.stderr)
         if str(args.file) == "-":

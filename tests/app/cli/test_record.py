@@ -144,6 +144,7 @@ def test_what_cannot_be_recorded_or_replayed_is_one_sentence(tmp_path, capsys):
         (["replay", str(there), "--speed", "fast"], "speed: got 'fast', expected a number"),
         (["data", "export", str(there), str(tmp_path / "x.csv")], "holds no recording"),
         (["data", "export", "measurements", str(tmp_path / "x.xlsx")], "expected a name that ends in .csv or .parquet"),
+        (["data", "export", "measurements", "-", "--json"], "--json: got -, expected a file"),
         (["data", "import", str(there)], "expected llama-bench's output, or CSV"),
         (["data", "import", str(tmp_path / "none")], "no such file"),
     ):
