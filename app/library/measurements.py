@@ -63,11 +63,13 @@ def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) ->
     Raises
     ------
     FileError
-        A field is of another type, or a number out of range.
+        A field is of another type, a number is out of range, or the board is another one.
     """
     told = body.get("applied", {})
     if not isinstance(told, Mapping) or any(not isinstance(name, str) for name in told):
         raise FileError("the result: $.applied: expected an object")
+    if told.get("board", point.board) != point.board:  # another board's predictions would follow it
+        raise FileError(f"the result: applied.board: got {told['board']!r:.40}, expected {point.board!r}")
     record = {**point_record(point), **told}
     actual = schema.convert(record, PointRecord, "the result: $.applied").point()
     _check_numbers(actual, "the result: applied")

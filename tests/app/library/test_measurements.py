@@ -212,6 +212,7 @@ def test_words_of_a_runtime_cost_a_note_and_never_the_measurement(applied, expec
         ({"alpha": "x"}, "applied: .*alpha: expected number, got string"),
         ({"context_tokens": -5}, r"applied\.context_tokens: got -5, expected at least 1 token$"),
         ({"context_tokens": 1e300}, r"applied\.context_tokens: got 1e\+300, expected a number below 1e\+18$"),
+        ({"board": "rk3588"}, r"applied\.board: got 'rk3588', expected 'this'$"),
         ({"alpha": 1}, r"applied\.alpha: got 1, expected 0 <= alpha < 1$"),
     ],
 )
