@@ -94,7 +94,7 @@ class Reader:
         self.connected = False
         self._session, self._role = session, role
         self._budgets = Budgets()
-        self._held: dict[str, Callable[[], None]] = {}  # the latest change of channels or state, until it is allowed
+        self._held: dict[str, dict[str, Any]] = {}  # the latest change of channels or state, until it is allowed
         self._name, self._provenances = "the board", MEASURED_LIVE
         self._catalogue_said: list[Any] | None = None
         self._wrong: list[str] = []  # what was left out of a state or the hello, as it was said last
@@ -103,22 +103,6 @@ class Reader:
         self._n_channels, self._n_kept = -1, 0  # columns of a record, and how many of them are kept
         self._next_record: int | None = 0  # None: after a jump of the player, any may follow
         self._offset_s = 0.0
-        self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
-            "hello": self._hello,
-            "catalogue": self._catalogue,
-            "state": self._state,
-            "pong": self._pong,
-            "progress": self._progress,
-            "result": self._result,
-            "failed": self._failed,
-            "log": self._log,
-            "clock": self._clock,
-            "gap": self._gap,
-            "markers": self._marked,
-            "measured": self._measured,
-            "position": self._position,
-            "recording": lambda message: None,
-        }
 
     def take(self, frame: Frame) -> None:
         """Handle one frame; what cannot be understood becomes a line in the log, or ends the link before the hello.
@@ -136,7 +120,7 @@ class Reader:
         try:
             message = understood(frame.body, self._role)
             if self.connected or message["op"] == "hello":
-                self._handlers[message["op"]](message)
+                _HANDLERS[message["op"]](self, message)
         except ProtocolError as error:
             if not self.connected:
                 raise ProtocolError(f"what the agent says first is no hello: {error}") from None
@@ -162,10 +146,10 @@ class Reader:
 
     def _take_held(self) -> None:
         """Take the latest of what had to wait, and say what was left out."""
-        for name in (CHANNELS, STATE):
+        for name, handler in ((CHANNELS, self._take_channels), (STATE, self._take_state)):
             if name in self._held and self._budgets.takes(name):
                 try:
-                    self._held.pop(name)()
+                    handler(self._held.pop(name))
                 except ProtocolError as error:
                     self._log_line("warning", f"message from the agent ignored: {error}")
         beyond = self._budgets.sentence()
@@ -231,7 +215,7 @@ class Reader:
             self._take_channels(message)
         elif not same:
             self._n_channels = -1  # until it is taken, its samples cannot be read
-            self._held[CHANNELS] = lambda: self._take_channels(message)
+            self._held[CHANNELS] = message
 
     def _take_channels(self, message: dict[str, Any]) -> None:
         self._held.pop(CHANNELS, None)
@@ -250,7 +234,7 @@ class Reader:
         if self._budgets.allows(STATE):
             self._take_state(message)
         else:
-            self._held[STATE] = lambda: self._take_state(message)
+            self._held[STATE] = message
 
     def _take_state(self, message: dict[str, Any]) -> None:
         self._held.pop(STATE, None)
@@ -357,6 +341,25 @@ class Reader:
         at, first, last = (message[name] * 1e-9 for name in ("t_ns", "first_ns", "last_ns"))
         self._session.position = Position(at, first, last, float(message["speed"]), message["paused"], time.monotonic())
         self._emit(self._session.position)
+
+
+_HANDLERS: dict[str, Callable[[Reader, dict[str, Any]], None]] = {
+    "hello": Reader._hello,
+    "catalogue": Reader._catalogue,
+    "state": Reader._state,
+    "pong": Reader._pong,
+    "progress": Reader._progress,
+    "result": Reader._result,
+    "failed": Reader._failed,
+    "log": Reader._log,
+    "clock": Reader._clock,
+    "gap": Reader._gap,
+    "markers": Reader._marked,
+    "measured": Reader._measured,
+    "position": Reader._position,
+    "recording": lambda reader, message: None,
+}
+"""By the word of a message; not in the reader, which would keep itself and the samples of its session in memory."""
 
 
 def _frame(seq: int, t_ns: NDArray[np.int64], values: NDArray[np.float32]) -> Frame:

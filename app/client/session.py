@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 JITTER_FRAC = 0.2
 STEADY_S = 5.0  # a link that lived so long starts the backoff anew
+HELLO_S = 60.0  # from the first byte to a whole hello, however its bytes trickle in
 WATCH_S = 0.5  # between looks whether a board that was out of reach is back
 
 LOST = "the link to the board was lost before this was finished"
@@ -264,13 +265,16 @@ class Session:
         if not self._running:  # stopped while it opened
             return Ended("")
         decoder = Decoder()
-        reader, pace = Reader(self, link.role), Pace()
+        reader, pace, end_s = Reader(self, link.role), Pace(), 0.0
         try:
             while data := link.read():
                 for frame in decoder.feed(data):
                     reader.take(frame)
                     if link.role == "agent" and self._running:
                         time.sleep(pace.pause_s(frame))
+                end_s = end_s or time.monotonic() + HELLO_S
+                if not reader.connected and time.monotonic() >= end_s:
+                    return Ended(f"the agent has said no hello for {HELLO_S:g} s")
         except ProtocolError as error:
             return Ended(str(error))
         silent = "the agent ended" if reader.connected else "the agent ended before it said hello"

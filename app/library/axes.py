@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -78,9 +79,7 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
     ValueError
         The path names no field of the operating point.
     """
-    if path not in BY_PATH:
-        raise ValueError(f"path is {path!r}: expected one of {', '.join(BY_PATH)}")
-    field = BY_PATH[path]
+    field = _field(path)
     if path == "point.bandwidth":
         own = own_bandwidth_byte_s(point, catalogue)
         step = 10.0 ** np.floor(np.log10(own / 10))
@@ -93,6 +92,12 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
         return Axis(path, field.label, field.unit, ends.low, ends.high, ends.step, log=ends.log)
     options = _options(field, point, catalogue)
     return Axis(path, field.label, "", 0.0, max(len(options) - 1.0, 0.0), 1.0, options=options)
+
+
+def _field(path: str) -> Field:
+    if path not in BY_PATH:
+        raise ValueError(f"path is {path!r}: expected one of {', '.join(BY_PATH)}")
+    return BY_PATH[path]
 
 
 def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple[tuple[Any, str], ...]:
@@ -114,6 +119,16 @@ def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[st
         return {key: POLICY_NAMES.get(key, key) for key in field.options}
     known: Mapping[str, Any] = getattr(catalogue, field.known)
     return ({"": field.unset} if field.unset else {}) | {key: one.name for key, one in known.items()}
+
+
+def _keys(field: Field, point: OperatingPoint, catalogue: Catalogue) -> Collection[str]:
+    """Return the keys of `_names`, without making names: thousands of measurements are checked while a board attaches.
+
+    "" is left out where it is the default.
+    """
+    if field.name == "power_mode":
+        return catalogue.boards[point.board].power_modes
+    return field.options or cast(Mapping[str, Any], getattr(catalogue, field.known))
 
 
 def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
@@ -140,21 +155,23 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     ValueError
         One sentence naming the path, the value and what was expected.
     """
-    axis, field = axis_of(path, point, catalogue), BY_PATH[path]
+    field = _field(path)
+    if path == "point.bandwidth":
+        catalogue.resolve(point)  # the board's own depends on all names
     if value is None and field.default is None:
         return None
     if not field.is_number:
-        keys = list(_names(field, point, catalogue))
+        keys = _keys(field, point, catalogue)
         if value not in keys and not value == field.default == "":
             kind = path.removeprefix("point.")
-            raise ValueError(f"{path} is {value!r}: {suggestion(kind, str(value), keys)}")
+            raise ValueError(f"{path} is {value!r}: {suggestion(kind, str(value), list(keys))}")
         return value
     number = _number(path, value)
-    if not field.holds(number) or (field.whole and axis.categorical and number != round(number)):
+    if not field.holds(number) or (field.whole and path not in SLIDERS and number != round(number)):
         raise ValueError(f"{path} is {number:g}: expected {field.expected}")
-    if path == "point.context" and number > axis.high:
-        model = catalogue.models[point.model].name
-        raise ValueError(f"{path} is {number:g}: expected at most {axis.high:g} tokens, the longest {model} supports")
+    if path == "point.context" and number > (model := catalogue.models[point.model]).max_context_tokens:
+        longest = f"{model.max_context_tokens:g} tokens, the longest {model.name} supports"
+        raise ValueError(f"{path} is {number:g}: expected at most {longest}")
     return float(round(number)) if field.whole else number
 
 
@@ -162,7 +179,7 @@ def _number(path: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{path} is {value!r}: expected a number")
     number = float(value)
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise ValueError(f"{path} is {number}: expected a finite number")
     return number
 

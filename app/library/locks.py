@@ -25,7 +25,6 @@ if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 else:
-    import fcntl
 
     def opened(folder: Path) -> int:
         """Return a descriptor by which a folder can be locked."""
@@ -33,4 +32,8 @@ else:
 
     def take(descriptor: int) -> None:
         """Lock an open file or folder without waiting; closing it unlocks it."""
+        try:
+            import fcntl
+        except ImportError as error:  # neither Windows nor a system of the Unix kind
+            raise OSError(errno.ENOSYS, "no locks") from error
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ from app.library.records import PointRecord, point_record
 from app.measurement_body import OUTPUTS_OF as OUTPUTS_OF
 from app.measurement_body import BodyError, moment
 from app.measurement_body import check_body as check
-from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
+from core.spec import FIELDS, Absent, Catalogue, Estimate, OperatingPoint, Output, Provenance
 
 MAX_READ_BYTE = 32 << 20
 """Only the end of a longer file is read."""
@@ -63,13 +63,16 @@ def ran(point: OperatingPoint, body: Mapping[str, Any], catalogue: Catalogue) ->
     Raises
     ------
     FileError
-        A field is of another type.
+        A field is of another type, a number is out of range, or the board is another one.
     """
     told = body.get("applied", {})
     if not isinstance(told, Mapping) or any(not isinstance(name, str) for name in told):
         raise FileError("the result: $.applied: expected an object")
+    if told.get("board", point.board) != point.board:  # another board's predictions would follow it
+        raise FileError(f"the result: applied.board: got {told['board']!r:.40}, expected {point.board!r}")
     record = {**point_record(point), **told}
     actual = schema.convert(record, PointRecord, "the result: $.applied").point()
+    _check_numbers(actual, "the result: applied")
     from core.catalogue.names.formats import format_key
 
     if "weights" in told:
@@ -241,11 +244,18 @@ def _measurement(line: bytes, name: str) -> Measurement:
     parsed = schema.convert(schema.decode_object(line, name), _Line, name)
     check_body(parsed.body, name)
     point = parsed.point.point()
-    numbers = {key: value for key, value in point_record(point).items() if isinstance(value, float)}
-    if wrong := [key for key, value in numbers.items() if not abs(value) < MAX_POINT]:
-        raise DamagedFile(f"{name}: point.{wrong[0]}: expected a number below {MAX_POINT:g}")
+    _check_numbers(point, f"{name}: point")
     try:
         moment(parsed.time_utc)
     except BodyError as error:
         raise DamagedFile(f"{name}: {error}") from None
     return Measurement(point, parsed.body, parsed.time_utc, parsed.machine)
+
+
+def _check_numbers(point: OperatingPoint, name: str) -> None:
+    """Raise DamagedFile unless every number of a point is in the range of its field and below `MAX_POINT`."""
+    for field in FIELDS:
+        value = getattr(point, field.name)
+        if field.is_number and value is not None and not (field.holds(value) and value < MAX_POINT):
+            wanted = f"a number below {MAX_POINT:g}" if field.holds(value) else field.expected
+            raise DamagedFile(f"{name}.{field.name}: got {value:g}, expected {wanted}")

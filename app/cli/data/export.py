@@ -45,8 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the table and write it."""
+    if args.json and str(args.file) == "-":
+        raise UserError("--json: got -, expected a file: - prints CSV")
     try:
         table = _table(args)
+        if not args.json:
+            for note in table.notes:
+                print(note, file=sys.stderr)
         if str(args.file) == "-":
             print(table.csv(), end="")
             return 0
@@ -63,8 +68,6 @@ def run(args: argparse.Namespace) -> int:
         print_json({"file": str(args.file), "n_rows": len(table.frame), "columns": columns, "notes": list(table.notes)})
     else:
         print(f"{args.file}: {counted(len(table.frame), 'row')}, {counted(len(columns), 'column')}")
-        for note in table.notes:
-            print(note, file=sys.stderr)
     return 0
 
 

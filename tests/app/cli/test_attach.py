@@ -93,7 +93,7 @@ def test_a_probe_is_printed_where_the_disk_takes_no_record(tmp_path):
     assert done.returncode == 0
     assert json.loads(done.stdout)["simulated"] is True
     (sentence,) = done.stderr.splitlines()
-    assert "cannot be saved" in sentence
+    assert "cannot be written" in sentence
     assert sentence.endswith("predictions will not know this board")
 
 

@@ -144,6 +144,7 @@ def test_what_cannot_be_recorded_or_replayed_is_one_sentence(tmp_path, capsys):
         (["replay", str(there), "--speed", "fast"], "speed: got 'fast', expected a number"),
         (["data", "export", str(there), str(tmp_path / "x.csv")], "holds no recording"),
         (["data", "export", "measurements", str(tmp_path / "x.xlsx")], "expected a name that ends in .csv or .parquet"),
+        (["data", "export", "measurements", "-", "--json"], "--json: got -, expected a file"),
         (["data", "import", str(there)], "expected llama-bench's output, or CSV"),
         (["data", "import", str(tmp_path / "none")], "no such file"),
     ):
@@ -205,6 +206,16 @@ def test_measured_points_are_exported_in_the_columns_that_validate_reads(tmp_pat
     assert table.rows[0].extra["provenance"] == "measured"
     assert main(["data", "validate", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_compared"] == 2
+
+
+@pytest.mark.parametrize("file", ["-", "points.csv"])
+def test_an_export_names_the_damaged_lines(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    measurements_file().parent.mkdir(parents=True, exist_ok=True)
+    measurements_file().write_text("{}\n")
+    status, _, err = run(capsys, "data", "export", "measurements", file)
+    assert status == 0
+    assert err.startswith("measurements.jsonl: line 1: ")
 
 
 # --- import -----------------------------------------------------------------------------------------------------------

@@ -136,9 +136,9 @@ def test_progress_extends_the_wait_for_a_run(monkeypatch):
     def progress(done, text):
         now_s[0] += 0.9 * PATIENCE_S  # twice is more than the board may be silent
         if done == 0.75:
-            script.put({"op": "result", "id": 1, "body": {"x": 1}})
+            script.put({"op": "result", "id": 1, "body": BANDWIDTH})
 
     with AttachedBoard(lambda: script) as board:
         for done_frac in (0.25, 0.5, 0.75):
             script.put({"op": "progress", "id": 1, "done_frac": done_frac, "text": ""})
-        assert board.bandwidth(progress) == {"x": 1}
+        assert board.bandwidth(progress) == BANDWIDTH

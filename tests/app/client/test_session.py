@@ -1,16 +1,18 @@
 """The session over a real agent and over scripted ones."""
 
+import gc
 import math
 import os
 import queue
 import threading
 import time
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from app.client import link
+from app.client import link, session
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, Progress, Samples
 from app.client.session import BACKOFF_S, DETACHED, LOST, Session
 from app.client.transport import OpenError
@@ -139,6 +141,21 @@ def test_stop_ends_the_agent_and_every_thread():
     assert set(threading.enumerate()) <= before
 
 
+def test_a_session_that_was_left_gives_its_memory_back_at_once():
+    gc.disable()
+    try:
+        session = Session(lambda: ScriptedTransport(hello()), (events := queue.SimpleQueue()).put)
+        session.start()
+        while not isinstance(events.get(timeout=PATIENCE_S), Connected):
+            pass
+        session.stop()
+        rings = weakref.ref(session.rings)
+        del session
+        assert rings() is None
+    finally:
+        gc.enable()
+
+
 def test_requests_carry_what_was_asked_and_the_rate_is_kept_across_links():
     links = [ScriptedTransport(hello()), ScriptedTransport(hello())]
     opened = iter(links)
@@ -219,6 +236,12 @@ def test_a_silent_agent_is_given_up(monkeypatch):
     with attached(lambda: ScriptedTransport(hello())) as board:
         board.wait(Connected)
         assert "silent" in board.wait(Disconnected).reason
+
+
+def test_a_hello_that_trickles_in_is_given_up(monkeypatch):
+    monkeypatch.setattr(session, "HELLO_S", 0.0)
+    with attached(lambda: ScriptedTransport(encode_control(hello(), 0)[:9])) as board:
+        assert board.wait(Disconnected).reason == "the agent has said no hello for 0 s"
 
 
 def test_how_long_an_agent_has_said_nothing_is_told_from_its_last_byte(monkeypatch):

@@ -210,8 +210,12 @@ def test_words_of_a_runtime_cost_a_note_and_never_the_measurement(applied, expec
     [
         ([1], r"\$.applied: expected an object"),
         ({"alpha": "x"}, "applied: .*alpha: expected number, got string"),
+        ({"context_tokens": -5}, r"applied\.context_tokens: got -5, expected at least 1 token$"),
+        ({"context_tokens": 1e300}, r"applied\.context_tokens: got 1e\+300, expected a number below 1e\+18$"),
+        ({"board": "rk3588"}, r"applied\.board: got 'rk3588', expected 'this'$"),
+        ({"alpha": 1}, r"applied\.alpha: got 1, expected 0 <= alpha < 1$"),
     ],
 )
-def test_an_answer_of_another_type_is_refused(applied, words):
+def test_an_answer_of_another_type_or_out_of_range_is_refused(applied, words):
     with pytest.raises(FileError, match=words):
         ran(OperatingPoint(), {"applied": applied}, load_catalogue())
