@@ -54,7 +54,14 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
         i = posterior.names.index(parameter.name)
         mean[i] += shift
         cov[i, i] += sd**2
-    return replace(posterior, power_mode=new.key, log_mean=mean, log_cov=cov, bandwidth_byte_s=new.bandwidth_byte_s)
+    return replace(
+        posterior,
+        power_mode=new.key,
+        log_mean=mean,
+        log_cov=cov,
+        bandwidth_byte_s=new.bandwidth_byte_s,
+        moved_from=old.key,
+    )
 
 
 def _unpacking(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:
