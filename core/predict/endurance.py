@@ -38,6 +38,7 @@ class Speeds:
     decode_log_sd: float
     power_log_sd: float
     notes: tuple[str, ...]
+    power_limit_w: float = math.inf  # of the power mode and of the point
 
 
 def predicted_speeds(
@@ -96,7 +97,10 @@ def predicted_speeds(
         core_w=top_w - idle - dram,
         dram_w=dram,
     )
-    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes))
+    limit_w = min(at.mode.power_limit_w or math.inf, float(point.power_limit_w or math.inf))
+    if limit_w < math.inf:
+        notes.append(f"power limit of {limit_w:g} W: clocks fall until it is kept")
+    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes), limit_w)
 
 
 def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent: float = EXPONENT) -> Speeds:
@@ -178,6 +182,7 @@ def device_of(
         shutdown_temp_c=rule.shutdown_temp_c,
         battery=battery,
         converter_frac=converter_frac,
+        power_limit_w=speeds.power_limit_w,
     )
 
 
