@@ -78,7 +78,7 @@ def predicted_speeds(
         watts = Estimate(power_w, power_w, power_w, Provenance.PREDICTED)
     if isinstance(watts, Absent) or isinstance(decode, Absent):
         reason = watts.reason if isinstance(watts, Absent) else "its decode time is not known"
-        raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected --power")
+        raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected a decoding power")
     top_w = float(watts.median)
     own = (posterior.board, posterior.runtime, posterior.power_mode) if posterior is not None else None
     same = own == (at.board.key, at.runtime.key, at.mode.key)

@@ -54,6 +54,7 @@ from core.units import Z90
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one contiguous range of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over usual decoding power of a board in a power mode, without a known idle power: 0.15 to 0.58."""
+ENERGY_PARAMETERS = ("energy_j_byte", "static_power_w")
 CHUNK = 1 << 14  # points per pass: intermediate arrays fit in the processor's cache
 BOUNDS = np.array(["compute", "memory", "power"])  # indexed by whether memory binds, or power
 
@@ -355,7 +356,9 @@ def rest_power_w(at: ResolvedPoint, known: Posterior) -> float:
     if idle_w is not None:
         return idle_w
     if known.n_energy and "static_power_w" in known.names:
-        return float(np.exp(known.log_mean[known.names.index("static_power_w")]))
+        per_byte, static_w = np.exp(known.log_mean[[known.names.index(name) for name in ENERGY_PARAMETERS]])
+        usual_w = per_byte * power.USUAL_READ_SHARE * known.bandwidth_byte_s + static_w
+        return float(min(static_w, IDLE_FRAC * usual_w))
     if known.n_energy:
         per_byte = float(np.exp(known.log_mean[known.names.index("energy_j_byte")]))
     else:
