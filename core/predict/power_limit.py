@@ -94,10 +94,15 @@ def _slower(of: Limited, rest_w: float, limit_w: Array) -> Limited:
 
 def _less_energy(of: Limited, limit_w: Array) -> Limited:
     """Return the outputs with energies that keep the limit at the given times."""
-    watts = [np.minimum(each, limit_w) for each in (of.power_w.median, of.power_w.q05, of.power_w.q95)]
-    share = np.divide(watts[0], of.power_w.median)
-    energies = [np.multiply(each, share) for each in (of.energy_j.median, of.energy_j.q05, of.energy_j.q95)]
-    return Limited(of.decode_s, _estimate(*energies, of.energy_j), _estimate(*watts, of.power_w), of.ttft_s)
+    watts, joule = of.power_w, of.energy_j
+    share = np.minimum(np.divide(limit_w, watts.median), 1.0)
+    low, median, high = (np.minimum(each, limit_w) for each in (watts.q05, watts.median, watts.q95))
+    return Limited(
+        of.decode_s,
+        _estimate(joule.median * share, joule.q05 * share, joule.q95 * share, joule),
+        _estimate(median, low, high, watts),
+        of.ttft_s,
+    )
 
 
 def _estimate(median: Array, q05: Array, q95: Array, like: Estimate) -> Estimate:
