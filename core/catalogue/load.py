@@ -29,7 +29,6 @@ from core.spec import (
 )
 from core.spec.interval_scale import HeldOut
 
-
 ASSUMED_RAIL = "whole board, a prior of its unit"
 
 

@@ -2,8 +2,8 @@
 
 Reading has the same share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the
 inverse of the clock, at any bandwidth. Launching a layer's operators is partly work of other cores, whose clocks change
-less; it goes with the inverse square root. Static power goes with the clock. Factors of models do not change. `core.spec.PARAMETERS` has the rule
-of each cost parameter.
+less; it goes with the inverse square root. Static power goes with the clock. Factors of models do not change.
+`core.spec.PARAMETERS` has the rule of each cost parameter.
 
 References
 ----------
