@@ -21,7 +21,7 @@ DOMINANT_FRAC = 0.5
 
 
 class Bound(StrEnum):
-    """A group of costs with a common remedy: fewer bytes to read, less arithmetic, fewer operators to launch, or more power."""
+    """A group of costs with a common remedy: fewer bytes, less arithmetic, fewer operators to launch, or more power."""
 
     MEMORY = "memory"
     COMPUTE = "compute"
@@ -53,7 +53,9 @@ class Verdict:
 
     decode_s: Output
     parts_s: Mapping[str, float]  # decode time by term, charged to the side that binds; {} where it is absent [s]
-    binding: str  # the longer side of the roofline: "memory" (reading and unpacking), "compute"; "power" under a limit; "" where absent
+    binding: (
+        str  # longer side of the roofline: "memory" (reading, unpacking), "compute"; "power" if limited; "" if absent
+    )
     bound: Bound | None  # the group that dominates; None where none does
     memory: MemoryFit | Absent
     outside: tuple[str, ...]  # violated limits of the model, board or runtime as sentences, memory first
