@@ -128,9 +128,7 @@ def test_simulate_refuses_in_one_sentence(capsys, words, says):
 
 def test_a_junction_limit_and_a_power_limit_lower_the_sustained_speed(capsys):
     words = ["simulate", "--board", "raspberry_pi_5", "--runtime", "llamacpp_cpu", "--weights", "q4_k_m"]
-    free, cool, held = (
-        document(capsys, *words, *more) for more in ([], ["--max-temp", "60"], ["--power-limit", "5W"])
-    )
+    free, cool, held = (document(capsys, *words, *more) for more in ([], ["--max-temp", "60"], ["--power-limit", "5W"]))
     assert cool["peak_temp_c"]["median"] < 61.0 < free["peak_temp_c"]["median"]
     assert held["sustained_w"]["q95"] <= 5.0
     for limited in (cool, held):
