@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     board = parser.add_argument_group("board")
     board.add_argument("--cooling", metavar="KEY", default="heatsink", help="bare, heatsink or fan (heatsink)")
+    board.add_argument("--max-temp", metavar="TEMP", help="junction limit in deg C, such as 85 (the board's rule)")
     board.add_argument("--battery", metavar="ENERGY", help="energy of the full pack, such as 56Wh (mains)")
     board.add_argument("--cell", metavar="KEY", help="cell of the pack: " + ", ".join(load_cells()))
     board.add_argument("--series", default="3", metavar="N", help="cells in series (3)")
@@ -103,10 +104,13 @@ def _device(args: argparse.Namespace, point: OperatingPoint, speeds: Speeds) -> 
     coolings, rules = load_cooling(), load_throttle_rules()
     if args.cooling not in coolings:
         raise ValueError(f"cooling: got {args.cooling!r}, expected one of {', '.join(coolings)}")
+    rule = rules.get(point.board, rules["default"])
+    if args.max_temp is not None:
+        rule = rule.with_limit(parse_quantity(args.max_temp, "degC", name="max-temp", low=30.0, high=125.0))
     return device_of(
         speeds,
         coolings[args.cooling],
-        rules.get(point.board, rules["default"]),
+        rule,
         battery=_battery(args),
         rest_w=parse_quantity(args.rest, "W", name="rest", low=0.0, high=1e4),
         converter_frac=parse_quantity(args.converter, "frac", name="converter", low=0.1, high=1.0),

@@ -9,9 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from core.physics.power import USUAL_READ_SHARE
 from core.spec import BY_PATH, FIELDS, Board, Catalogue, Field, OperatingPoint
 from core.spec.suggestions import suggestion
 
+UNREACHED = 5.0  # times the usual decoding power, as the end of an axis without a power limit
+UNKNOWN_J_BYTE = 1e-9  # [prior] energy per byte of a whole board
 SLIDERS = tuple(field.path for field in FIELDS if field.is_number and not field.offered)
 """The paths that hold a number; the others have options."""
 
@@ -84,6 +87,10 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
         own = own_bandwidth_byte_s(point, catalogue)
         step = 10.0 ** np.floor(np.log10(own / 10))
         return Axis(path, field.label, field.unit, own / 4, own * 2, float(step), log=True)
+    if path == "point.power_limit":
+        own = own_power_limit_w(point, catalogue)
+        step = 10.0 ** np.floor(np.log10(own / 10))
+        return Axis(path, field.label, field.unit, own / 20, own, float(step), log=True)
     if path == "point.context":
         longest = float(catalogue.models[point.model].max_context_tokens)
         return Axis(path, field.label, field.unit, min(64.0, longest / 2), longest, 1024.0, log=True)
@@ -92,6 +99,13 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
         return Axis(path, field.label, field.unit, ends.low, ends.high, ends.step, log=ends.log)
     options = _options(field, point, catalogue)
     return Axis(path, field.label, "", 0.0, max(len(options) - 1.0, 0.0), 1.0, options=options)
+
+
+def own_power_limit_w(point: OperatingPoint, catalogue: Catalogue) -> float:
+    """Return the power limit of the point's mode, or a power that its board does not reach where the mode has none."""
+    at = catalogue.resolve(point)
+    usual_w = (at.board.system_energy_j_byte or UNKNOWN_J_BYTE) * USUAL_READ_SHARE * at.mode.bandwidth_byte_s
+    return at.mode.power_limit_w or float(f"{UNREACHED * usual_w:.1g}")
 
 
 def _field(path: str) -> Field:
@@ -136,6 +150,8 @@ def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
     value = getattr(point, BY_PATH[path].name)
     if path == "point.bandwidth":
         return float(own_bandwidth_byte_s(point, catalogue) if value is None else value)
+    if path == "point.power_limit":
+        return float(own_power_limit_w(point, catalogue) if value is None else value)
     if path in SLIDERS:
         return float(value)
     keys = [key for key, _ in axis_of(path, point, catalogue).options]
@@ -217,6 +233,8 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     runtime = catalogue.runtimes[point.runtime]
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):
         point = replace(point, bandwidth_byte_s=None)
+    if point.power_limit_w is not None and point.power_limit_w == own_power_limit_w(point, catalogue):
+        point = replace(point, power_limit_w=None)
     if point.power_mode == next(iter(catalogue.boards[point.board].power_modes)):
         point = replace(point, power_mode="")
     if not runtime.static_graph or point.graph_tokens == runtime.graph_tokens:

@@ -140,6 +140,8 @@ def _why_not_set(point: OperatingPoint, catalogue: Catalogue) -> str:
     own = own_bandwidth_byte_s(point, catalogue)
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s > own:
         return "This machine reads no more than its own memory bandwidth, only less can be set: predicted only."
+    if point.power_limit_w is not None:
+        return "The power limit of this machine cannot be set from here, only its power mode: predicted only."
     if point.beta != 1:
         return "The instruction set of this machine cannot be set to another speed: this one is predicted only."
     return ""

@@ -94,7 +94,7 @@ class SimulatedBoard:
         tables = (table for table in load_dvfs().values() if (table.board, table.unit) == (key, self.board.unit))
         self._table = next(tables, None)
         self._noise = np.random.default_rng([seed, 1])
-        self.assumed_w = ASSUMED_W[self.board.unit] if self.board.system_energy_j_byte is None else None
+        self.assumed_w = ASSUMED_W[self.board.unit] if self.board.energy_assumed else None
         self._work = self.work({})
         self._heat = Heat(self._device(self._work), ambient_temp_c)
         self.charge = None if battery_j is None else Charge(self._pack(battery_j, ambient_temp_c))

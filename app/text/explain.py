@@ -17,7 +17,12 @@ from core.spec import Absent, Catalogue, Output, Posterior
 LIMITED: Mapping[str, Quantity] = {quantity.output: quantity for quantity in (LATENCY, POWER, TOP1)}
 """The quantities that have a limit, by field of the prediction."""
 
-_DOING = {Bound.MEMORY: "reading memory", Bound.COMPUTE: "computing", Bound.OVERHEAD: "overhead"}
+_DOING = {
+    Bound.MEMORY: "reading memory",
+    Bound.COMPUTE: "computing",
+    Bound.OVERHEAD: "overhead",
+    Bound.POWER: "lower clocks",
+}
 _SHOWN_FRAC = 0.01  # a smaller share of the time is left out
 _STRONG, _END = "\x02", "\x03"  # around what matters most; no name has them
 

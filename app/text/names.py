@@ -16,6 +16,7 @@ PARTS = {
     "layers": "per-layer cost",
     "token": "cost per token",
     "reselection": "KV token re-selection",
+    "power": "the power limit",
 }
 """The terms of a decode time, as `core.physics.stages.binding_parts_s` names them."""
 

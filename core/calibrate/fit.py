@@ -269,6 +269,7 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, accuracy_rows:
         ttft_log_sd=float(ttft_sd),
         degradation_log_sd=float(degradation_sd),
         top1_log_sd=float(top1_sd),
+        moved_from="" if np.any(rows.observed.kind == DECODE) else before.moved_from,
         n_decode=int(np.sum(rows.observed.kind == DECODE)),
         n_ttft=int(np.sum(rows.observed.kind == TTFT)),
         n_quality=len(accuracy_rows.observed.value),

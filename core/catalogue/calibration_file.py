@@ -33,7 +33,8 @@ def document(posterior: Posterior, about: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {
         field.name: getattr(posterior, field.name)
         for field in fields(posterior)
-        if field.name not in ("names", "log_mean", "log_cov", "interval_scale", "interval_scale_basis", "reselection")
+        if field.name
+        not in ("names", "log_mean", "log_cov", "interval_scale", "interval_scale_basis", "reselection", "moved_from")
     }
     plain["interval_scale"] = {name: _rounded(x) for name, x in asdict(posterior.interval_scale).items()}
     triangle = [[_rounded(x) for x in row[: i + 1]] for i, row in enumerate(posterior.log_cov)]

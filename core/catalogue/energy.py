@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -35,6 +35,7 @@ from core.physics.objectives import Scenario
 from core.physics.throttle import PowerAllocator, Throttle, Trip, TripCaps
 
 Floats = NDArray[np.float64]
+SWITCH_ON_BELOW_K = 10.0  # [prior] below a junction limit, where a power allocator starts to act
 _HALVINGS = 20  # of four decades, down to 1e-5
 
 
@@ -119,6 +120,10 @@ class ThrottleRule:
     shutdown_temp_c: float
     top_clock_hz: float | None  # of the board, where its power modes have none
     sources: Mapping[str, str]
+
+    def with_limit(self, limit_temp_c: float) -> ThrottleRule:
+        """Return the rule of a power allocator that holds a junction limit [deg C], and acts from 10 K below it."""
+        return replace(self, trips=(), switch_on_temp_c=limit_temp_c - SWITCH_ON_BELOW_K, target_temp_c=limit_temp_c)
 
     def throttle(self, resistance_k_w: float) -> Throttle:
         """Return the throttle for a thermal resistance to ambient; its sustainable power is that at 25 deg C."""

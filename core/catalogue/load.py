@@ -16,7 +16,7 @@ from core.catalogue import calibration_file
 from core.catalogue.models import read_model
 from core.catalogue.refusal import refusal
 from core.catalogue.runtimes import check_formats, read_runtime
-from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
+from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable, PowerPriorsTable
 from core.catalogue.text_files import one_line_end, read_text_of
 from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
 from core.catalogue.typical_rates import with_rate_uncertainty
@@ -28,6 +28,8 @@ from core.spec import (
     WeightFormat,
 )
 from core.spec.interval_scale import HeldOut
+
+ASSUMED_RAIL = "whole board, a prior of its unit"
 
 
 @functools.cache
@@ -78,7 +80,22 @@ def _board(key: str, where: str, table: Mapping[str, Any]) -> Board:
         of_mode = sources_of(f"{where}: power_modes: {name}", table["power_modes"][name], mode)
         sources |= {f"{name}.{number}": source for number, source in of_mode.items()}
     sources |= sources_of(where, table, made)
-    return Board(key=key, sources=sources, **{**made.values(), "power_modes": modes})
+    board = Board(key=key, sources=sources, **{**made.values(), "power_modes": modes})
+    return board if made.system_energy_j_byte else with_assumed_energy(board)
+
+
+def with_assumed_energy(board: Board) -> Board:
+    """Return a board with the energy per byte of boards with the same decoding unit, where no source states its own."""
+    unit, found = board.unit, converted("power_priors.toml", resource("power_priors.toml"), PowerPriorsTable)
+    median, log_sd = getattr(found, f"{unit}_j_byte"), getattr(found, f"{unit}_log_sd")
+    return replace(
+        board,
+        system_energy_j_byte=median,
+        system_energy_log_sd=log_sd,
+        energy_assumed=True,
+        power_rail=board.power_rail or ASSUMED_RAIL,
+        sources={**board.sources, "system_energy_j_byte": f"[prior] {found.source}"},
+    )
 
 
 def read_board(path: Path) -> Board:

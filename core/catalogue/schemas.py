@@ -127,6 +127,18 @@ class PowerModeTable(Sourced):
     cpu_vector_op_s: Annotated[float, within(1e8, 1e17)] | None = None
 
 
+class PowerPriorsTable(Struct, forbid_unknown_fields=True, frozen=True):
+    """Energy per byte at the wall by decoding unit, for boards without a source [J/byte]."""
+
+    source: str
+    cpu_j_byte: Annotated[float, within(1e-12, 1e-6)]
+    cpu_log_sd: Annotated[float, within(0.0, 3.0)]
+    gpu_j_byte: Annotated[float, within(1e-12, 1e-6)]
+    gpu_log_sd: Annotated[float, within(0.0, 3.0)]
+    npu_j_byte: Annotated[float, within(1e-12, 1e-6)]
+    npu_log_sd: Annotated[float, within(0.0, 3.0)]
+
+
 class BoardTable(Sourced):
     """A board."""
 

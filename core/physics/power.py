@@ -248,6 +248,49 @@ def paced_energy_j(energy_j: Array, own_s: Array, time_s: Array, idle_w: Array) 
     return np.add(energy_j, np.multiply(idle_w, np.subtract(time_s, own_s)))
 
 
+def limited_time_s(time_s: Array, energy_j: Array, rest_w: Array, limit_w: Array) -> Array:
+    """Return the time of a token under a power limit, ``T' = max(T, (E - P_rest T) / (P_limit - P_rest))``.
+
+    Clocks fall until the mean power fits. The energy beyond that of the board at rest stays the same, and the time
+    grows.
+
+    Parameters
+    ----------
+    time_s : float or ndarray
+        Time T of the token without the limit [s], > 0.
+    energy_j : float or ndarray
+        Its energy E without the limit [J], >= ``rest_w * time_s``.
+    rest_w : float or ndarray
+        Power P_rest of the board at rest on the same rail [W], 0 to `limit_w`.
+    limit_w : float or ndarray
+        Power limit P_limit [W], > 0.
+
+    Returns
+    -------
+    float or ndarray
+        Time [s].
+
+    Raises
+    ------
+    ValueError
+        An argument is outside its range, or `rest_w` is not below `limit_w`.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> round(float(limited_time_s(0.05, 0.5, 2.0, 7.0)), 6)
+    0.08
+    """
+    check_range("time_s", time_s, 0.0, open_low=True)
+    check_range("rest_w", rest_w, 0.0)
+    check_range("limit_w - rest_w", np.subtract(limit_w, rest_w), 0.0, open_low=True)
+    beyond_j = np.subtract(energy_j, np.multiply(rest_w, time_s))
+    return np.maximum(time_s, beyond_j / np.subtract(limit_w, rest_w))
+
+
 def mean_power_w(energy_j: Array, time_s: Array) -> Array:
     """Return the mean power while decoding, ``P = E / T``.
 

@@ -51,7 +51,7 @@ def binding_parts_s(prediction: Prediction) -> dict[str, float]:
     {'weights': 0.0, 'kv': 0.0, 'unpack': 0.0, 'compute': 1.75, 'layers': 0.5}
     """
     parts = {name: float(part) for name, part in prediction.parts_s.items()}
-    if prediction.binding == "compute":
+    if prediction.binding == "compute" or (prediction.binding == "power" and parts["compute"] > 0.0):
         parts["compute"] += sum(parts[name] for name in MEMORY_PARTS)
         parts |= dict.fromkeys(MEMORY_PARTS, 0.0)
     return parts

@@ -99,6 +99,7 @@ class Device:
     shutdown_temp_c : Die temperature at which the board switches off; infinity for never.
     battery : Cell or pack; None for a mains supply.
     converter_frac : Efficiency from battery to board, in (0, 1].
+    power_limit_w : Limit of the power that heats the die, > 0 [W]; clocks fall until it is kept, to the lowest level.
     """
 
     levels: Levels
@@ -112,12 +113,14 @@ class Device:
     shutdown_temp_c: float = math.inf
     battery: Cell | None = None
     converter_frac: float = 1.0
+    power_limit_w: float = math.inf
 
     def __post_init__(self) -> None:
         for name in ("idle_w", "periphery_w", "leakage_w", "leakage_rate_per_k"):
             check_range(name, getattr(self, name), 0.0)
         check_range("nodes of the ladder", len(self.ladder.capacity_j_k), 1, _MOST_NODES)
         check_range("converter_frac", self.converter_frac, 0.0, 1.0, open_low=True)
+        check_range("power_limit_w", self.power_limit_w, 0.0, open_low=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +244,14 @@ def _heat(
     level, temps = list[int](), list[float]()
     add_level, add_temp = level.append, temps.append
     temp, idle = ambient + x1 + x2 + x3, idle - device.leakage_w
+    limit = device.power_limit_w
     for busy in load:
         allowed = control(temp)
-        watts = idle + busy * power[allowed] + leakage * exp(rate * temp)
+        leak = leakage * exp(rate * temp)
+        watts = idle + busy * power[allowed] + leak
+        while watts > limit and allowed:
+            allowed -= 1
+            watts = idle + busy * power[allowed] + leak
         x1 = d1 * x1 + g1 * watts
         x2 = d2 * x2 + g2 * watts
         x3 = d3 * x3 + g3 * watts

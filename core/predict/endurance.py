@@ -17,13 +17,14 @@ from core.physics import power
 from core.physics.battery import Cell
 from core.physics.dvfs import relative_dynamic_power
 from core.predict.cosim import Device, Levels, Run, scaled_levels, simulate
-from core.predict.scenario import IDLE_FRAC, decode_costs, predict
+from core.predict.scenario import decode_costs, idle_power_w, initial_posterior, predict, rest_power_w
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, ResolvedPoint
 from core.units import Z90, check_range
 
 EXPONENT = 2.6  # [prior] n of P ~ f^n without known voltages: 2 to 3
 LEAKAGE_FRAC, LEAKAGE_RATE_PER_K, LEAKAGE_TEMP_C = 0.1, 0.02, 60.0  # [prior] 0.01 to 0.03 /K
 DRAM_MOST_FRAC = 0.7  # [prior] upper bound of the DRAM's share of the power above idle
+MOST_IDLE_FRAC = 0.95  # [prior] of idle over decoding power at most, where that is a prediction
 N_LEVELS, LOWEST_FRAC = 13, 0.4  # [prior] levels of a board without a DVFS table, down to 40 % of its clock
 TOP_CLOCK_HZ = {"cpu": 2.4e9, "gpu": 1.0e9, "npu": 1.0e9}  # [prior] where no source gives the clock
 
@@ -37,6 +38,7 @@ class Speeds:
     decode_log_sd: float
     power_log_sd: float
     notes: tuple[str, ...]
+    power_limit_w: float = math.inf  # of the power mode and of the point
 
 
 def predicted_speeds(
@@ -76,10 +78,12 @@ def predicted_speeds(
         watts = Estimate(power_w, power_w, power_w, Provenance.PREDICTED)
     if isinstance(watts, Absent) or isinstance(decode, Absent):
         reason = watts.reason if isinstance(watts, Absent) else "its decode time is not known"
-        raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected --power")
+        raise ValueError(f"power of {at.board.name}: got nothing ({reason}), expected a decoding power")
     top_w = float(watts.median)
-    measured_idle_w = posterior.idle_power_w if posterior is not None and posterior.n_energy else None
-    idle = _idle_w(at, measured_idle_w if idle_w is None else idle_w, top_w, notes)
+    own = (posterior.board, posterior.runtime, posterior.power_mode) if posterior is not None else None
+    same = own == (at.board.key, at.runtime.key, at.mode.key)
+    known = posterior if posterior is not None and same else initial_posterior(at, catalogue)
+    idle = _idle_w(at, known, idle_w, top_w, notes)
     costs = decode_costs(point, at, point.bandwidth_byte_s or at.mode.bandwidth_byte_s)
     moved = float(np.asarray(costs.weight_byte) + np.asarray(costs.kv_byte))
     dram = min(float(power.dram_energy_j(moved)) / float(decode.median), DRAM_MOST_FRAC * (top_w - idle))
@@ -93,7 +97,10 @@ def predicted_speeds(
         core_w=top_w - idle - dram,
         dram_w=dram,
     )
-    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes))
+    limit_w = min(at.mode.power_limit_w or math.inf, float(point.power_limit_w or math.inf))
+    if limit_w < math.inf:
+        notes.append(f"power limit of {limit_w:g} W: clocks fall until it is kept")
+    return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes), limit_w)
 
 
 def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent: float = EXPONENT) -> Speeds:
@@ -121,14 +128,15 @@ def given_speeds(power_w: float, tokens_s: float, idle_w: float = 0.0, exponent:
     return Speeds(levels, idle_w, 0.0, 0.0, (note,))
 
 
-def _idle_w(at: ResolvedPoint, given: float | None, top_w: float, notes: list[str]) -> float:
-    idle = at.board.idle_power_w if given is None else given
-    if idle is None:
-        notes.append(f"[prior] idle power is {100 * IDLE_FRAC:.0f} % of the decoding power")
-        return IDLE_FRAC * top_w
-    if not idle < top_w:
-        raise ValueError(f"idle power: got {idle:g} W, expected less than the decoding power, {top_w:.3g} W")
-    return idle
+def _idle_w(at: ResolvedPoint, known: Posterior, given: float | None, top_w: float, notes: list[str]) -> float:
+    stated = idle_power_w(at, known) if given is None else given
+    if stated is None:
+        idle = min(rest_power_w(at, known), MOST_IDLE_FRAC * top_w)
+        notes.append(f"[prior] idle power of {idle:.2g} W, the same for all points of the power mode")
+        return idle
+    if given is not None and not stated < top_w:
+        raise ValueError(f"idle power: got {stated:g} W, expected less than the decoding power, {top_w:.3g} W")
+    return min(stated, MOST_IDLE_FRAC * top_w)
 
 
 def _clocks(
@@ -174,6 +182,7 @@ def device_of(
         shutdown_temp_c=rule.shutdown_temp_c,
         battery=battery,
         converter_frac=converter_frac,
+        power_limit_w=speeds.power_limit_w,
     )
 
 

@@ -21,17 +21,19 @@ DOMINANT_FRAC = 0.5
 
 
 class Bound(StrEnum):
-    """A group of costs with a common remedy: fewer bytes to read, less arithmetic, or fewer operators to launch."""
+    """A group of costs with a common remedy: fewer bytes, less arithmetic, fewer operators to launch, or more power."""
 
     MEMORY = "memory"
     COMPUTE = "compute"
     OVERHEAD = "overhead"
+    POWER = "power"
 
 
 PARTS_OF = {
     Bound.MEMORY: ("weights", "kv"),
     Bound.COMPUTE: ("compute", "unpack"),
     Bound.OVERHEAD: ("layers", "token", "reselection"),
+    Bound.POWER: ("power",),
 }
 """The terms of the decode time in each group, as `core.physics.stages.binding_parts_s` names them."""
 
@@ -51,7 +53,9 @@ class Verdict:
 
     decode_s: Output
     parts_s: Mapping[str, float]  # decode time by term, charged to the side that binds; {} where it is absent [s]
-    binding: str  # the longer side of the roofline: "memory" (reading and unpacking), "compute", or "" where absent
+    binding: (
+        str  # longer side of the roofline: "memory" (reading, unpacking), "compute"; "power" if limited; "" if absent
+    )
     bound: Bound | None  # the group that dominates; None where none does
     memory: MemoryFit | Absent
     outside: tuple[str, ...]  # violated limits of the model, board or runtime as sentences, memory first

@@ -2,8 +2,8 @@
 
 Reading has the same share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the
 inverse of the clock, at any bandwidth. Launching a layer's operators is partly work of other cores, whose clocks change
-less; it goes with the inverse square root. Factors of models do not change. `core.spec.PARAMETERS` has the rule of each
-parameter.
+less; it goes with the inverse square root. Static power goes with the clock. Factors of models do not change.
+`core.spec.PARAMETERS` has the rule of each cost parameter.
 
 References
 ----------
@@ -54,7 +54,18 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
         i = posterior.names.index(parameter.name)
         mean[i] += shift
         cov[i, i] += sd**2
-    return replace(posterior, power_mode=new.key, log_mean=mean, log_cov=cov, bandwidth_byte_s=new.bandwidth_byte_s)
+    if "static_power_w" in posterior.names:
+        i = posterior.names.index("static_power_w")
+        mean[i] += log_clock
+        cov[i, i] += (UNKNOWN_CLOCK_SD * abs(log_clock)) ** 2
+    return replace(
+        posterior,
+        power_mode=new.key,
+        log_mean=mean,
+        log_cov=cov,
+        bandwidth_byte_s=new.bandwidth_byte_s,
+        moved_from=old.key,
+    )
 
 
 def _unpacking(old: PowerMode, new: PowerMode, log_clock: float, clock_sd: float) -> tuple[float, float]:

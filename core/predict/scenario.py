@@ -30,6 +30,7 @@ from core.predict.parameters import (
     ratio_names,
     same_model,
 )
+from core.predict.power_limit import limited
 from core.predict.power_mode_transfer import transferred
 from core.predict.prefill import prefill_costs
 from core.spec import (
@@ -52,9 +53,10 @@ from core.units import Z90
 
 CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one contiguous range of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
-"""[prior] idle over decoding power at the board's own bandwidth and beta, without a known idle power: 0.15 to 0.58."""
+"""[prior] idle over usual decoding power of a board in a power mode, without a known idle power: 0.15 to 0.58."""
+ENERGY_PARAMETERS = ("energy_j_byte", "static_power_w")
 CHUNK = 1 << 14  # points per pass: intermediate arrays fit in the processor's cache
-BOUNDS = np.array(["compute", "memory"])  # indexed by whether memory binds
+BOUNDS = np.array(["compute", "memory", "power"])  # indexed by whether memory binds, or power
 
 
 def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
@@ -249,16 +251,23 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -
     variance = variance + known.decode_log_var
     decode_s = _estimate(parts.total * known.model_factor, np.sqrt(variance), _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, variance)
+    free_s, ttft_s = decode_s.median, _ttft(point, at, known, bandwidth)
+    idle_w = rest_power_w(at, known.posterior)
+    if isinstance(energy_j, Estimate) and isinstance(power_w, Estimate):
+        own = limited(point, at, known.posterior, decode_s, energy_j, power_w, ttft_s, idle_w)
+        decode_s, energy_j, power_w, ttft_s = own.decode_s, own.energy_j, own.power_w, own.ttft_s
+        outside += own.outside
+    waits_s = np.subtract(decode_s.median, free_s)
     return Prediction(
         decode_s=decode_s,
-        ttft_s=_ttft(point, at, known, bandwidth),
+        ttft_s=ttft_s,
         power_w=power_w,
         energy_j_per_token=energy_j,
         perplexity_ratio=perplexity_ratio,
         top1_agreement=top1_agreement,
         memory_byte=memory_byte,
-        parts_s=_parts_s(parts, known.model_factor),
-        binding=_binding(parts),
+        parts_s=_parts_s(parts, known.model_factor) | {"power": plain(waits_s)},
+        binding=_binding(parts, waits_s),
         outside=outside,
     )
 
@@ -293,7 +302,8 @@ def _energy(
     energy_var: Array = energy_log_sd**2
     if point.bandwidth_byte_s is not None or np.any(np.not_equal(point.beta, 1.0)):
         own_s = latency.own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor
-        idle_w, idle_log_sd = _idle(at, known, energy_j / own_s)
+        idle_w = np.minimum(rest_power_w(at, known), energy_j / own_s)
+        idle_log_sd = IDLE_LOG_SD if idle_power_w(at, known) is None else 0.0
         paced_j = power.paced_energy_j(energy_j, own_s, decode_s.median, idle_w)
         if idle_log_sd:
             energy_var = energy_var + np.square(idle_log_sd * (1.0 - energy_j / paced_j))
@@ -312,7 +322,7 @@ def _measured_energy(
     """Return energy and mean power of a token from the fitted energy per byte and static power."""
     i, j = known.names.index("energy_j_byte"), known.names.index("static_power_w")
     per_byte, static_w = np.exp(known.log_mean[[i, j]])
-    static_w = max(float(static_w), _idle_power_w(at, known) or 0.0)
+    static_w = max(float(static_w), idle_power_w(at, known) or 0.0)
     energy_j = power.mixed_energy_j(moved_byte, decode_s.median, per_byte, static_w)
     share = static_w * decode_s.median / energy_j
     cov = known.log_cov
@@ -329,7 +339,7 @@ def _measured_energy(
     )
 
 
-def _idle_power_w(at: ResolvedPoint, known: Posterior) -> float | None:
+def idle_power_w(at: ResolvedPoint, known: Posterior) -> float | None:
     """Return the idle power on the rail of the energies [W]: the measured one, or else the board's own."""
     if known.idle_power_w is not None:
         return known.idle_power_w
@@ -337,12 +347,23 @@ def _idle_power_w(at: ResolvedPoint, known: Posterior) -> float | None:
     return at.board.idle_power_w if same_rail else None
 
 
-def _idle(at: ResolvedPoint, known: Posterior, decoding_w: Array) -> tuple[Array, float]:
-    """Return the idle power within a decoding power [W], and its log-sd; a prior share where it is not known."""
-    idle_w = _idle_power_w(at, known)
-    if idle_w is None:
-        return IDLE_FRAC * decoding_w, IDLE_LOG_SD
-    return np.minimum(idle_w, decoding_w), 0.0
+def rest_power_w(at: ResolvedPoint, known: Posterior) -> float:
+    """Return the power of the board at rest in a power mode [W], the same for all of its points.
+
+    The idle power where it is known, else a prior share of the usual decoding power.
+    """
+    idle_w = idle_power_w(at, known)
+    if idle_w is not None:
+        return idle_w
+    if known.n_energy and "static_power_w" in known.names:
+        per_byte, static_w = np.exp(known.log_mean[[known.names.index(name) for name in ENERGY_PARAMETERS]])
+        usual_w = per_byte * power.USUAL_READ_SHARE * known.bandwidth_byte_s + static_w
+        return float(min(static_w, IDLE_FRAC * usual_w))
+    if known.n_energy:
+        per_byte = float(np.exp(known.log_mean[known.names.index("energy_j_byte")]))
+    else:
+        per_byte = at.board.system_energy_j_byte or 0.0
+    return IDLE_FRAC * per_byte * power.USUAL_READ_SHARE * known.bandwidth_byte_s
 
 
 def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior, bandwidth: Array) -> Output:
@@ -361,7 +382,7 @@ def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
     return {name: plain(term * factor) for name, term in terms.items()}
 
 
-def _binding(parts: latency.DecodeParts) -> NDArray[np.str_] | str:
-    by_memory = np.greater_equal(parts.memory, parts.compute)
-    named = BOUNDS.take(by_memory)
+def _binding(parts: latency.DecodeParts, waits_s: Array) -> NDArray[np.str_] | str:
+    by_memory = np.greater_equal(parts.memory, parts.compute).astype(int)
+    named = BOUNDS.take(np.where(np.greater(waits_s, 0.0), 2, by_memory))
     return named if named.ndim else str(named)

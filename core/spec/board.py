@@ -36,6 +36,7 @@ class Board:
     idle_power_w: float | None = None
     system_energy_j_byte: float | None = None  # energy per byte moved during decode, on `power_rail`
     system_energy_log_sd: float = 0.35
+    energy_assumed: bool = False  # whether the energy per byte is a prior of the unit, not of this board
     power_rail: str = ""  # the part of the board that power readings cover
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth is assumed, as on a machine not yet measured
     integer_speedup: float = 1.0  # integer rate of a GPU's lanes over that of Apple M1 or Ampere

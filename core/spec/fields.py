@@ -285,6 +285,20 @@ FIELDS = (
         unset="the runtime's usual",
         rare=True,
     ),
+    Field(
+        name="power_limit_w",
+        path="point.power_limit",
+        option="power-limit",
+        label="Power limit",
+        help="power that the board may draw, such as 15W (that of the power mode)",
+        default=None,
+        unit="W",
+        low=0.1,
+        high=1e4,
+        expected="a power of 0.1 W to 10 kW",
+        array=True,
+        rare=True,
+    ),
 )
 
 BY_NAME: Mapping[str, Field] = {field.name: field for field in FIELDS}

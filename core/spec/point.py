@@ -49,3 +49,4 @@ class OperatingPoint:
     reselect_tokens: Array = 0.0
     head: str = ""  # weight format of the output head; "" is the one that `weights` implies
     graph_tokens: float = 0.0  # context that the prefill graphs were compiled for; 0 is the runtime's usual one
+    power_limit_w: Array | None = None  # None is that of the power mode, where it has one

@@ -38,6 +38,7 @@ class Posterior:
     power_covers: str = ""  # rail of the measured power; "" for the board's own `power_rail`
     idle_power_w: float | None = None  # of the idle board, measured on the same rail
     reselection: ReselectionCost | None = None  # of KV token re-selection, where that was measured
+    moved_from: str = ""  # power mode of the measurements, where it is another one
     n_decode: int = 0  # measurements in the fit, by output: an output with 0 has the provenance "predicted"
     n_ttft: int = 0
     n_quality: int = 0

@@ -23,9 +23,9 @@ class Prediction:
     top1_agreement: Output  # share of positions whose most likely next token is the reference's, 0..1
     memory_byte: Output  # weights plus kept KV cache
     parts_s: Mapping[str, Array]
-    """Decode time by term: weights, kv, unpack, compute (its excess over memory), layers, token, reselection.
+    """Decode time by term: weights, kv, unpack, compute (its excess over memory), layers, token, reselection, power.
 
     {} where the decode time is absent.
     """
-    binding: NDArray[np.str_] | str  # "memory" or "compute"; "" where the decode time is absent
+    binding: NDArray[np.str_] | str  # "memory", "compute" or "power"; "" where the decode time is absent
     outside: tuple[str, ...] = ()  # a sentence for each violated limit of validity

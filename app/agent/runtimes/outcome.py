@@ -177,6 +177,9 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
     if point.get("bandwidth_byte_s") is not None:
         fields["bandwidth_byte_s"] = None
         notes.append(f"The memory bandwidth was not limited: {entry.kind} ran with all of it.")
+    if point.get("power_limit_w") is not None:
+        fields["power_limit_w"] = None
+        notes.append("The power was not limited: %s ran in the power mode of the board." % entry.kind)
     for name in ("weights", "kv"):
         told, stated, wanted = one_line(known.get(name) or ""), getattr(entry, name), point.get(name)
         actual = (stated or told) if told.lower().startswith("unknown") else (told or stated)

@@ -153,7 +153,7 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
     UserError
         One sentence: option, given value and expected value.
     """
-    options = {field: getattr(args, field.option) for field in FIELDS}
+    options = {field: getattr(args, field.option.replace("-", "_")) for field in FIELDS}
     given = {field: text for field, text in options.items() if text is not None}
     values: dict[str, Any] = keys_of({f.name: text for f, text in given.items() if not f.is_number}, catalogue)
     try:

@@ -116,11 +116,23 @@ def test_simulate_prints_one_sentence_first(capsys):
         (["--converter", "0"], "converter: got 0"),
         (["--profile", "gone.toml"], "gone.toml: cannot be read"),
         (["--board", "nope"], "board"),
-        (["--board", "rk3588", "--runtime", "rkllm_npu"], "got nothing"),
+        (["--max-temp", "300"], "max-temp: got 300"),
+        (["--power-limit", "abc"], "power-limit: got 'abc'"),
+        (["--power-limit=-5W"], "power_limit"),
+        (["--power-limit", "nan"], "power-limit"),
     ],
 )
 def test_simulate_refuses_in_one_sentence(capsys, words, says):
     assert says in refused(capsys, "simulate", *words)
+
+
+def test_a_junction_limit_and_a_power_limit_lower_the_sustained_speed(capsys):
+    words = ["simulate", "--board", "raspberry_pi_5", "--runtime", "llamacpp_cpu", "--weights", "q4_k_m"]
+    free, cool, held = (document(capsys, *words, *more) for more in ([], ["--max-temp", "60"], ["--power-limit", "5W"]))
+    assert cool["peak_temp_c"]["median"] < 61.0 < free["peak_temp_c"]["median"]
+    assert held["sustained_w"]["q95"] <= 5.0
+    for limited in (cool, held):
+        assert limited["sustained_tokens_s"]["median"] < free["sustained_tokens_s"]["median"]
 
 
 # --- knee -------------------------------------------------------------------------------------------------------------
@@ -268,7 +280,6 @@ def test_scenario_judges_a_point_and_a_table(capsys, tmp_path):
         (["v2x", "--front", "gone.csv", "--accuracy", "0.9"], "expected one of the two"),
         (["--accuracy", "0.9"], "scenario: got none, expected one"),
         (["x" * 400], "expected one of industrial"),
-        (["v2x", "--board", "rk3588", "--runtime", "rkllm_npu"], "energy_j_per_token: got nothing"),
     ],
 )
 def test_scenario_refuses_in_one_sentence(capsys, words, says):

@@ -122,13 +122,23 @@ def test_a_board_of_the_user_s_is_predicted_from_its_file(capsys, tmp_path):
     assert low["ttft_s"].keys() == {"absent"}
 
 
-def test_missing_numbers_are_absent_with_the_reason(capsys):
-    catalogue = load_catalogue()
-    without = next(b.key for b in catalogue.boards.values() if b.system_energy_j_byte is None)
-    found = predicted(capsys, "--board", without, "--runtime", "llamacpp_cpu")
-    for name in ("power_w", "energy_j_per_token"):
-        assert found[name].keys() == {"absent"}
-        assert catalogue.boards[without].name in found[name]["absent"]
+def test_a_board_without_a_source_of_power_has_a_wide_prior(capsys):
+    assumed = [board.key for board in load_catalogue().boards.values() if board.energy_assumed]
+    assert len(assumed) > 30
+    for board in (assumed[0], "rk3588"):
+        found = predicted(capsys, "--board", board, "--runtime", "llamacpp_cpu")
+        for name in ("power_w", "energy_j_per_token"):
+            assert found[name]["provenance"] == "predicted"
+            assert found[name]["q95"] > 4 * found[name]["q05"]
+
+
+def test_the_power_limit_of_an_option_binds(capsys):
+    words = ("--board", "raspberry_pi_5", "--runtime", "llamacpp_cpu", "--weights", "q4_k_m")
+    free, held = predicted(capsys, *words), predicted(capsys, *words, "--power-limit", "4W")
+    assert held["power_w"]["median"] <= 4.0 < free["power_w"]["median"]
+    assert held["decode_s"]["median"] > free["decode_s"]["median"]
+    assert held["binding"] == "power"
+    assert "power-bound" in held["limits"]
 
 
 def test_saved_measurements_of_this_machine_calibrate(capsys):

@@ -62,14 +62,15 @@ def test_front_as_json_with_its_knee(capsys):
     assert all(agreement[a] < agreement[b] for a, b in pairwise(order))
 
 
-def test_boards_can_be_an_axis_and_absent_outputs_stay_absent(capsys):
+def test_boards_can_be_an_axis_and_priors_of_power_stay_predicted(capsys):
     words = ["--runtime", "llamacpp_gpu", "--model", "llama-3.2-3b", "--weights", "q4_k_m", "--json"]
     found = json.loads(swept(capsys, "--over", "board=dgx_spark,apple_m1", "--over", "context=512,2k", *words))
     spark, apple = found["rows"][0], found["rows"][2]
     assert spark["board"] == "dgx_spark"
     assert spark["decode_s"]["provenance"] == "calibrated"
     assert apple["decode_s"]["provenance"] == "predicted"
-    assert "absent" in apple["power_w"]
+    assert apple["power_w"]["provenance"] == "predicted"
+    assert apple["power_w"]["q95"] > 4 * apple["power_w"]["q05"]
     assert found["rows"][1]["context_tokens"] == 2000.0
 
 
@@ -100,7 +101,7 @@ VALUES = {
     "alpha": "0,0.5", "beta": "1,2", "bandwidth": "10GB/s,20GB/s", "context": "256,512", "reselect": "0,64",
     "graph": "0,4096", "mode": "default", "board": "this", "runtime": "builtin", "model": "smollm2-135m",
     "weights": "int4,int8", "kv": "bf16,int8", "policy": "attention_mass,key_norm", "layout": "masked,compacted",
-    "head": "int8,fp16",
+    "head": "int8,fp16", "power-limit": "5W,10W",
 }  # fmt: skip
 
 

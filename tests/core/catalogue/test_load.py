@@ -97,7 +97,12 @@ def test_a_good_board_is_read():
     made = board(BOARD)
     assert made.memory_byte == 8e9
     assert made.power_modes["default"].bandwidth_byte_s == 17e9
-    assert made.sources == {"memory_byte": "label", "default.bandwidth_byte_s": "sheet"}
+    energy = made.sources["system_energy_j_byte"]
+    assert energy.startswith("[prior]")
+    assert made.energy_assumed
+    assert made.sources == {
+        "memory_byte": "label", "default.bandwidth_byte_s": "sheet", "system_energy_j_byte": energy,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

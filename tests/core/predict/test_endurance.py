@@ -43,8 +43,10 @@ def test_voltages_of_a_table_are_used():
 
 
 def test_unknown_power_says_what_to_give():
-    with pytest.raises(ValueError, match=r"power of Rockchip RK3588: got nothing .*, expected --power"):
-        predicted_speeds(NPU, CATALOGUE)
+    bare = replace(CATALOGUE.boards["rk3588"], system_energy_j_byte=None)
+    without = replace(CATALOGUE, boards={**CATALOGUE.boards, "rk3588": bare})
+    with pytest.raises(ValueError, match=r"power of Rockchip RK3588: got nothing .*, expected a decoding power"):
+        predicted_speeds(NPU, without)
     with pytest.raises(ValueError, match="idle power: got 50 W, expected less than"):
         predicted_speeds(PI, CATALOGUE, idle_w=50.0)
 

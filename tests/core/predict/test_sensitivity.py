@@ -31,7 +31,9 @@ def test_what_pruning_keeps_costs_as_the_context_does():
 
 
 def test_absent_output_has_no_elasticity():
-    missing = elasticities(replace(POINT, board="apple_m1", runtime="llamacpp_gpu"), CATALOGUE, output="power_w")
+    bare = replace(CATALOGUE.boards["apple_m1"], system_energy_j_byte=None)
+    without = replace(CATALOGUE, boards={**CATALOGUE.boards, "apple_m1": bare})
+    missing = elasticities(replace(POINT, board="apple_m1", runtime="llamacpp_gpu"), without, output="power_w")
     assert isinstance(missing, Absent)
 
 

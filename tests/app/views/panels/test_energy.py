@@ -242,9 +242,11 @@ def test_a_workload_that_is_gone_is_said(view, store, qtbot, tmp_path):
     assert view.sentence.text().startswith("Not simulated")
 
 
-def test_a_board_without_power_says_why(view, store, qtbot):
-    store.set("point", OperatingPoint(board="apple_m1", runtime="llamacpp_gpu", weights="q4_0", kv="fp16"))
-    qtbot.waitUntil(lambda: "energy per byte" in view.sentence.text())
+def test_a_board_with_a_prior_of_power_is_simulated(view, store, qtbot):
+    store.set("energy.duration", 600.0)
+    store.set("point", OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8"))
+    qtbot.waitUntil(lambda: "tokens/s" in view.sentence.text() and "prior of its unit" in view._notes.text())
+    assert "--" not in view.sentence.text() + view._notes.text()
 
 
 def test_choices_of_the_resources_have_names():
