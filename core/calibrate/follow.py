@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from core.calibrate.disturbance import QUIET_DEGREE
 from core.calibrate.observations import DECODE, TTFT, MeasuredPoint, Rows
 from core.physics import drift
+from core.predict.parameters import extended, ratio_names
 from core.predict.correction import N_TERMS, correlation, decode_shares, names_of, places, prefill_shares
 from core.spec import Catalogue, OperatingPoint, Posterior
 from core.spec.correction import COST_TERMS, Anchors, Correction
@@ -70,8 +71,9 @@ class Followed:
     owner: NDArray[np.intp]  # index of the measurement in the series
     kind: NDArray[np.intp]  # 0 decode time, 1 time to first token
     time_s: Floats
+    shares: Floats  # (4, n), share of each time that goes with each of `COST_TERMS`
     residual: Floats  # ln measured - ln calibrated
-    followed: Floats  # the same after the fast loop's correction from the measurements before it
+    ahead: Floats  # the same against the prediction corrected by the measurements before it
     z: Floats  # standardised one-step-ahead error without drift
     statistic: Floats  # of a shift, over the newest `WINDOW`
     start: NDArray[np.intp]  # index of the residual at which that shift began
@@ -126,7 +128,8 @@ def follow(posterior: Posterior, series: Sequence[MeasuredPoint], catalogue: Cat
     calm = np.where(spike, np.hypot(noise, data.distance()), noise)
     local = data.local()
     error, sd, without = drift.one_step_ahead(data.residual, local + np.diag(calm**2))
-    z = error / np.sqrt(np.square(sd) - calm**2 + noise**2)
+    newest = data.owner == data.owner[-1]  # a spike so far; an older one was not confirmed
+    z = error / np.where(newest, np.sqrt(np.square(sd) - calm**2 + noise**2), sd)
     statistic, start = drift.shift_statistic(z, WINDOW)
     best, rates = without, (0.0, 0.0)
     every = data.shares.T @ data.shares
@@ -145,6 +148,7 @@ def follow(posterior: Posterior, series: Sequence[MeasuredPoint], catalogue: Cat
         data.owner,
         data.kind,
         data.time_s,
+        data.shares,
         data.residual,
         ahead,
         z,
@@ -201,17 +205,20 @@ class _Data:
             posterior, points, own, owner, point, kind, times[owner], residual, sd, disturbed, shares[:, row]
         )
 
-    def scatter(self) -> Floats:
-        """Return the scatter between points of each residual's kind."""
-        return np.array([self.posterior.decode_log_sd, self.posterior.ttft_log_sd])[self.kind]
+    @property
+    def sds(self) -> tuple[float, float]:
+        """Scatter between points, of decode times and of times to first token."""
+        return self.posterior.decode_log_sd, self.posterior.ttft_log_sd
+
+    def repeat(self, kind: int) -> float:
+        """Return the log-sd of quiet repeats of one point."""
+        mine = (self.kind == kind) & (self.disturbed <= QUIET_DEGREE)
+        own = drift.repeat_log_sd(self.residual[mine], self.point[mine], REPEAT_LOG_SD, REPEAT_WEIGHT)
+        return max(own, LEAST_LOG_SD)
 
     def noise(self) -> Floats:
         """Return the log-sd of each measurement about the process; a disturbed one is one-sided."""
-        repeat = np.empty(len(self.kind))
-        for kind in (DECODE, TTFT):
-            mine = (self.kind == kind) & (self.disturbed <= QUIET_DEGREE)
-            own = drift.repeat_log_sd(self.residual[mine], self.point[mine], REPEAT_LOG_SD, REPEAT_WEIGHT)
-            repeat[self.kind == kind] = max(own, LEAST_LOG_SD)
+        repeat = np.array([self.repeat(kind) for kind in (DECODE, TTFT)])[self.kind]
         above = np.where(self.residual > 0.0, DISTURBED_LOG_SD * self.disturbed, 0.0)
         noise: Floats = np.sqrt(np.square(repeat) + np.square(self.measured_sd) + np.square(above))
         return noise
@@ -221,8 +228,8 @@ class _Data:
         found = np.zeros(len(self.kind), dtype=bool)
         for kind in (DECODE, TTFT):
             mine = self.kind == kind
-            limit = np.maximum(SPIKE_SD * self.scatter(), SPIKE_LOG)[mine]
-            found[mine] = drift.isolated(self.residual[mine], limit)
+            limits = (max(SPIKE_SD * sd, SPIKE_LOG) for sd in (self.repeat(kind), self.sds[kind]))
+            found[mine] = drift.isolated(self.residual[mine], self.point[mine], *limits)
         return found
 
     def distance(self) -> Floats:
@@ -238,7 +245,7 @@ class _Data:
         alike = np.array([[one == other for other in names] for one in names])
         between = correlation(place, place) * alike
         same_kind = self.kind[:, None] == self.kind[None, :]
-        sd = self.scatter()
+        sd = np.array(self.sds)[self.kind]
         near = between[np.ix_(self.point, self.point)] * np.outer(sd, sd)
         found: Floats = same_kind * (near + OFFSET_LOG_SD**2)
         return found
@@ -248,7 +255,7 @@ class _Data:
         here = np.array([max(now_s, self.time_s[-1])])
         fast, slow = (drift.ornstein_uhlenbeck(self.time_s, here, tau)[:, 0] for tau in (FAST_TAU_S, SLOW_TAU_S))
         to_terms = self.shares * (rates[0] ** 2 * fast + rates[1] ** 2 * slow)  # (4, n)
-        sds = (self.posterior.decode_log_sd, self.posterior.ttft_log_sd)
+        sds = self.sds
         spots = sorted(set(zip(self.kind.tolist(), self.point.tolist(), strict=True)))
         place = np.array([places(self.points[p], self.own_byte_s) for _, p in spots])
         groups: dict[tuple[object, ...], list[int]] = {}
@@ -286,6 +293,23 @@ class _Data:
 
 
 JITTER = 1e-6  # on the diagonal of correlations of nearly equal points
+
+
+def most_telling(
+    followed: Followed, posterior: Posterior, candidates: Sequence[OperatingPoint], catalogue: Catalogue
+) -> tuple[OperatingPoint, float]:
+    """Return the candidate whose drift now is least certain, and the log-sd of that drift.
+
+    Its measurement tells most of which term moved, and by how much.
+    """
+    for point in candidates:
+        posterior = extended(posterior, ratio_names(catalogue.resolve(point)))
+    rows = Rows.of([MeasuredPoint(point, 1.0) for point in candidates], catalogue, posterior)
+    shares = decode_shares(rows.parts(posterior.log_mean)[0])
+    cov = followed.correction.cov[:N_TERMS, :N_TERMS]
+    variance = np.einsum("in,ij,jn->n", shares, cov, shares)
+    best = int(np.argmax(variance))
+    return candidates[best], float(np.sqrt(max(variance[best], 0.0)))
 
 
 def without_drift(series: Sequence[MeasuredPoint], followed: Followed) -> list[MeasuredPoint]:

@@ -129,8 +129,8 @@ def shift_statistic(z: Floats, window: int) -> tuple[Floats, NDArray[np.intp]]:
     return best, start
 
 
-def isolated(residual: Floats, limit: Floats) -> NDArray[np.bool_]:
-    """Return which residuals are isolated spikes: none of their neighbours is within a limit.
+def isolated(residual: Floats, point: NDArray[np.intp], same_limit: float, other_limit: float) -> NDArray[np.bool_]:
+    """Return which residuals are isolated spikes: none of their neighbours in time confirms them.
 
     The neighbours of i are i-2 to i+2; the newest has only those before it, so it counts as a spike until another one
     confirms it. A step or a ramp is no spike, since its measurements confirm each other.
@@ -139,8 +139,10 @@ def isolated(residual: Floats, limit: Floats) -> NDArray[np.bool_]:
     ----------
     residual : ndarray, shape (n,)
         Residuals in the order of their time [ln].
-    limit : ndarray, shape (n,)
-        Largest distance of two measurements that confirm each other, > 0 [ln].
+    point : ndarray of int, shape (n,)
+        Number of the operating point of each [1].
+    same_limit, other_limit : float
+        Largest distance of two measurements of one point, and of different points, that confirm each other, > 0 [ln].
 
     Returns
     -------
@@ -153,15 +155,17 @@ def isolated(residual: Floats, limit: Floats) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> isolated(np.array([0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0]), np.full(7, 0.1)).tolist()
+    >>> r = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0])
+    >>> isolated(r, np.zeros(7, np.intp), 0.1, 0.2).tolist()
     [False, False, True, False, False, False, False]
     """
-    nearest = np.full(len(residual), np.inf)
+    confirmed = np.full(len(residual), len(residual) < 2)
     for k in (1, 2):
-        apart = np.abs(residual[k:] - residual[:-k])
-        nearest[k:] = np.minimum(nearest[k:], apart)
-        nearest[:-k] = np.minimum(nearest[:-k], apart)
-    return np.isfinite(nearest) & (nearest > limit)
+        limit = np.where(point[k:] == point[:-k], same_limit, other_limit)
+        near = np.abs(residual[k:] - residual[:-k]) <= limit
+        confirmed[k:] |= near
+        confirmed[:-k] |= near
+    return ~confirmed
 
 
 def repeat_log_sd(residual: Floats, point: NDArray[np.intp], known_sd: float, n_known: float) -> float:
