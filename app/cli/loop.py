@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -180,16 +181,10 @@ def _round(watch: _Watch, measurement: Measurement, before: Prediction) -> dict[
         "predicted_before_decode_s": output_record(before.decode_s),
         "predicted_after_decode_s": output_record(after),
         "error_after_frac": error,
-        "shift_frac": None if loop is None else float(_expm1(loop.shift_log)),
+        "shift_frac": None if loop is None else math.expm1(loop.shift_log),
         "alarm": None if loop is None else loop.alarm or None,
         "update_s": watch.fit_s,
     }
-
-
-def _expm1(log: float) -> float:
-    from math import expm1
-
-    return expm1(log)
 
 
 def _line(one: dict[str, Any]) -> str:
@@ -212,7 +207,7 @@ def _print(watch: _Watch) -> None:
     loop, busy = (None, "") if found is None else (found.loop, found.calibration.busy)
     print(f"{'' if not watch.rounds else chr(10)}{state_sentence(loop, busy)}")
     if loop is not None:
-        rows: list[Sequence[str]] = [("TIME OF", "SHIFT NOW", "IT ALONE MOVED"), *term_rows(loop)]
+        rows: list[Sequence[str]] = [("TERM", "ITS TIME NOW, IF IT ALONE MOVED", "PROBABILITY"), *term_rows(loop)]
         print()
         print_table(rows)
         before, after = (watch.predicted(watch.point, corrected=c).decode_s for c in (False, True))

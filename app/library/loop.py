@@ -103,11 +103,8 @@ class Loop:
             best = sorted(self.followed.terms, key=lambda one: -one.probability)[:2]
             names = " or ".join(COST_TERMS[one.key] for one in best)
             return f"{names}, which these points do not tell apart"
-        share = float(self.followed.shares[list(COST_TERMS).index(term.key), -1])
-        log = self.shift_log / share if share > 0.0 else term.log_shift
-        if term.key == "launch":
-            return f"the {COST_TERMS[term.key]} {_changed(log)}"
-        return f"the {COST_TERMS[term.key]} {_changed(-log)}"
+        log = term.log_shift if term.key == "launch" else -term.log_shift
+        return f"the {COST_TERMS[term.key]} {_changed(log)}"
 
     def proposal(
         self, posterior: Posterior, candidates: Sequence[OperatingPoint], catalogue: Catalogue
@@ -140,7 +137,7 @@ def likely_cause(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[st
     throttle = _newest_word(after, "throttle")
     if throttle and throttle != "none" and "(earlier)" not in throttle:
         found.append(f"throttling ({throttle})")
-    temp = _both(before, after, "temp_c", _hot)
+    temp = _both(before, after, "temp_c", np.median)
     if temp is not None and temp[1] - temp[0] >= WARMER_K and temp[1] >= HOT_C:
         found.append(f"heat ({temp[1]:.0f} °C, {temp[0]:.0f} °C before)")
     others = _both(before, after, "others_frac", np.median, missing=0.0)
@@ -153,10 +150,6 @@ def likely_cause(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[st
     if read is not None and abs(read[1] / read[0] - 1.0) >= BANDWIDTH_FRAC:
         found.append(f"the read bandwidth ({read[1] / 1e9:.1f} GB/s, {read[0] / 1e9:.1f} GB/s before)")
     return ", ".join(found)
-
-
-def _hot(values: Sequence[float]) -> float:
-    return float(values[-1])
 
 
 def _newest_word(rows: Sequence[Mapping[str, Any]], name: str) -> str:

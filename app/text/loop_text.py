@@ -39,7 +39,7 @@ def percent(log: float) -> str:
 
 
 def term_rows(loop: Loop) -> list[tuple[str, str, str]]:
-    """Return each cost term, the shift of its time now with its 90 % interval, and the chance that it alone moved."""
+    """Return each cost term, the shift of its time if it alone moved, with its 90 % interval, and the odds of that."""
     return [(COST_TERMS[t.key], *_shift(t, drifting=loop.followed.drifting)) for t in loop.followed.terms]
 
 
@@ -51,7 +51,7 @@ def _shift(term: TermShift, *, drifting: bool) -> tuple[str, str]:
 
 
 def term_records(loop: Loop) -> dict[str, Any]:
-    """Return the same as JSON values, as fractions of the time of each term."""
+    """Return the same as JSON values, as shares of the time of each term."""
     found = {}
     for term in loop.followed.terms:
         logs = (term.log_shift + z * term.log_sd for z in (0.0, -Z90, Z90))

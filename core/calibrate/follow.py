@@ -40,7 +40,7 @@ EVIDENCE_NAT = 3.0
 """Gain of evidence over no drift, from which on a drift is taken [nat]: odds of 20 to 1."""
 
 REPEAT_LOG_SD, REPEAT_WEIGHT, LEAST_LOG_SD = 0.015, 4.0, 0.002  # [prior] of repeats of one point; weight; lower bound
-OFFSET_LOG_SD = 0.03  # [prior] of a usual repeat above the least one, which the calibration is fitted to
+OFFSET_LOG_SD = 0.015  # [prior] of a usual repeat above the least one, which the calibration is fitted to
 DISTURBED_LOG_SD = 0.5  # [prior] of a fully disturbed time above its prediction: one-sided
 SPIKE_SD, SPIKE_LOG = 4.0, 0.05  # distance to the nearest neighbour, from which on a measurement is a spike
 WINDOW = 20
@@ -56,7 +56,7 @@ NAMED_PROBABILITY = 0.8
 
 @dataclass(frozen=True, slots=True)
 class TermShift:
-    """The shift of one cost term: now, and the probability that it alone moved."""
+    """The shift of the time of one cost term now, if it alone moved, and the probability of that among the terms."""
 
     key: str  # of `COST_TERMS`
     log_shift: float
@@ -157,7 +157,7 @@ def follow(posterior: Posterior, series: Sequence[MeasuredPoint], catalogue: Cat
         spike,
         *rates,
         best - without,
-        data.terms(correction, local + np.diag(calm**2), in_time),
+        data.terms(local + np.diag(calm**2), rates, now_s),
         (every * in_time) @ solved,
         correction,
     )
@@ -277,17 +277,23 @@ class _Data:
         cov = before - cross @ solved[:, 1:]
         return Correction(cross @ solved[:, 0], (cov + cov.T) / 2.0, sds, anchors), solved[:, 0]
 
-    def terms(self, correction: Correction, rest: Floats, in_time: Floats) -> tuple[TermShift, ...]:
-        """Return the shift of each term now, and the probability that it alone moved, from the evidence of each."""
-        evidence = np.zeros(N_TERMS)
-        if in_time.any():
-            for k, share in enumerate(self.shares):
-                alone = np.outer(share, share) * in_time * N_TERMS
-                evidence[k] = drift.one_step_ahead(self.residual, rest + alone)[2]
+    def terms(self, rest: Floats, rates: tuple[float, float], now_s: float) -> tuple[TermShift, ...]:
+        """Return the shift of each term now if it alone moved, and the probability of that from the evidence."""
+        if not any(rates):
+            return tuple(TermShift(key, 0.0, 0.0, 1.0 / N_TERMS) for key in COST_TERMS)
+        here = np.append(self.time_s, max(now_s, self.time_s[-1]))
+        in_time = np.zeros((len(here), len(here)))
+        for rate, tau in zip(rates, (FAST_TAU_S, SLOW_TAU_S), strict=True):
+            in_time += N_TERMS * rate**2 * drift.ornstein_uhlenbeck(here, here, tau)
+        found, evidence = np.zeros((N_TERMS, 2)), np.zeros(N_TERMS)
+        for k, share in enumerate(self.shares):
+            cov, now = rest + np.outer(share, share) * in_time[:-1, :-1], share * in_time[:-1, -1]
+            evidence[k] = drift.one_step_ahead(self.residual, cov)[2]
+            solved = np.linalg.solve(cov, np.column_stack([self.residual, now]))
+            found[k] = now @ solved[:, 0], np.sqrt(max(in_time[-1, -1] - now @ solved[:, 1], 0.0))
         odds = np.exp(evidence - evidence.max())
-        sd = np.sqrt(np.maximum(np.diag(correction.cov)[:N_TERMS], 0.0))
         return tuple(
-            TermShift(key, float(correction.mean[k]), float(sd[k]), float(odds[k] / odds.sum()))
+            TermShift(key, float(found[k, 0]), float(found[k, 1]), float(odds[k] / odds.sum()))
             for k, key in enumerate(COST_TERMS)
         )
 
