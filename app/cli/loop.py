@@ -70,7 +70,9 @@ class _Watch:
         """Fit again to all measurements."""
         start_s = time.perf_counter()
         try:
-            self.fit = fit(self.library.evidence(self.catalogue, self.machine, self.unsaved), self.catalogue, self.point)
+            self.fit = fit(
+                self.library.evidence(self.catalogue, self.machine, self.unsaved), self.catalogue, self.point
+            )
         except ValueError as error:
             raise UserError(str(error)) from error
         self.fit_s = time.perf_counter() - start_s

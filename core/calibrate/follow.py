@@ -201,9 +201,7 @@ class _Data:
         own = catalogue.resolve(points[0]).mode.bandwidth_byte_s
         disturbed = np.array([m.disturbed for m in series])[owner]
         residual = np.log(value) - predicted[row]
-        return cls(
-            posterior, points, own, owner, point, kind, times[owner], residual, sd, disturbed, shares[:, row]
-        )
+        return cls(posterior, points, own, owner, point, kind, times[owner], residual, sd, disturbed, shares[:, row])
 
     @property
     def sds(self) -> tuple[float, float]:
