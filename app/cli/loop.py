@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -209,7 +208,7 @@ def _print(watch: _Watch) -> None:
     loop, busy = (None, "") if found is None else (found.loop, found.calibration.busy)
     print(f"{'' if not watch.rounds else chr(10)}{state_sentence(loop, busy)}")
     if loop is not None:
-        rows: list[Sequence[str]] = [("TERM", "ITS TIME NOW, IF IT ALONE MOVED", "PROBABILITY"), *term_rows(loop)]
+        rows: list[tuple[str, ...]] = [("TERM", "ITS TIME NOW, IF IT ALONE MOVED", "PROBABILITY"), *term_rows(loop)]
         print()
         print_table(rows)
         before, after = (watch.predicted(watch.point, corrected=c).decode_s for c in (False, True))

@@ -39,7 +39,7 @@ class Loop:
 
     @property
     def shift_log(self) -> float:
-        """Drift of the newest measured time against the calibrated board, in logarithms: of decode where there is one."""
+        """Drift of the newest decode time (else of the newest time) against the calibrated board, in logarithms."""
         f = self.followed
         decode = np.flatnonzero(f.kind == DECODE)
         return float(f.drift_log[decode[-1] if len(decode) else -1])

@@ -20,6 +20,12 @@ def warning(store: Store) -> str:
     return (loop.alarm if loop is not None else "") or calibration.busy
 
 
+def brief_warning(store: Store) -> str:
+    """Return the head of the warning: the view has the rest."""
+    said = warning(store)
+    return f"{said.partition(': ')[0]}." if said and store.loop is not None and said == store.loop.alarm else said
+
+
 def before_and_after(store: Store) -> tuple[Output, Output]:
     """Return the decode time of the point as calibrated, and corrected by the newest measurements."""
     posterior = store.posterior

@@ -42,7 +42,7 @@ def residual_chart(loop: Loop) -> Chart:
         ("time", "s"),
         ("difference", "frac"),
         series=(Series(time_s, drift, Provenance.CALIBRATED, "drift"),),
-        rules=(Rule("y", 0.0, "calibrated"),),
+        rules=(Rule("y", 0.0),),
         points=(
             Points(time_s[~doubtful], residual[~doubtful], "measured"),
             Points(time_s[doubtful], residual[doubtful], "measured", hollow=True),

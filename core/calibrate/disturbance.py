@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +38,6 @@ NAME = "busy."
 """Prefix of the parameters' names: ``busy.`` kind ``.`` session."""
 
 OTHERS_FULL_FRAC = 0.5  # [prior] share of the processors taken by others, from which on a run is disturbed throughout
-
-
-class Timed(Protocol):
-    """A measurement with a time and a degree of disturbance."""
-
-    @property
-    def time_s(self) -> float | None: ...
-    @property
-    def disturbed(self) -> float: ...
 
 
 def degree(conditions: Mapping[str, Any]) -> float:
@@ -72,14 +63,14 @@ def _share(conditions: Mapping[str, Any], name: str, default: float = 0.0) -> fl
     return float(min(max(value, 0.0), 1.0))
 
 
-def sessions(points: Sequence[Timed]) -> list[int]:
-    """Return the number of each measurement's session: a gap of `SESSION_GAP_S` begins another one.
+def sessions(times_s: Sequence[float | None]) -> list[int]:
+    """Return the number of each measurement's session from its time: a gap of `SESSION_GAP_S` begins another one.
 
     Measurements without a time belong to the first session.
     """
-    times = sorted({m.time_s for m in points if m.time_s is not None})
-    starts = [times[i] for i in range(1, len(times)) if times[i] - times[i - 1] > SESSION_GAP_S]
-    return [0 if m.time_s is None else int(np.searchsorted(starts, m.time_s, side="right")) for m in points]
+    known = sorted({t for t in times_s if t is not None})
+    starts = [known[i] for i in range(1, len(known)) if known[i] - known[i - 1] > SESSION_GAP_S]
+    return [0 if t is None else int(np.searchsorted(starts, t, side="right")) for t in times_s]
 
 
 def excess_name(kind: int, session: int) -> str:

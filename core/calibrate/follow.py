@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from core.calibrate.disturbance import QUIET_DEGREE
 from core.calibrate.observations import DECODE, TTFT, MeasuredPoint, Rows
 from core.physics import drift
-from core.predict.parameters import extended, ratio_names
 from core.predict.correction import N_TERMS, correlation, decode_shares, names_of, places, prefill_shares
+from core.predict.parameters import extended, ratio_names
 from core.spec import Catalogue, OperatingPoint, Posterior
 from core.spec.correction import COST_TERMS, Anchors, Correction
 
@@ -265,7 +265,7 @@ class _Data:
         for names, members in groups.items():
             index = np.array(members, dtype=np.intp)
             between = correlation(place[index], place[index])
-            inverse = np.linalg.inv(between + JITTER * np.eye(len(index)))
+            inverse: Floats = np.asarray(np.linalg.inv(between + JITTER * np.eye(len(index))), dtype=float)
             anchors[names] = Anchors(place[index], inverse, index + N_TERMS)
             before[np.ix_(index + N_TERMS, index + N_TERMS)] = between * sds[spots[members[0]][0]] ** 2
         spot_of = {spot: i for i, spot in enumerate(spots)}

@@ -96,9 +96,9 @@ def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     """Return one measured point for the repeats of each operating point, in the order of first occurrence.
 
     The time is the smallest of the n quietest repeats: other work on the machine only adds to a time, often for
-    minutes, and the model predicts the undisturbed board. Its log-sd is that of one repeat over n, as for the smallest of n exponential
-    delays. Accuracy and energy are those measured last. Times with a probed read bandwidth are first corrected to the
-    usual bandwidth (`core.calibrate.bandwidth_drift`).
+    minutes, and the model predicts the undisturbed board. Its log-sd is that of one repeat over n, as for the smallest
+    of n exponential delays. Accuracy and energy are those measured last. Times with a probed read bandwidth are first
+    corrected to the usual bandwidth (`core.calibrate.bandwidth_drift`).
     """
     repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
     for measured in _at_usual_bandwidth(points):
@@ -268,7 +268,7 @@ def _excess(
     points: Sequence[MeasuredPoint], owner: NDArray[np.intp], kind: NDArray[np.intp], names: tuple[str, ...]
 ) -> Floats:
     """Return the degree of disturbance of each row in the column of its session's excess."""
-    found, of = np.zeros((len(owner), len(names))), disturbance.sessions(points)
+    found, of = np.zeros((len(owner), len(names))), disturbance.sessions([m.time_s for m in points])
     column = {name: j for j, name in enumerate(names)}
     for row, (i, which) in enumerate(zip(owner, kind, strict=True)):
         name = disturbance.excess_name(int(which), of[i])
@@ -281,7 +281,7 @@ def excess_priors(points: Sequence[MeasuredPoint]) -> dict[str, Prior]:
     """Return the priors of the excess of each kind of time in each session with disturbed points."""
     return {
         disturbance.excess_name(kind, session): disturbance.EXCESS
-        for m, session in zip(points, disturbance.sessions(points), strict=True)
+        for m, session in zip(points, disturbance.sessions([m.time_s for m in points]), strict=True)
         for kind, value in ((DECODE, m.decode_s), (TTFT, m.ttft_s))
         if m.disturbed and value is not None
     }

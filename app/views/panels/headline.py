@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPushButto
 
 from app.library.axes import SLIDERS
 from app.model.explained import evidence, explained
-from app.model.followed import warning
+from app.model.followed import brief_warning
 from app.model.store import Store
 from app.text.explain import ranked, rich
 from app.text.format import at_most_text, change_text, exact_text, quantity_text
@@ -58,7 +58,7 @@ class Headline(Card):
 
     def refresh(self) -> None:
         """Show the current verdict."""
-        said = warning(self._store)
+        said = brief_warning(self._store)
         set_text(self.sentence, rich(explained(self._store)) + (f" <b>{escape(said)}</b>" if said else ""))
         set_tip(self.sentence, evidence(self._store))
 

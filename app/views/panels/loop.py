@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton
@@ -43,10 +45,11 @@ class LoopView(Measuring):
         self.detector = ChartCard(theme, "loop.detector", "Detector")
         self._terms, self.term_labels = QGridLayout(), list[tuple[QLabel, ...]]()
         self._both, self.both_labels = QGridLayout(), list[tuple[QLabel, ...]]()
-        self.grid = CardGrid([self.residuals, self.detector, self._terms_card(), self._both_card()])
+        self.tables = CardGrid([self._terms_card(), self._both_card()])
+        self.charts = CardGrid([self.residuals, self.detector])
         for card in (self.residuals, self.detector):
             card.setMinimumHeight(230)
-        super().__init__("loop", "Loop", [self._top(), self.grid])
+        super().__init__("loop", "Loop", [self._top(), self.tables, self.charts])
         self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def _top(self) -> Card:
@@ -80,7 +83,8 @@ class LoopView(Measuring):
         set_text(self.sentence, store.not_measured_here or state_sentence(loop, busy))
         set_role(self.sentence, "bad" if loop is not None and warning(store) else "")
         self._show_next(loop)
-        self.grid.setVisible(loop is not None)
+        self.tables.setVisible(loop is not None)
+        self.charts.setVisible(loop is not None)
         if loop is not None:
             self.residuals.show_chart(residual_chart(loop))
             self.detector.show_chart(detector_chart(loop))
@@ -128,7 +132,7 @@ def _table(title: str, grid: QGridLayout, stretch: tuple[int, ...]) -> Card:
     return card
 
 
-def _show(grid: QGridLayout, labels: list[tuple[QLabel, ...]], rows: list[tuple[str, ...]]) -> None:
+def _show(grid: QGridLayout, labels: list[tuple[QLabel, ...]], rows: Sequence[tuple[str, ...]]) -> None:
     """Write rows into the labels of a grid, made once."""
     while len(labels) < len(rows):
         made = tuple(label("", "dim" if i == 0 else "secondary") for i in range(len(rows[0])))

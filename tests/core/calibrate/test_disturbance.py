@@ -37,9 +37,7 @@ def test_the_degree_follows_from_what_is_recorded(conditions, degree):
 
 
 def test_a_gap_begins_another_session():
-    times = (None, 0.0, 100.0, 800.0, 1300.0, 5000.0)
-    points = [MeasuredPoint(BASE, 0.01, time_s=t) for t in times]
-    assert disturbance.sessions(points) == [0, 0, 0, 1, 1, 2]
+    assert disturbance.sessions([None, 0.0, 100.0, 800.0, 1300.0, 5000.0]) == [0, 0, 0, 1, 1, 2]
 
 
 def test_a_disturbed_point_does_not_move_the_parameters():
