@@ -268,6 +268,8 @@ class _Data:
             inverse: Floats = np.asarray(np.linalg.inv(between + JITTER * np.eye(len(index))), dtype=float)
             anchors[names] = Anchors(place[index], inverse, index + N_TERMS)
             before[np.ix_(index + N_TERMS, index + N_TERMS)] = between * sds[spots[members[0]][0]] ** 2
+        kinds = np.array([kind for kind, _ in spots])
+        before[N_TERMS:, N_TERMS:] += OFFSET_LOG_SD**2 * (kinds[:, None] == kinds)  # a usual repeat is predicted
         spot_of = {spot: i for i, spot in enumerate(spots)}
         column = np.array([spot_of[k, p] for k, p in zip(self.kind.tolist(), self.point.tolist(), strict=True)])
         cross = np.concatenate([to_terms, before[N_TERMS:, N_TERMS:][:, column]])

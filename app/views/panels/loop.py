@@ -57,6 +57,7 @@ class LoopView(Measuring):
         card.body.addWidget(self.sentence)
         card.body.addWidget(self.next)
         card.body.addLayout(row(self.go, self.here, 1))
+        card.body.addStretch(1)
         return card
 
     def _terms_card(self) -> Card:
