@@ -22,6 +22,7 @@ from app.agent.energy import EnergyMeter, RunEnergy
 from app.agent.launch import Scratch, worker_argv
 from app.agent.outbox import Outbox
 from app.agent.parameters import Parameters, Slots, parameters_folder
+from app.agent.run_conditions import RunConditions
 from app.agent.runs import Runs, worker_environment
 from app.agent.runtimes.entry import RuntimeEntry, entries_file, read_entries
 from app.agent.sampler import Sampler
@@ -100,13 +101,15 @@ class Agent:
         environment = {**worker_environment(n_threads), **self._scratch.environment()}
         self._runtimes, self._runtimes_wrong = _configured()
         self._parameters = Parameters(Slots(parameters_folder()))
+        self._conditions = RunConditions(root, self._state, self._sampler.hottest_c)
         self._runs = Runs(
             argv,
             environment,
             self._outbox.send,
-            energy.complete,
+            lambda body: self._conditions.complete(energy.complete(body)),
             self._unavailable,
             idled=energy.idled,
+            begun=self._conditions.begun,
             rest_s=0.0 if self._sampler.power[0] else REST_S,
             runtimes=self._runtimes,
             n_threads=n_threads,

@@ -117,6 +117,8 @@ class Runs:
         Why nothing can be measured here; "" when it can.
     idled
         Told the start and end of each pause in which nothing ran, in seconds of ``time.monotonic``.
+    begun
+        Called when a run begins.
     rest_s
         How long the board rests before its first run.
     runtimes, n_threads
@@ -132,12 +134,13 @@ class Runs:
         unavailable: str = "",
         *,
         idled: Callable[[float, float], None] = lambda start_s, end_s: None,
+        begun: Callable[[], None] = lambda: None,
         rest_s: float = 0.0,
         runtimes: Sequence[RuntimeEntry] = (),
         n_threads: int = 1,
     ) -> None:
         self._drivers = Drivers(runtimes, self._on_message, n_threads)
-        self._idled = idled
+        self._idled, self._begun = idled, begun
         self._idle_since_s: float | None = time.monotonic()
         self._rested_s = self._idle_since_s + rest_s
         self._argv = argv
@@ -246,6 +249,7 @@ class Runs:
             return
         self._running = request
         self._answered = False
+        self._begun()
         executor.send(request)
 
     def _ready_worker(self) -> Worker:

@@ -7,7 +7,7 @@ import math
 import struct
 import threading
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from app.agent.channel import Channel, Sensor
 from app.agent.cpu_budget import SelfLimit
@@ -152,6 +152,11 @@ class Sampler:
     def total_period_s(self) -> float:
         """Return the update period of the slowest sensor of the total power [s]; 0 when unknown."""
         return max((self._columns.channels[i].native_period_s or 0.0 for i in self._total), default=0.0)
+
+    def hottest_c(self) -> Optional[float]:
+        """Return the highest temperature of the last reading [deg C]; None without a sensor."""
+        pairs = zip(self._columns.channels, self._columns.row)
+        return max((value for channel, value in pairs if channel.unit == "degC" and value == value), default=None)
 
     def rails(self) -> List[Rail]:
         """Return the parts of the board whose power is known one by one, with what it has been."""

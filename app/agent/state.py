@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from app.agent.files import parse_int, text
+from app.agent.load import Pressure
 from app.agent.processes import Processes
 from app.agent.sensors.devfreq import subject
 from app.agent.sensors.feed import lower_priority
@@ -24,7 +25,7 @@ from app.agent.sensors.tools import find_tool
 Entry = Dict[str, Any]
 
 EVERY_S = 5.0
-FIRST_S = 1.0  # between the two looks that it takes to see what else runs
+FIRST_S = 1.0  # between the two looks that it takes to see what else runs, and between glances at the pressure
 PROCESSES_EVERY_S = 10.0
 _KIB = 1024
 _DYNAMIC_DRIVERS = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")  # their "powersave" raises the clock with load
@@ -54,6 +55,7 @@ class BoardState:
         self._n_throttled: Optional[int] = None  # at the first read
         self._nv_asked: Optional[Entry] = None
         self._processes = Processes(root)
+        self._pressure = Pressure(root)
 
     def read(self) -> Dict[str, Entry]:
         """Return all entries; the processes are those found last, see `look_at_processes`."""
@@ -74,6 +76,10 @@ class BoardState:
     def look_at_processes(self) -> None:
         """Find what else runs, over the time since the last look."""
         self._processes.look()
+
+    def load_changed(self) -> bool:
+        """Return True if other programs seem to have begun or ended since the last call: another look is worth it."""
+        return self._pressure.changed(self._processes.busy)
 
     # ---- one entry each
 
@@ -294,12 +300,15 @@ class StateWatch:
         shown = gist(self._state.read())
         look_s = time.monotonic()
         self._state.look_at_processes()
-        pause_s = min(FIRST_S, every_s)
-        while not self._stopped.wait(pause_s):
-            pause_s = every_s
-            if time.monotonic() >= look_s:
+        read_s = look_s
+        while not self._stopped.wait(min(FIRST_S, every_s)):
+            changed = self._state.load_changed()
+            if time.monotonic() >= look_s or changed:
                 self._state.look_at_processes()
                 look_s = time.monotonic() + processes_every_s
+            elif time.monotonic() < read_s:
+                continue
+            read_s = time.monotonic() + every_s
             state = self._state.read()
             new = gist(state)
             if new != shown:

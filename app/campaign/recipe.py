@@ -8,7 +8,10 @@ from typing import Any
 
 from app.campaign.plan import Run
 from app.library.measurements import OUTPUTS_OF, Measurement, answers, check_body, ran, ran_elsewhere
+from core.calibrate.disturbance import degree
 from core.spec import Catalogue
+
+DISTURBED_DEGREE = 0.5
 
 
 def measured(run: Run, body: Mapping[str, Any], catalogue: Catalogue, machine: str) -> Measurement:
@@ -35,3 +38,8 @@ def measured(run: Run, body: Mapping[str, Any], catalogue: Catalogue, machine: s
 def tells(measurement: Measurement, what: Iterable[str]) -> bool:
     """Whether a measurement has the outputs of parts of a run, be they absent with a reason."""
     return all(OUTPUTS_OF[part][0] in measurement.body for part in what if part in OUTPUTS_OF)
+
+
+def was_disturbed(measurement: Measurement) -> bool:
+    """Whether other programs disturbed most of a measurement."""
+    return degree(measurement.body.get("conditions", {})) > DISTURBED_DEGREE

@@ -30,6 +30,7 @@ COMMANDS = {
     "measure": "measure an operating point on the board",
     "predict": "predict latency, power and accuracy of an operating point",
     "calibrate": "measure a handful of points and fit the model to this board",
+    "loop": "follow a board: drift, alarm, corrected predictions, next measurement",
     "explain": "name the bottleneck of an operating point, the best changes, and the source of each number",
     "sweep": "predict a grid of operating points and find the Pareto front",
     "quality": "measure the accuracy cost of pruning and small formats on this model",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -9,6 +11,7 @@ from typing import Any
 
 from app.library import axes
 from app.library.axes import exists
+from app.library.loop import Loop, seconds
 from app.library.measurements import Measurement
 from app.library.other_boards import basis
 from app.library.registry import THIS
@@ -21,11 +24,14 @@ from core.calibrate.fit import (
     calibration_plan,
     next_measurement,
 )
+from core.calibrate.follow import follow, without_drift
 from core.calibrate.observations import MeasuredPoint, measured_point, pooled
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 NEWEST = 400
 """Largest number of fitted measurements, the newest ones: the fit stays fast, and older ones say less about today."""
+MOST_REPEATS = 40
+"""Largest number of fitted repeats of one point, the newest ones: a point that is watched does not displace others."""
 DECODER = OperatingPoint().runtime
 ANSWERS = ("decode_s", "ttft_s", "mean_kl", "top1_agreement")
 """The outputs that a calibration is fitted to."""
@@ -36,48 +42,76 @@ CANDIDATE_CONTEXT_TOKENS = (256.0, 1024.0, 2048.0, 4096.0)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A calibration and the next measurement that would narrow its predictions most, with the reason in a sentence."""
+    """A calibration, the loop that follows the board, and the next measurement to make, with the reason in a sentence.
+
+    The posterior of the calibration has the correction by the newest measurements.
+    """
 
     calibration: Calibration
     proposal: tuple[OperatingPoint, str] | None
+    loop: Loop | None = None  # None where no time was measured
 
 
-def fit(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Fit | None:
-    """Return `calibration_of` and the next measurement to make; None without a calibration.
-
-    Raises
-    ------
-    ValueError
-        The measurements cannot be fitted; one sentence.
-    """
-    calibration = calibration_of(measurements, catalogue, at)
-    if calibration is None:
-        return None
-    return Fit(calibration, next_measurement(calibration, candidates(at), catalogue))
-
-
-def calibration_of(measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint) -> Calibration | None:
+def fit(
+    measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint, now_s: float | None = None
+) -> Fit | None:
     """Fit the model to the measurements of a point's board, runtime and power mode; None without any.
 
     The posterior of published measurements is the prior. The basis of the result names imported measurements and those
     of a board that is not attached; the points of the attached board are in the plots.
 
+    Parameters
+    ----------
+    measurements : sequence of Measurement
+        In the order in which they were made.
+    catalogue : Catalogue
+    at : OperatingPoint
+    now_s : float, optional
+        Time that the board is followed to, in seconds since 1970; now by default.
+
     Raises
     ------
     ValueError
         The measurements cannot be fitted; one sentence.
     """
-    near = [m for m in measurements if share_calibration(m.point, at, catalogue)]
-    points = measured_points(near, catalogue)
-    if not points:
+    found = _followed(measurements, catalogue, at, time.time() if now_s is None else now_s)
+    if found is None:
         return None
-    calibration = calibrate(points, catalogue, known=known_before(at, catalogue))
+    calibration, loop = found
+    proposal = None if loop is None else loop.proposal(calibration.posterior, candidates(at), catalogue)
+    return Fit(calibration, proposal or next_measurement(calibration, candidates(at), catalogue), loop)
+
+
+def calibration_of(
+    measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint, now_s: float | None = None
+) -> Calibration | None:
+    """Return the calibration of `fit` alone."""
+    found = _followed(measurements, catalogue, at, time.time() if now_s is None else now_s)
+    return None if found is None else found[0]
+
+
+def _followed(
+    measurements: Sequence[Measurement], catalogue: Catalogue, at: OperatingPoint, now_s: float
+) -> tuple[Calibration, Loop | None] | None:
+    near = [m for m in measurements if share_calibration(m.point, at, catalogue)]
+    counted = _counted(near, catalogue)
+    if not counted:
+        return None
+    series, known = [point for _, point in counted], known_before(at, catalogue)
+    timed = [(m, point) for m, point in counted if point.decode_s is not None or point.ttft_s is not None]
+    calibration, loop = calibrate(pooled(series), catalogue, known=known), None
+    if timed:
+        repeats = [point for _, point in timed]
+        followed = follow(calibration.posterior, repeats, catalogue, now_s)
+        if followed.drifting:  # the calibration is that of the usual board
+            calibration = calibrate(pooled(without_drift(series, followed)), catalogue, known=known)
+            followed = follow(calibration.posterior, repeats, catalogue, now_s)
+        loop = Loop(followed, tuple(m for m, _ in timed))
+    posterior = replace(calibration.posterior, correction=None if loop is None else loop.followed.correction)
     own = [m for m in near if m.machine]
-    if at.board == THIS and len(own) == len(near):
-        return calibration
-    posterior = calibration.posterior
-    words = basis(near, len(measured_points(own, catalogue)), posterior.basis)
-    return replace(calibration, posterior=replace(posterior, basis=words))
+    if at.board != THIS or len(own) != len(near):
+        posterior = replace(posterior, basis=basis(near, len(measured_points(own, catalogue)), posterior.basis))
+    return replace(calibration, posterior=posterior), loop
 
 
 def calibrated_boards(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[dict[str, Any]]:
@@ -137,9 +171,27 @@ def _counted(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[
     says nothing about the board itself and is left out.
     """
     free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {})]
-    known = [m for m in free if exists(m.point, catalogue)][-NEWEST:]
-    pairs = [(m, measured_point(*_without_choices(axes.canonical(m.point, catalogue), m.body))) for m in known]
+    known = _newest([m for m in free if exists(m.point, catalogue)])
+    pairs = [(m, _measured_point(m, catalogue)) for m in known]
     return [(m, p) for m, p in pairs if any(getattr(p, name) is not None for name in ANSWERS)]
+
+
+def _newest(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return the newest `NEWEST`, of each point the newest `MOST_REPEATS`, in their order."""
+    n_of = Counter[OperatingPoint]()
+    kept = []
+    for measurement in reversed(measurements):
+        n_of[measurement.point] += 1
+        if n_of[measurement.point] <= MOST_REPEATS:
+            kept.append(measurement)
+        if len(kept) == NEWEST:
+            break
+    return kept[::-1]
+
+
+def _measured_point(measurement: Measurement, catalogue: Catalogue) -> MeasuredPoint:
+    point = measured_point(*_without_choices(axes.canonical(measurement.point, catalogue), measurement.body))
+    return replace(point, time_s=seconds(measurement.time_utc))
 
 
 def _without_choices(point: OperatingPoint, body: Mapping[str, Any]) -> tuple[OperatingPoint, Mapping[str, Any]]:

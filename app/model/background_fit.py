@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.model.followed import warning
 from app.model.store import Store
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ class Fitting:
         elif done.fit is None:
             self._store.set_calibration(None)
         else:
-            self._store.set_calibration(done.fit.calibration, done.fit.proposal)
+            before = warning(self._store)
+            self._store.set_calibration(done.fit.calibration, done.fit.proposal, done.fit.loop)
+            if (now := warning(self._store)) and not before:  # once, when it begins
+                self._store.say("warning", now)
 
     def join(self) -> None:
         """Wait for the thread."""

@@ -43,9 +43,10 @@ from core.spec import (
 )
 
 if TYPE_CHECKING:
+    from app.library.loop import Loop
     from core.calibrate.fit import Calibration
 
-
+    Proposal = tuple[OperatingPoint, str]
 LOG_LINES = 1000
 
 
@@ -69,13 +70,12 @@ class Store(QObject):
         axes.check_point(self._point, catalogue)
         self._limits = Limits()
         self._values: dict[str, Any] = {"axis": "point.alpha", "pinned": None, **PLAIN}
-        self._link, self._activity = Link(), Activity()
-        self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
+        self._link, self._activity, self._log = Link(), Activity(), deque[LogLine](maxlen=LOG_LINES)
         self._measured = self._elsewhere = Measured((), catalogue)
         self._calibration: Calibration | None = None
-        self._proposal: tuple[OperatingPoint, str] | None = None
-        self._machine = ""
-        self._not_here = "This board has not been measured yet."
+        self._proposal: Proposal | None = None
+        self._machine, self._not_here = "", "This board has not been measured yet."
+        self.loop: Loop | None = None  # the attached board followed
         self.beta_measured: Mapping[str, float] = {}
         self._predicted = Predicted(catalogue)
 
@@ -271,10 +271,10 @@ class Store(QObject):
         self.changed.emit("measurements")
 
     def set_calibration(
-        self, calibration: Calibration | None, proposal: tuple[OperatingPoint, str] | None = None
+        self, calibration: Calibration | None, proposal: Proposal | None = None, loop: Loop | None = None
     ) -> None:
-        """Replace the calibration and what it proposes to measure next; every prediction of this board follows."""
-        self._calibration, self._proposal = calibration, proposal
+        """Replace the calibration, the next measurement and the loop; every prediction of this board follows."""
+        self._calibration, self._proposal, self.loop = calibration, proposal, loop
         self._predict_anew("calibration")
 
     def set_board(

@@ -183,6 +183,21 @@ class SimulatedBoard:
         return self._moment.level
 
     @property
+    def clock_hz(self) -> float:
+        """Clock of the last step [Hz]."""
+        return float(self._heat.device.levels.clock_hz[self._moment.level])
+
+    @property
+    def unthrottled(self) -> bool:
+        """True if it ran at its top clock in the last step."""
+        return self._moment.level == len(self._heat.device.levels.clock_hz) - 1
+
+    @property
+    def temp_c(self) -> float:
+        """Temperature of its die [deg C]."""
+        return self._moment.temp_c
+
+    @property
     def busy(self) -> bool:
         """True if it worked in the last step."""
         return self._load_frac > 0
@@ -236,11 +251,10 @@ class SimulatedBoard:
     def read(self) -> list[float]:
         """Return the values of the channels, with their noise and resolution."""
         power, temp = self._noise.standard_normal(2)
-        clock = float(self._heat.device.levels.clock_hz[self._moment.level])
         values = [
             _rounded(self._moment.power_w * (1 + POWER_NOISE_FRAC * power), POWER_STEP_W),
             _rounded(self._moment.temp_c + TEMP_NOISE_K * temp, TEMP_STEP_K),
-            clock,
+            self.clock_hz,
             self._load_frac,
         ]
         if self.charge is not None:

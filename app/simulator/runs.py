@@ -79,7 +79,7 @@ def measure(board: SimulatedBoard, request: Mapping[str, Any], dice: np.random.G
         f"Simulated: {board.board.name} as drawn from its priors with seed {board.seed}; nothing was measured.",
         *(f"The simulation assumes: {note.replace('[prior] ', '')}." for note in work.speeds.notes if PRIOR in note),
     ]
-    return {**body, "conditions": conditions, "notes": notes}
+    return {**body, "conditions": conditions | _ended(board), "notes": notes}
 
 
 PRIOR = "[prior]"
@@ -191,6 +191,13 @@ _RUNS = {"ttft": _prompt, "decode": _decode, "quality": _quality}
 
 def _conditions(board: SimulatedBoard) -> dict[str, Any]:
     return {"simulated": True, "seed": board.seed}
+
+
+def _ended(board: SimulatedBoard) -> dict[str, Any]:
+    """Return what the board was like at the end of a run, as a real one reports it."""
+    clock_hz, temp_c = board.clock_hz, round(board.temp_c, 2)
+    throttle = "none" if board.unthrottled else f"throttled to {clock_hz / 1e9:.2f} GHz"
+    return {"temp_c": temp_c, "clock_hz": clock_hz, "throttle": throttle}
 
 
 def _record(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:

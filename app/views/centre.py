@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtCore import QEvent, QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent, QUndoStack
 from PySide6.QtWidgets import QApplication, QTabWidget, QVBoxLayout, QWidget
 
@@ -13,6 +13,7 @@ from app.model.conductor import Conductor
 from app.model.store import Store
 from app.views.panels.curves import Curves
 from app.views.panels.headline import Headline
+from app.views.widgets.page import Measuring
 from app.views.widgets.theme import GAP, Theme
 
 VIEWS = {
@@ -22,6 +23,7 @@ VIEWS = {
     "energy": ("Energy", "app.views.panels.energy", "Energy"),
     "schedule": ("Schedule", "app.views.panels.schedule", "ScheduleView"),
     "scenarios": ("Scenarios", "app.views.panels.scenarios", "Scenarios"),
+    "loop": ("Loop", "app.views.panels.loop", "LoopView"),
 }
 """Views of the point: key -> title, module and class, made with the store, the undo stack and the theme."""
 
@@ -51,6 +53,8 @@ class LazyPage(QWidget):
 class Centre(QWidget):
     """The sentence and the tabs."""
 
+    proposed = Signal(object)  # an OperatingPoint to go to and measure
+
     def __init__(
         self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, why: QAction, pause: QAction
     ) -> None:
@@ -74,6 +78,8 @@ class Centre(QWidget):
         def maker(module: str, name: str) -> Callable[[], QWidget]:
             def make() -> QWidget:
                 made: QWidget = getattr(importlib.import_module(module), name)(store, stack, theme)
+                if isinstance(made, Measuring):
+                    made.proposed.connect(self.proposed)
                 return made
 
             return make

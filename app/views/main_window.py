@@ -191,6 +191,7 @@ class MainWindow(QMainWindow):
     def _make_centre(self) -> None:
         a = self.actions_
         self.centre = Centre(self._store, self._stack, self._conductor, self._theme, a["why"], a["pause"])
+        self.centre.proposed.connect(self._go_and_measure)
         self.headline, self.curves, self.tabs = self.centre.headline, self.centre.curves, self.centre.tabs
         middle = self.centre.layout()
         assert middle is not None

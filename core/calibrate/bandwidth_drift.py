@@ -59,8 +59,14 @@ def elasticity(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp])
     return float((known * ELASTICITY - t @ b) / (known + b @ b))
 
 
-def usual_log_time(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.intp], kind: NDArray[np.intp]) -> Floats:
-    """Return the logarithms of the times, corrected to the median of the bandwidths.
+def usual_log_time(
+    log_time: Floats,
+    log_bandwidth: Floats,
+    point: NDArray[np.intp],
+    kind: NDArray[np.intp],
+    quiet: NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Return the logarithms of the times, corrected to the median of the bandwidths of quiet runs.
 
     ``ln t_usual = ln t + s (ln B - ln B_usual)`` with s of `elasticity` for each weight format.
 
@@ -74,6 +80,8 @@ def usual_log_time(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.in
         Number of the operating point of each [1].
     kind : ndarray of int, shape (n,)
         Number of the weight format of each [1].
+    quiet : ndarray of bool, shape (n,), optional
+        Whether no other work disturbed the run [1]. All runs count where none is quiet.
 
     Returns
     -------
@@ -93,7 +101,8 @@ def usual_log_time(log_time: Floats, log_bandwidth: Floats, point: NDArray[np.in
     usual = log_time.copy()
     if not len(usual):
         return usual
-    off = log_bandwidth - np.median(log_bandwidth)
+    counts = np.ones(len(usual), dtype=bool) if quiet is None or not quiet.any() else quiet
+    off = log_bandwidth - np.median(log_bandwidth[counts])
     for one in np.unique(kind):
         mine = kind == one
         usual[mine] += elasticity(log_time[mine], log_bandwidth[mine], point[mine]) * off[mine]

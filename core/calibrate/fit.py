@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from core.calibrate import robust
+from core.calibrate import disturbance, robust
 from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior
 from core.calibrate.leave_one_out import CrossCheck, article_shape, leave_one_out
 from core.calibrate.next_point import choose
-from core.calibrate.observations import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows
+from core.calibrate.observations import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows, excess_priors
 from core.calibrate.reselection import check as check_reselections
 from core.calibrate.reselection import fitted_cost, measured_reselections
 from core.predict import conformal
@@ -90,6 +90,12 @@ class Calibration:
     article_check: CrossCheck | None = None  # of the article's formula on the same points, its constant fitted
     reselection_check: CrossCheck | None = None  # of KV token re-selection
 
+    @property
+    def busy(self) -> str:
+        """The warning that most points were disturbed by other programs, in a sentence; "" otherwise."""
+        timed = [m for m in self.points if m.decode_s is not None or m.ttft_s is not None]
+        return disturbance.sentence(sum(m.disturbed > disturbance.QUIET_DEGREE for m in timed), len(timed))
+
 
 def calibrate(
     points: Sequence[MeasuredPoint],
@@ -123,6 +129,7 @@ def calibrate(
     before = known or prior(board)
     for measured in points:
         before = extended(before, ratio_names(catalogue.resolve(measured.point)))
+    before = extended(before, excess_priors(points))
     rows, timed = Rows.of(points, catalogue, before), before
     fitted = rows.fit(timed)
     accuracy_rows = AccuracyRows.of(points, catalogue)
@@ -213,7 +220,7 @@ def next_measurement(
     (point, sentence) or None
         None where no candidate narrows the predictions by 1 % or more.
     """
-    measured = {m.point for m in calibration.points}
+    measured = {m.point for m in calibration.points if m.disturbed <= disturbance.QUIET_DEGREE}
     new = [point for point in candidates if point not in measured]
     chosen = choose(calibration.posterior, new, catalogue, n=1, matters=candidates)
     if not chosen or chosen[0].narrowing_frac < 0.01:
@@ -334,7 +341,13 @@ def _scaled(
     others = leave_one_out(rows, before, start, model) if several else checks
 
     def factor(kind: int, of: str, found: dict[int, CrossCheck]) -> float:
-        return conformal.factor(board_scores[kind, of], found[kind].score if kind in found else np.zeros(0))
+        alone = conformal.factor(board_scores[kind, of], np.zeros(0))
+        if kind not in found:
+            return alone
+        quiet = rows.disturbed[rows.observed.kind == kind] <= disturbance.QUIET_DEGREE
+        if not quiet.any():  # disturbed points can only widen intervals
+            return max(alone, conformal.factor(board_scores[kind, of], found[kind].score))
+        return conformal.factor(board_scores[kind, of], found[kind].score[quiet])
 
     interval_scale = IntervalScale(
         *(factor(kind, conformal.SEEN, checks) for kind in (DECODE, TTFT)),

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.calibrate import bandwidth_drift, robust
+from core.calibrate import bandwidth_drift, disturbance, robust
 from core.physics import latency, quality
 from core.predict import accuracy
 from core.predict.parameters import DECODE_FACTOR, PREFILL_FACTOR, ROW, ROWS, heavy_tailed, loadings
 from core.predict.prefill import prefill_costs
 from core.predict.scenario import decode_costs
-from core.spec import PARAMETER_NAMES, Catalogue, OperatingPoint, Posterior
+from core.spec import PARAMETER_NAMES, Catalogue, OperatingPoint, Posterior, Prior
 from core.units import Z90, check_range
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 DECODE, TTFT = 0, 1  # kinds of observed times
 KL, TOP1 = 0, 1  # kinds of observed accuracy
 N_SCALE = 10.0  # [prior] weight of a runtime's prior scatter in points: one unusual format must not widen the others
-BUSY_LOG_SD = 0.2  # [prior] of a time whose steps were all disturbed
+MOST_LOG_EXCESS = 3.0  # of the logarithm of an excess in a step of the fit
+REPEAT_DEGREE = 0.1  # repeats within this degree of the quietest one count
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class MeasuredPoint:
     idle_w: float | None = None  # power of the idle board on the same rail
     reselection_s: float | None = None  # of one KV token re-selection
     read_byte_s: float | None = None  # read bandwidth between the tokens of `decode_s`
+    disturbed: float = 0.0  # degree of disturbance by other work, see `core.calibrate.disturbance`
+    time_s: float | None = None  # when it was measured, seconds of any clock
 
     def __post_init__(self) -> None:
         for name in ("decode_s", "ttft_s", "energy_j", "reselection_s", "read_byte_s"):
@@ -58,6 +61,7 @@ class MeasuredPoint:
                 check_range(name, getattr(self, name), 0.0, np.inf, open_low=True, open_high=True)
         for name in ("log_sd", "ttft_log_sd", "kl_log_sd"):
             check_range(name, getattr(self, name), 0.0, open_high=True)
+        check_range("disturbed", self.disturbed, 0.0, 1.0)
         if self.mean_kl is not None:
             check_range("mean_kl", self.mean_kl, 0.0, open_high=True)
         if self.top1_agreement is not None:
@@ -68,33 +72,33 @@ class MeasuredPoint:
 def measured_point(point: OperatingPoint, body: Mapping[str, Any]) -> MeasuredPoint:
     """Return the measured outputs of a run from its record, ``{output: {median, q05, q95, n, ...}}``.
 
-    Disturbed times are less certain than their spread shows, since other work slows all of them. ``conditions`` has the
-    quiet share.
+    Disturbed times are less certain than their spread shows, since other work slows all of them. ``conditions`` has
+    what is known of it.
     """
-    busy = BUSY_LOG_SD * (1.0 - float(body.get("conditions", {}).get("quiet_share", 1.0))) ** 3
-    decode_s, log_sd = _value(body.get("decode_s"), busy)
-    ttft_s, ttft_log_sd = _value(body.get("ttft_s"), busy)
+    conditions = body.get("conditions", {})
+    disturbed = disturbance.degree(conditions)
+    decode_s, log_sd = _value(body.get("decode_s"), disturbance.OWN_LOG_SD * disturbed)
+    ttft_s, ttft_log_sd = _value(body.get("ttft_s"), disturbance.OWN_LOG_SD * disturbed)
     mean_kl, kl_log_sd = _divergence(body.get("mean_kl"))
     agreement = body.get("top1_agreement") or {}
     top1, n_scored = (float(agreement["median"]), int(agreement.get("n", 1))) if "median" in agreement else (None, 0)
     power_w, _ = _value(body.get("power_w"), 0.0)
     energy_j = power_w * decode_s if power_w and decode_s else None
     idle_w, _ = _value(body.get("idle_power_w"), 0.0)
-    conditions = body.get("conditions", {})
     covers = str(conditions.get("power_covers", ""))
     quality = mean_kl, kl_log_sd, top1, n_scored
     reselection_s, read_byte_s = (conditions.get(name, {}).get("median") for name in ("choice_s", "read_byte_s"))
     times = decode_s, log_sd, ttft_s, ttft_log_sd
-    return MeasuredPoint(point, *times, *quality, energy_j, covers, idle_w, reselection_s, read_byte_s)
+    return MeasuredPoint(point, *times, *quality, energy_j, covers, idle_w, reselection_s, read_byte_s, disturbed)
 
 
 def pooled(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     """Return one measured point for the repeats of each operating point, in the order of first occurrence.
 
-    The time is the smallest of the n repeats: other work on the machine only adds to a time, often for minutes, and the
-    model predicts the undisturbed board. Its log-sd is that of one repeat over n, as for the smallest of n exponential
-    delays. Accuracy and energy are those measured last. Times with a probed read bandwidth are first corrected to the
-    usual bandwidth (`core.calibrate.bandwidth_drift`).
+    The time is the smallest of the n quietest repeats: other work on the machine only adds to a time, often for
+    minutes, and the model predicts the undisturbed board. Its log-sd is that of one repeat over n, as for the smallest
+    of n exponential delays. Accuracy and energy are those measured last. Times with a probed read bandwidth are first
+    corrected to the usual bandwidth (`core.calibrate.bandwidth_drift`).
     """
     repeats: dict[OperatingPoint, list[MeasuredPoint]] = {}
     for measured in _at_usual_bandwidth(points):
@@ -113,6 +117,7 @@ def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
         np.log([found[i].read_byte_s or np.nan for i in probed]),
         np.array([number[found[i].point] for i in probed], dtype=np.intp),
         np.array([weights[found[i].point.weights] for i in probed], dtype=np.intp),
+        np.array([found[i].disturbed <= disturbance.QUIET_DEGREE for i in probed], dtype=bool),
     )
     for i, log_s in zip(probed, usual, strict=True):
         found[i] = replace(found[i], decode_s=float(np.exp(log_s)))
@@ -122,14 +127,17 @@ def _at_usual_bandwidth(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
 def _merged_repeats(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
     """Return one measured point for the repeats of an operating point."""
     merged = repeats[-1]
-    timed = [m for m in repeats if m.decode_s is not None]
+    timed = _quietest([m for m in repeats if m.decode_s is not None])
     probed = [m for m in timed if m.read_byte_s is not None]  # preferred: the others are not corrected
     decode = sorted((m.decode_s or np.nan, m.log_sd) for m in probed or timed)
-    ttft = sorted((m.ttft_s, m.ttft_log_sd) for m in repeats if m.ttft_s is not None)
+    prompts = _quietest([m for m in repeats if m.ttft_s is not None])
+    ttft = sorted((m.ttft_s or np.nan, m.ttft_log_sd) for m in prompts)
     if decode:
         merged = replace(merged, decode_s=decode[0][0], log_sd=decode[0][1] / len(decode))
     if ttft:
         merged = replace(merged, ttft_s=ttft[0][0], ttft_log_sd=ttft[0][1] / len(ttft))
+    for least in (timed or prompts)[:1]:
+        merged = replace(merged, disturbed=least.disturbed, time_s=least.time_s)
     merged = replace(
         merged, reselection_s=min((m.reselection_s for m in repeats if m.reselection_s is not None), default=None)
     )
@@ -138,6 +146,12 @@ def _merged_repeats(repeats: Sequence[MeasuredPoint]) -> MeasuredPoint:
         if last is not None:
             merged = replace(merged, **{name: getattr(last, name) for name in names})
     return merged
+
+
+def _quietest(repeats: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+    """Return the repeats that are as quiet as the quietest one, that one first: quiet ones win at once."""
+    ordered = sorted(repeats, key=lambda m: m.disturbed)
+    return [m for m in ordered if m.disturbed <= ordered[0].disturbed + REPEAT_DEGREE]
 
 
 def _divergence(record: Mapping[str, Any] | None) -> tuple[float | None, float]:
@@ -165,6 +179,7 @@ class Rows:
     owner: NDArray[np.intp]  # (n,), index of the measured point of each row
     group: NDArray[np.intp]  # (n,), number of the operating point of each row
     alpha: Floats  # (n,)
+    excess: Floats  # (n, p), degree of disturbance at the excess of the row's session
     loading: Floats  # (len(ROWS), n, p)
     decode: latency.DecodeCosts  # fields of shape (n,)
     prefill: latency.PrefillCosts
@@ -192,25 +207,39 @@ class Rows:
             owner,
             group,
             np.array([points[i].point.alpha for i in owner], dtype=float),
+            _excess(points, owner, observed.kind, before.names),
             loading.reshape(len(owner), len(ROWS), len(before.names)).transpose(1, 0, 2),
             _stack(latency.DecodeCosts, [decode_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
             _stack(latency.PrefillCosts, [prefill_costs(points[i].point, settings[i], bandwidths[i]) for i in owner]),
         )
 
+    @property
+    def disturbed(self) -> Floats:
+        """Degree of disturbance of each row that has an excess."""
+        degree: Floats = self.excess.sum(axis=1)
+        return degree
+
+    def parts(self, theta: Floats) -> tuple[latency.DecodeParts, latency.PrefillParts]:
+        """Return the terms of the decode time and of the time to first token of each row [s]."""
+        medians = np.exp((self.loading @ theta)[: len(PARAMETER_NAMES)])  # the first of `ROWS`
+        parameters = latency.LatencyParameters(**dict(zip(PARAMETER_NAMES, medians, strict=True)))
+        return latency.decode_parts(self.decode, parameters), latency.prefill_parts(self.prefill, parameters)
+
     def model(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of the predicted times and their Jacobian."""
         logs = self.loading @ theta
-        medians = np.exp(logs[: len(PARAMETER_NAMES)])  # the first of `ROWS`
-        parameters = latency.LatencyParameters(**dict(zip(PARAMETER_NAMES, medians, strict=True)))
-        decode = latency.decode_parts(self.decode, parameters)
-        prefill = latency.prefill_parts(self.prefill, parameters)
+        decode, prefill = self.parts(theta)
         is_decode = self.observed.kind == DECODE
         of_model, of_prefill = logs[ROW[DECODE_FACTOR]], logs[ROW[PREFILL_FACTOR]]
         predicted = np.where(is_decode, np.log(decode.total) + of_model, np.log(prefill.total) + of_prefill)
         of_decode = {**latency.decode_log_gradient(decode), DECODE_FACTOR: 1.0}
         of_ttft = {**latency.prefill_log_gradient(prefill), PREFILL_FACTOR: 1.0}
         slopes = [np.where(is_decode, of_decode.get(name, 0.0), of_ttft.get(name, 0.0)) for name in ROWS]
-        return predicted, np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
+        jacobian = np.sum(np.array(slopes)[:, :, None] * self.loading, axis=0)
+        if not self.excess.any():
+            return predicted, jacobian
+        longer = self.excess * np.exp(np.minimum(theta, MOST_LOG_EXCESS))
+        return predicted + longer.sum(axis=1), jacobian + longer
 
     def fit(self, before: Posterior, start: Floats | None = None) -> robust.Fit:
         """Return the posterior of the parameters with the prior `before`."""
@@ -228,10 +257,34 @@ class Rows:
             self.owner[keep],
             self.group[keep],
             self.alpha[keep],
+            self.excess[keep],
             self.loading[:, keep],
             latency.DecodeCosts(*(getattr(self.decode, f.name)[keep] for f in fields(latency.DecodeCosts))),
             latency.PrefillCosts(*(getattr(self.prefill, f.name)[keep] for f in fields(latency.PrefillCosts))),
         )
+
+
+def _excess(
+    points: Sequence[MeasuredPoint], owner: NDArray[np.intp], kind: NDArray[np.intp], names: tuple[str, ...]
+) -> Floats:
+    """Return the degree of disturbance of each row in the column of its session's excess."""
+    found, of = np.zeros((len(owner), len(names))), disturbance.sessions([m.time_s for m in points])
+    column = {name: j for j, name in enumerate(names)}
+    for row, (i, which) in enumerate(zip(owner, kind, strict=True)):
+        name = disturbance.excess_name(int(which), of[i])
+        if points[i].disturbed and name in column:
+            found[row, column[name]] = points[i].disturbed
+    return found
+
+
+def excess_priors(points: Sequence[MeasuredPoint]) -> dict[str, Prior]:
+    """Return the priors of the excess of each kind of time in each session with disturbed points."""
+    return {
+        disturbance.excess_name(kind, session): disturbance.EXCESS
+        for m, session in zip(points, disturbance.sessions([m.time_s for m in points]), strict=True)
+        for kind, value in ((DECODE, m.decode_s), (TTFT, m.ttft_s))
+        if m.disturbed and value is not None
+    }
 
 
 def _stack(kind: Any, costs: list[Any]) -> Any:

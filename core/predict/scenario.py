@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from core.physics import latency, power, traffic
 from core.predict import accuracy, conformal, validity
 from core.predict.chunks import joined
+from core.predict.correction import DECODE, TTFT, corrected, decode_shares, prefill_shares
 from core.predict.parameters import (
     DECODE_FACTOR,
     PREFILL_FACTOR,
@@ -56,6 +57,7 @@ IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over usual decoding power of a board in a power mode, without a known idle power: 0.15 to 0.58."""
 ENERGY_PARAMETERS = ("energy_j_byte", "static_power_w")
 CHUNK = 1 << 14  # points per pass: intermediate arrays fit in the processor's cache
+LEAST_LOG_SD = 1e-3  # of a corrected prediction
 BOUNDS = np.array(["compute", "memory", "power"])  # indexed by whether memory binds, or power
 
 
@@ -185,8 +187,10 @@ class _PointPosterior:
 
     posterior: Posterior
     parameters: latency.LatencyParameters
-    model_factor: float
+    model_factor: Array
     prefill_factor: float
+    decode_scale: float  # interval scales
+    ttft_scale: float
     decode_log_var: float  # of a new measurement, without the parameters; multiplied by the squared interval scale
     ttft_log_var: float
     decode_log_cov: NDArray[np.float64]  # of the logarithms of `ROWS`, with the interval scale of decode times
@@ -209,6 +213,8 @@ class _PointPosterior:
             latency.LatencyParameters(**{name: medians[name] for name in PARAMETER_NAMES}),
             model_factor=medians[DECODE_FACTOR],
             prefill_factor=medians[PREFILL_FACTOR],
+            decode_scale=decode,
+            ttft_scale=ttft,
             decode_log_var=(decode * posterior.decode_log_sd) ** 2,
             ttft_log_var=(ttft * posterior.ttft_log_sd) ** 2,
             decode_log_cov=decode**2 * cov,
@@ -249,6 +255,10 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -
     if at.runtime.reselection is not None:
         variance = variance + (at.runtime.reselection.log_sd * parts.reselection / parts.total) ** 2
     variance = variance + known.decode_log_var
+    if known.posterior.correction is not None:
+        shift, added = corrected(known.posterior.correction, DECODE, point, at, decode_shares(parts))
+        known = replace(known, model_factor=known.model_factor * np.exp(shift))
+        variance = np.maximum(variance + known.decode_scale**2 * added, LEAST_LOG_SD**2)
     decode_s = _estimate(parts.total * known.model_factor, np.sqrt(variance), _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, variance)
     free_s, ttft_s = decode_s.median, _ttft(point, at, known, bandwidth)
@@ -371,12 +381,15 @@ def _ttft(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior, band
         return Absent(f"no source states the compute rate of {at.board.name}, and no prompt was measured on it")
     parts = latency.prefill_parts(prefill_costs(point, at, bandwidth), known.parameters)
     gradient_s = {**latency.prefill_gradient_s(parts), PREFILL_FACTOR: parts.total}
-    variance = _log_variance(gradient_s, parts.total, known.ttft_log_cov)
-    log_sd = np.sqrt(variance + known.ttft_log_var)
-    return _estimate(parts.total * known.prefill_factor, log_sd, _origin(known.posterior.n_ttft))
+    variance = _log_variance(gradient_s, parts.total, known.ttft_log_cov) + known.ttft_log_var
+    factor: Array = known.prefill_factor
+    if known.posterior.correction is not None:
+        shift, added = corrected(known.posterior.correction, TTFT, point, at, prefill_shares(parts))
+        factor, variance = factor * np.exp(shift), np.maximum(variance + known.ttft_scale**2 * added, LEAST_LOG_SD**2)
+    return _estimate(parts.total * factor, np.sqrt(variance), _origin(known.posterior.n_ttft))
 
 
-def _parts_s(parts: latency.DecodeParts, factor: float) -> dict[str, Array]:
+def _parts_s(parts: latency.DecodeParts, factor: Array) -> dict[str, Array]:
     excess = np.maximum(parts.compute - parts.memory, 0.0)
     terms = {name: getattr(parts, name) for name in latency.TERMS} | {"compute": excess}
     return {name: plain(term * factor) for name, term in terms.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.spec.correction import Correction
 from core.spec.interval_scale import UNSCALED, IntervalScale
 from core.spec.runtime import ReselectionCost
 
@@ -46,3 +47,4 @@ class Posterior:
     interval_scale: IntervalScale = UNSCALED
     interval_scale_basis: str = ""  # reason of the interval scale as a sentence; "" where there is nothing to report
     basis: str = ""  # data of the fit as a phrase, where they are not measurements of this machine
+    correction: Correction | None = None  # of times by the newest measurements

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPushButto
 
 from app.library.axes import SLIDERS
 from app.model.explained import evidence, explained
+from app.model.followed import brief_warning
 from app.model.store import Store
 from app.text.explain import ranked, rich
 from app.text.format import at_most_text, change_text, exact_text, quantity_text
@@ -50,12 +51,15 @@ class Headline(Card):
         self.refresh()
 
     def _on_changed(self, path: str) -> None:
-        if (path in ("prediction", "measurements") or path.startswith("limits.")) and not self._later.isActive():
+        if (
+            path in ("prediction", "measurements", "calibration") or path.startswith("limits.")
+        ) and not self._later.isActive():
             self._later.start()
 
     def refresh(self) -> None:
         """Show the current verdict."""
-        set_text(self.sentence, rich(explained(self._store)))
+        said = brief_warning(self._store)
+        set_text(self.sentence, rich(explained(self._store)) + (f" <b>{escape(said)}</b>" if said else ""))
         set_tip(self.sentence, evidence(self._store))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
@@ -115,3 +115,9 @@ class Page(Scroll):
         super().showEvent(event)
         if self._stale:
             self._show_now()
+
+
+class Measuring(Page):
+    """A page that proposes measurements."""
+
+    proposed = Signal(object)  # an OperatingPoint to go to and measure

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.agent import processes
+from app.agent import load, processes
 from app.agent.processes import Processes
 from tests.processes import running
 from tests.waiting import attempts, wait_until
@@ -29,7 +29,7 @@ def test_other_programs_are_found_and_ours_are_not():
             os.kill(pid, signal.SIGKILL)
     assert found
     with running(argv) as own:
-        family = processes._family(os.getpid(), {own.pid: os.getpid(), 1: 0, 2: 1})
+        family = load.family(os.getpid(), {own.pid: os.getpid(), 1: 0, 2: 1})
     assert family == {os.getpid(), own.pid}
 
 

@@ -122,7 +122,8 @@ def test_every_measurement_counts_for_its_machine(folder):
 @pytest.mark.parametrize(
     ("point", "decode_s"),
     [
-        (OperatingPoint(context_tokens=2048.0), (0.003679685225113058, 0.003366697602958666, 0.004021769981365794)),
+        # 11 of its 48 runs were disturbed: they count as one-sided now (0.00368 [0.00337, 0.00402] in version 0.1)
+        (OperatingPoint(context_tokens=2048.0), (0.0035424840715546115, 0.0033384712312072816, 0.003758964067118832)),
         (
             OperatingPoint(board="user@orin", weights="int8", context_tokens=1024.0),
             (0.00679122976829252, 0.006372422444477224, 0.007237561879739142),
@@ -144,7 +145,10 @@ def test_every_measurement_counts_for_its_machine(folder):
 def test_predictions_are_those_of_version_0_1(folder, point, decode_s):
     library = BoardLibrary(folder, pytest.fail)
     catalogue = library.catalogue()
-    found = predict(point, catalogue, library.posterior(point, catalogue)).decode_s
+    posterior = library.posterior(point, catalogue)
+    if posterior is not None:
+        posterior = replace(posterior, correction=None)  # version 0.1 had none
+    found = predict(point, catalogue, posterior).decode_s
     assert (found.median, found.q05, found.q95) == pytest.approx(decode_s, rel=1e-6)
 
 

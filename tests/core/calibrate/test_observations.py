@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.calibrate import disturbance
 from core.calibrate.observations import (
     DECODE,
     KL,
@@ -41,7 +42,8 @@ def test_a_run_on_a_busy_machine_counts_less():
     quiet, half, busy = (measured_point(BASE, {**body, "conditions": {"quiet_share": q}}) for q in (1.0, 0.9, 0.0))
     assert quiet.log_sd == measured_point(BASE, body).log_sd
     assert half.log_sd < 1.5 * quiet.log_sd
-    assert busy.log_sd == pytest.approx(0.2, rel=0.01)
+    assert busy.log_sd == pytest.approx(disturbance.OWN_LOG_SD, rel=0.01)
+    assert (quiet.disturbed, half.disturbed, busy.disturbed) == pytest.approx((0.0, 0.001, 1.0))
 
 
 def test_repeats_of_a_point_stand_for_one():
