@@ -15,7 +15,7 @@ from core.physics import power
 from core.predict.parameters import plain
 from core.spec import Array, Estimate, OperatingPoint, Output, Posterior, ResolvedPoint
 
-MOST_REST_FRAC = 0.5  # [prior] power at rest over the power limit, at most: a limit leaves power to work with
+MOST_REST_FRAC = 0.5  # [prior] power at rest over the power limit, at most: lower clocks need less at rest too
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,10 @@ def limited(
         weak = not known.n_energy and (contains or at.board.energy_assumed)
         found = _less_energy(found, at.mode.power_limit_w) if weak else _slower(found, rest_w, at.mode.power_limit_w)
     if point.power_limit_w is not None:
-        found = _slower(found, rest_w, point.power_limit_w)
-        if np.any(np.greater_equal(rest_w, point.power_limit_w)):
-            text = f"{at.board.name} draws {rest_w:.2g} W at rest: no clock keeps the power limit"
+        least_w = np.minimum(rest_w, found.power_w.median)
+        found = _slower(found, rest_w, np.maximum(point.power_limit_w, least_w))
+        if np.any(least_w > point.power_limit_w):
+            text = f"{at.board.name} draws {rest_w:.2g} W at rest: no clock keeps a lower limit"
             found = Limited(found.decode_s, found.energy_j, found.power_w, found.ttft_s, (text,))
     return found
 
