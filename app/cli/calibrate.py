@@ -277,6 +277,7 @@ def document(
     return {
         "bandwidth_byte_s": calibration.posterior.bandwidth_byte_s,
         "basis": calibration.posterior.basis or None,
+        "busy": calibration.busy or None,
         "parameters": {
             p.key: {**_record(p.estimate), "unit": p.unit, "prior": _record(p.prior), "verdict": p.verdict}
             for p in calibration.parameters
@@ -320,6 +321,8 @@ def _print(
     )
     if calibration.posterior.basis:
         print(f"Calibrated on {calibration.posterior.basis}.\n")
+    if calibration.busy:
+        print(f"{calibration.busy}\n")
     rows = [("PARAMETER", "NOW", "BEFORE", "")]
     rows += [(p.meaning, _text(p.estimate, p.unit), _text(p.prior, p.unit), p.verdict) for p in calibration.parameters]
     print_table(rows)

@@ -30,6 +30,11 @@ T_reselect   terms of KV token re-selection                latency.reselection_p
              bytes that one re-selection reads             traffic.reselection_byte           M4
 dTTFT/dln    gradient of TTFT by its parameters            latency.prefill_gradient_s         M10
 dlnTTFT/dln  the same of its logarithm                     latency.prefill_log_gradient       M10
+exp(-t/tau)  correlation of a drift in time                drift.ornstein_uhlenbeck           M10
+z            error one step ahead, and evidence            drift.one_step_ahead               M10
+s            likelihood ratio of a shift of the mean       drift.shift_statistic              M10
+             spikes that no neighbour confirms             drift.isolated                     M10
+             scatter of repeats of one point               drift.repeat_log_sd                M10
              shares of a token's weights by stage          stages.weight_shares               M1
              time of a token by stage of the decoder       stages.stages_s                    M1
              by cost, charged to the side that binds       stages.binding_parts_s             M1

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+FEWEST_DIFFERENCES = 3  # fewer may all span a step
+
 
 def ornstein_uhlenbeck(time_s: Floats, other_s: Floats, tau_s: float) -> Floats:
     """Return the correlation of a mean-reverting random walk between two sets of times.
@@ -169,10 +171,11 @@ def isolated(residual: Floats, point: NDArray[np.intp], same_limit: float, other
 
 
 def repeat_log_sd(residual: Floats, point: NDArray[np.intp], known_sd: float, n_known: float) -> float:
-    """Return the standard deviation of repeats of one point, from second differences of successive ones.
+    """Return the standard deviation of repeats of one point, from differences of successive ones.
 
-    ``sd^2 = (n_0 sd_0^2 + n s^2) / (n_0 + n)`` with ``s = 1.4826 median |r_(i-1) - 2 r_i + r_(i+1)| / sqrt 6`` over
-    the n second differences within points: a drift cancels in the differences, and spikes in their median.
+    ``sd^2 = (n_0 sd_0^2 + n s^2) / (n_0 + n)`` with the smaller s of ``1.4826 median |r_i - r_(i-1)| / sqrt 2`` and
+    ``1.4826 median |r_(i-1) - 2 r_i + r_(i+1)| / sqrt 6`` over its n differences within points. A ramp cancels in the
+    second differences, steps and spikes in the medians.
 
     Parameters
     ----------
@@ -203,8 +206,10 @@ def repeat_log_sd(residual: Floats, point: NDArray[np.intp], known_sd: float, n_
     """
     order = np.argsort(point, kind="stable")
     r, of = residual[order], point[order]
-    curve = np.abs(r[:-2] - 2.0 * r[1:-1] + r[2:])[of[:-2] == of[2:]]
-    if not len(curve):
-        return known_sd
-    own = 1.4826 * float(np.median(curve)) / np.sqrt(6.0)
-    return float(np.sqrt((n_known * known_sd**2 + len(curve) * own**2) / (n_known + len(curve))))
+    found = [(known_sd, 0)]
+    for order_of, scale in ((1, np.sqrt(2.0)), (2, np.sqrt(6.0))):
+        steps = np.abs(np.diff(r, order_of))[of[:-order_of] == of[order_of:]]
+        if len(steps) >= FEWEST_DIFFERENCES:
+            found.append((1.4826 * float(np.median(steps)) / scale, len(steps)))
+    own, n = min(found[1:], default=found[0])
+    return float(np.sqrt((n_known * known_sd**2 + n * own**2) / (n_known + n)))

@@ -32,6 +32,7 @@ class CalibrationPanel(QWidget):
         self._next_point: OperatingPoint | None = None
         self._parameters = QGridLayout()
         self._rows: list[tuple[ElidedLabel, QLabel, QLabel]] = []  # one a parameter, kept from fit to fit
+        self._busy = label("", "bad", wrap=True)
         self._error, self._coverage = label("", "secondary", wrap=True), label("", "dim", wrap=True)
         self._published, self._next = label("", "dim", wrap=True), label("", "secondary", wrap=True)
         self._go = QPushButton("Measure it")
@@ -65,6 +66,7 @@ class CalibrationPanel(QWidget):
         inside = QVBoxLayout(page)
         inside.setContentsMargins(PADDING, 2, PADDING, 4)
         inside.setSpacing(6)
+        inside.addWidget(self._busy)
         inside.addWidget(self._error)
         inside.addWidget(self._coverage)
         inside.addWidget(self._published)
@@ -107,7 +109,7 @@ class CalibrationPanel(QWidget):
 
     def _refresh(self) -> None:
         calibration = self._store.calibration
-        for part in (self._coverage, self._published, self._next, self._go):
+        for part in (self._busy, self._coverage, self._published, self._next, self._go):
             part.setVisible(False)
         if calibration is None or self._store.not_measured_here:
             self._show_rows(0)
@@ -123,6 +125,8 @@ class CalibrationPanel(QWidget):
     def _show_check(self) -> None:
         calibration = self._store.calibration
         assert calibration is not None
+        set_text(self._busy, calibration.busy)
+        self._busy.setVisible(bool(calibration.busy))
         check, published, n = calibration.check, calibration.article_check, len(calibration.points)
         n_outliers = int(sum(calibration.outlier))
         flagged = f" Flagged as outliers and kept: {n_outliers}." if n_outliers else ""
