@@ -24,8 +24,8 @@ def follow(store, measurements):
 
 def test_an_empty_view_says_what_to_do(qtbot):
     view = view_of(qtbot, Store(CATALOGUE))
-    assert "nothing to follow" in view.sentence.text() or view.sentence.text()
-    assert view.tables.isHidden() and view.charts.isHidden() and view.go.isHidden()
+    assert view.sentence.text() == view._store.not_measured_here
+    assert all(part.isHidden() for part in (view.tables, view.charts, view.go))
 
 
 def test_a_drift_is_shown_with_its_correction_and_next_measurement(qtbot):
