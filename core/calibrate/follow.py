@@ -275,7 +275,9 @@ class _Data:
         cross = np.concatenate([to_terms, before[N_TERMS:, N_TERMS:][:, column]])
         solved = np.linalg.solve(total, np.concatenate([self.residual[:, None], cross.T], axis=1))
         cov = before - cross @ solved[:, 1:]
-        return Correction(cross @ solved[:, 0], (cov + cov.T) / 2.0, sds, anchors), solved[:, 0]
+        return Correction(
+            cross @ solved[:, 0], (cov + cov.T) / 2.0, sds, (self.repeat(DECODE), self.repeat(TTFT)), anchors
+        ), solved[:, 0]
 
     def terms(self, rest: Floats, rates: tuple[float, float], now_s: float) -> tuple[TermShift, ...]:
         """Return the shift of each term now if it alone moved, and the probability of that from the evidence."""

@@ -109,6 +109,7 @@ def corrected(
     weight = near @ anchors.inverse
     local, cross = cov[np.ix_(anchors.index, anchors.index)], cov[:N_TERMS, anchors.index]
     shift = shift + weight @ correction.mean[anchors.index]
-    added = added - correction.local_log_sd[kind] ** 2 * np.sum(weight * near, axis=-1)
+    known = correction.local_log_sd[kind] ** 2 - correction.repeat_log_sd[kind] ** 2  # a new run scatters all the same
+    added = added - known * np.sum(weight * near, axis=-1)
     added = added + np.sum(weight @ local * weight, axis=-1)
     return shift, added + 2.0 * np.einsum("i...,ij,...j->...", shares, cross, weight)

@@ -38,4 +38,5 @@ class Correction:
     mean: Floats  # (4 + p,), shifts by `COST_TERMS`, then local residuals
     cov: Floats  # (4 + p, 4 + p)
     local_log_sd: tuple[float, float]  # prior of a local residual, of decode time and of time to first token
+    repeat_log_sd: tuple[float, float]  # of a new run at a measured point, of both times
     anchors: Mapping[tuple[int, ...] | tuple[object, ...], Anchors]  # by kind of time and the point's names

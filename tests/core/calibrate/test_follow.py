@@ -61,6 +61,16 @@ def test_a_steady_board_keeps_its_calibration():
     assert abs(watched.error(1.0)) < 0.02
 
 
+def test_the_band_at_a_measured_point_holds_the_next_runs():
+    watched = Watched(10, scatter=0.05)
+    for _ in range(40):
+        watched.measure(1.0)
+    watched.follow()
+    found = predict(HERE, CATALOGUE, watched.posterior).decode_s
+    runs = [watched.board.measure(HERE).decode_s for _ in range(200)]
+    assert np.mean([found.q05 <= run <= found.q95 for run in runs]) > 0.8
+
+
 @pytest.mark.parametrize("slow", [1.2, 0.8])
 def test_a_step_is_followed_within_two_points_and_raises_the_alarm_at_once(slow):
     watched = Watched(2)
