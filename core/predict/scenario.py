@@ -63,8 +63,7 @@ BOUNDS = np.array(["compute", "memory", "power"])  # indexed by whether memory b
 
 def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
     """Return the costs of decoding one token at the point, at a peak bandwidth."""
-    saved = _saved(point, at)
-    read = traffic.cached_tokens(at.model, point.context_tokens)
+    saved, read = _saved(point, at), traffic.cached_tokens(at.model, point.context_tokens)
     kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * read * (1.0 - saved)
     return latency.DecodeCosts(
         weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
