@@ -107,7 +107,7 @@ class BoardPanel(QWidget):
     def _on_changed(self, path: str) -> None:
         if path == "link":
             self._show_aside()
-        if path in ("link", "catalogue"):
+        if path in ("link", "catalogue", "point", "point.board"):
             self._refresh()
 
     def _refresh(self) -> None:
@@ -129,13 +129,15 @@ class BoardPanel(QWidget):
         self._refresh_values()
 
     def _bandwidth(self) -> str:
-        board = self._store.catalogue.boards["this"]
+        """Return the bandwidth of the attached board, without one that of the point's, and its origin."""
+        store = self._store
+        board = store.catalogue.boards[THIS if store.link.hello else store.point.board]
         key, mode = next(iter(board.power_modes.items()))
         if mode.cpu_bandwidth_byte_s is not None:
             of_cores = quantity_text(mode.cpu_bandwidth_byte_s, "byte/s")
             return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} · CPU {of_cores}"
         source = board.sources.get(f"{key}.bandwidth_byte_s", "")
-        assumed = "peak of the data sheet" if board.data_sheet else "assumed"
+        assumed = "peak of the data sheet" if board.data_sheet or board.key in sheets() else "assumed"
         word = "measured, read" if source.startswith("measured") else assumed
         word = "measured, disturbed" if source.endswith(BUSY) else word
         return f"{quantity_text(mode.bandwidth_byte_s, 'byte/s')} {word}"

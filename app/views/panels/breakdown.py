@@ -110,13 +110,14 @@ class Breakdown(Page):
         """Show the stages of the last measured request, else the two that are predicted."""
         store = self._store
         spans, request = reported_here(store, "spans"), reported_here(store, "request_stages_s")
+        request = request if isinstance(request, Mapping) else {}
+        known = {name: value for name, value in request.items() if isinstance(value, Mapping) and "median" in value}
         said = "KV build and first token are one forward pass and are not added twice."
         if spans:
             bars = stage_bars(spans)
             missing = [words for name, words in _STAGES.items() if name not in {span["stage"] for span in spans}]
             said += f" Together {quantity_text(sum(bar.value for bar in bars), 's')}, end to end."
-        elif isinstance(request, Mapping):
-            known = {name: value for name, value in request.items() if "median" in value}
+        elif known:
             bars = [_measured_bar(_STAGES.get(name, name), value) for name, value in known.items()]
             missing = [words for name, words in _STAGES.items() if name not in known]
         else:

@@ -230,3 +230,14 @@ def test_the_board_panel_says_what_is_there_and_why_what_is_not(window):
     tips = [child.toolTip() for child in window.docks["board"].findChildren(QWidget)]
     assert "package.power_w\n/sys/class/powercap\na new value every 100 ms" in tips
     assert window.docks["board"].aside.text() == "● attached"
+
+
+def test_a_detached_panel_shows_the_bandwidth_of_the_points_board(panel):
+    assert panel._facts["Bandwidth"].text().endswith(" assumed")
+    board = panel.store.catalogue.boards["rk3588"]
+    panel.store.set("point.board", "rk3588")
+    assert panel._facts["Bandwidth"].text().startswith("34.1 GB/s")
+    assert "assumed" not in panel._facts["Bandwidth"].text()
+    attach(panel.store)
+    assert panel._facts["Bandwidth"].text().endswith(" assumed")
+    assert next(iter(board.power_modes.values())).bandwidth_byte_s == pytest.approx(34.1e9, rel=0.01)

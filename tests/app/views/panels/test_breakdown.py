@@ -87,6 +87,19 @@ def test_measured_stages_stand_beside_their_predictions(qtbot, store):
     assert all(bar.provenance is Provenance.PREDICTED for bar in view.token._bars)
 
 
+@pytest.mark.parametrize("absent", [{"absent": "no request was measured"}, {"decode_s": {"absent": "not timed"}}, {}])
+def test_predicted_stages_are_shown_where_none_is_measured(qtbot, store, absent):
+    store.set_machine("here", [], "")
+    view = shown(qtbot, Breakdown(store, undo_stack(), Theme("dark")))
+    value = {"median": 0.02, "q05": 0.02, "q95": 0.02, "n": 9, "provenance": "measured"}
+    body = {"decode_s": value, "request_stages_s": absent}
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", "here"))
+    view.refresh()
+    assert [bar.provenance for bar in view.stages._bars] == [Provenance.PREDICTED, Provenance.MEASURED]
+    assert [bar.value for bar in view.stages._bars] == [store.prediction.ttft_s.median, 0.02]
+    assert "Not measured at this point: prompt load" in view._stage_words.text()
+
+
 def test_spans_of_one_stage_are_added():
     bars = stage_bars([{"stage": "protocol_s", "start_s": i, "end_s": i + 0.25} for i in range(4)])
     assert [(bar.name, bar.value) for bar in bars] == [("protocol", 1.0)]
