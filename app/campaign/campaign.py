@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from app.campaign.plan import Round, Run, What
-from app.campaign.recipe import tells, was_disturbed
+from app.campaign.recipe import tells
 from app.library.axes import canonical, exists
 from app.library.measurements import Measurement
 from core.spec import Catalogue, OperatingPoint
@@ -17,8 +17,7 @@ class Campaign:
     """Runs in rounds: a round begins when all runs of the one before have ended.
 
     The n-th run of the same outputs at a point is left out where n measurements of them are there, `known` ones
-    included. It is left out too where an earlier one failed. Known measurements that other programs disturbed do not
-    count: they are made again.
+    included. It is left out too where an earlier one failed.
 
     Parameters
     ----------
@@ -63,8 +62,7 @@ class Campaign:
         self._round: deque[Run] = deque()
         self._asked: dict[int, Run] = {}
         for measurement in known:
-            if not was_disturbed(measurement):
-                self.count(measurement)
+            self.count(measurement)
 
     def _numbered(self, rounds: Sequence[Round]) -> Iterator[tuple[What, list[Run]]]:
         """Yield what each round measures, and its runs."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.campaign.plan import Run
+from app.campaign.plan import ACCURACY, Run
 from app.library.measurements import OUTPUTS_OF, Measurement, answers, check_body, ran, ran_elsewhere
 from core.calibrate.disturbance import degree
 from core.spec import Catalogue
@@ -40,6 +41,9 @@ def tells(measurement: Measurement, what: Iterable[str]) -> bool:
     return all(OUTPUTS_OF[part][0] in measurement.body for part in what if part in OUTPUTS_OF)
 
 
-def was_disturbed(measurement: Measurement) -> bool:
-    """Whether other programs disturbed most of a measurement."""
-    return degree(measurement.body.get("conditions", {})) > DISTURBED_DEGREE
+def undisturbed(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Return measurements without the times of those that other programs disturbed for the most part."""
+    return [
+        replace(m, body=answers(m.body, ACCURACY)) if degree(m.body.get("conditions", {})) > DISTURBED_DEGREE else m
+        for m in measurements
+    ]

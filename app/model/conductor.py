@@ -21,7 +21,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.campaign.campaign import Campaign
 from app.campaign.plan import ACCURACY, SPEED, Run, calibration_rounds
-from app.campaign.recipe import measured
+from app.campaign.recipe import measured, undisturbed
 from app.client import events
 from app.library import axes
 from app.library.board_library import BoardLibrary
@@ -345,7 +345,7 @@ class Conductor(QObject):
         sheet, known = self._board.data_sheet, self._store.measurements
         if again:
             known = [replace(each, body=answers(each.body, ACCURACY)) for each in known]
-        self._plan = Campaign(calibration_rounds(at, sheet), sheet, known)
+        self._plan = Campaign(calibration_rounds(at, sheet), sheet, undisturbed(known))
         self._next_round()
 
     def _next_round(self) -> None:

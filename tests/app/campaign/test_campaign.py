@@ -7,7 +7,7 @@ import pytest
 
 from app.campaign.campaign import Campaign, counted
 from app.campaign.plan import ACCURACY, SPEED, Round, Run, calibration_rounds
-from app.campaign.recipe import measured
+from app.campaign.recipe import measured, undisturbed
 from app.library.calibration import plan
 from app.library.files import FileError
 from core.calibrate.fit import PLAN_ROUNDS
@@ -247,3 +247,14 @@ def test_another_runtime_is_not_probed_when_its_speed_comes_back():
 
 def test_progress_counts_runs_and_shares():
     assert counted("point", 3, 8, 0.5, "generating tokens") == (3.5 / 8, "point 4 of 8: generating tokens")
+
+
+def test_a_disturbed_time_is_not_known_and_its_accuracy_is():
+    conditions = {"quiet_share": 0.0}
+    quiet, disturbed = taken(Run(A, SPEED)), taken(Run(B, (*SPEED, "quality")), conditions=conditions)
+    runs, _ = played(
+        Campaign([Round((A, B), SPEED), Round((B,), ("quality",))], CATALOGUE, undisturbed([quiet, disturbed]))
+    )
+    assert [(run.point, run.what) for run in runs] == [(B, SPEED)]
+    runs, _ = played(Campaign([Round((A, B), SPEED)], CATALOGUE, [quiet, disturbed]))  # as a journal counts them
+    assert runs == []

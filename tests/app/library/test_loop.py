@@ -7,6 +7,7 @@ import pytest
 
 from app.campaign.campaign import Campaign
 from app.campaign.plan import SPEED, Round
+from app.campaign.recipe import undisturbed
 from app.library.calibration import fit, plan
 from app.library.loop import likely_cause, seconds
 from app.library.measurements import Measurement
@@ -87,7 +88,7 @@ def test_a_sensor_that_stands_still_explains_nothing():
 def test_disturbed_measurements_of_a_plan_are_made_again():
     points = tuple(plan(HERE, CATALOGUE)[:2])
     known = [measured(points[0], 1.0, 0, quiet_share=0.0), measured(points[1], 1.0, 1)]
-    campaign = Campaign([Round(points, SPEED)], CATALOGUE, known)
+    campaign = Campaign([Round(points, SPEED)], CATALOGUE, undisturbed(known))
     assert campaign.begin_round()
     assert campaign.next().point == points[0]
     assert campaign.next() is None
