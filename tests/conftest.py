@@ -51,6 +51,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_runtest_logfinish():
-    """Look for garbage between tests, in the thread of Qt."""
+    """Look for garbage between tests, in the thread of Qt, and only there: a test may have switched it on."""
+    gc.disable()
     if gc.get_count()[0] > MUCH_GARBAGE:
         gc.collect()

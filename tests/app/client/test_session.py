@@ -142,6 +142,7 @@ def test_stop_ends_the_agent_and_every_thread():
 
 
 def test_a_session_that_was_left_gives_its_memory_back_at_once():
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         session = Session(lambda: ScriptedTransport(hello()), (events := queue.SimpleQueue()).put)
@@ -153,7 +154,8 @@ def test_a_session_that_was_left_gives_its_memory_back_at_once():
         del session
         assert rings() is None
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def test_requests_carry_what_was_asked_and_the_rate_is_kept_across_links():
