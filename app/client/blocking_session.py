@@ -75,6 +75,7 @@ class AttachedBoard:
         self.channels: tuple[Channel, ...] = ()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._complaint = ""  # the first line of the log that was no information, until attached
+        self._error = ""  # the last line of the log about an error
         self._session = Session(open_transport, self._events.put)
         self._patience_s = getattr(open_transport, "patience_s", START_S)
 
@@ -163,7 +164,8 @@ class AttachedBoard:
             elif isinstance(event, Result) and event.request_id == request_id:
                 return event.body
             elif isinstance(event, Failed) and event.request_id == request_id:
-                raise LinkError(event.kind, event.reason)
+                more = f": {self._error}" if event.kind == "link" and self._error else ""
+                raise LinkError(event.kind, f"{event.reason}{more}")
 
     def _wait_for(self, kind: type, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
@@ -198,4 +200,5 @@ class AttachedBoard:
             self.channels = event.channels
         elif isinstance(event, Log) and event.level != "info":
             self._complaint = self._complaint or event.text
+            self._error = event.text if event.level == "error" else self._error
         return event

@@ -12,7 +12,7 @@ BUDGETS = {
     "changes of its channels": (0.2, 3.0),
     "repeated catalogues": (2.0, 20.0),
     "changes of its state": (2.0, 10.0),
-    "steps of progress": (100.0, 400.0),  # a simulated board whose time is accelerated reports many
+    "steps of progress": (100.0, 400.0),  # beyond it a later step tells as much: nothing is said
     "readings of its clock": (12.0, 60.0),
     "samples at impossible times": (0.0, 0.0),
     "samples that do not fit its catalogue": (0.0, 0.0),

@@ -283,7 +283,7 @@ class Reader:
         self._emit(Samples(len(records), self._session.n_lost))
 
     def _progress(self, message: dict[str, Any]) -> None:
-        if self._session.waits_for(message["id"]) and self._budgets.allows(PROGRESS):
+        if self._session.waits_for(message["id"]) and self._budgets.takes(PROGRESS):
             self._emit(Progress(message["id"], float(message["done_frac"]), message["text"]))
 
     def _result(self, message: dict[str, Any]) -> None:

@@ -142,3 +142,16 @@ def test_progress_extends_the_wait_for_a_run(monkeypatch):
         for done_frac in (0.25, 0.5, 0.75):
             script.put({"op": "progress", "id": 1, "done_frac": done_frac, "text": ""})
         assert board.bandwidth(progress) == BANDWIDTH
+
+
+def test_a_lost_link_says_the_last_error_of_the_board():
+    script = ScriptedTransport(hello(), CATALOGUE)
+
+    def switched_off(done, text):
+        script.put({"op": "log", "level": "error", "text": "the board switched off at 115 deg C"})
+        script.put(b"")
+
+    with AttachedBoard(lambda: script) as board:
+        script.put({"op": "progress", "id": 1, "done_frac": 0.25, "text": ""})
+        with pytest.raises(LinkError, match=r"lost before this was finished.*: the board switched off at 115 deg C$"):
+            board.bandwidth(switched_off)
