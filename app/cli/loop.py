@@ -32,6 +32,7 @@ from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Prediction
 
 WHAT = ("ttft", "decode")
+MOST_EVERY_S = 604_800.0
 
 EXAMPLES = """examples:
   trilemma loop                                              the state: drift, alarm, next measurement; measures nothing
@@ -115,8 +116,8 @@ class _Watch:
 def run(args: argparse.Namespace) -> int:
     """Follow the board and report."""
     check_board_as(args.board_as)
-    if args.rounds < 0 or not 0.0 <= args.every < float("inf"):
-        raise UserError("--rounds and --every: expected 0 or more")
+    if args.rounds < 0 or not 0.0 <= args.every <= MOST_EVERY_S:
+        raise UserError(f"--rounds and --every: expected 0 or more rounds, and 0 to {MOST_EVERY_S:g} s between them")
     point, library = point_from(args, load_catalogue()), open_library()
     try:
         with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:

@@ -21,6 +21,6 @@ def test_rounds_are_measured_and_followed(capsys):
 
 
 def test_wrong_numbers_are_refused(capsys):
-    for argv in (["--rounds", "-1"], ["--every", "nan"], ["--every", "-2"]):
+    for argv in (["--rounds", "-1"], ["--every", "nan"], ["--every", "-2"], ["--every", "1e308"]):
         assert main(["loop", *argv]) == 2
         assert "expected 0 or more" in capsys.readouterr().err
