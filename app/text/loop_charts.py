@@ -38,7 +38,7 @@ def residual_chart(loop: Loop) -> Chart:
     low, high = min(0.0, *residual, *drift), max(0.0, *residual, *drift)
     margin = max(LEAST_FRAC / 2.0, 0.12 * (high - low))
     return Chart(
-        "Measured over calibrated",
+        "Residual",
         ("time", "s"),
         ("difference", "frac"),
         series=(Series(time_s, drift, Provenance.CALIBRATED, "drift"),),

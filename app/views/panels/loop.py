@@ -41,7 +41,7 @@ class LoopView(Measuring):
         self.here.setAccessibleName("Measure the current point again")
         self.go.clicked.connect(self._measure_proposed)
         self.here.clicked.connect(lambda: self.proposed.emit(store.point))
-        self.residuals = ChartCard(theme, "loop.residuals", "Measured over calibrated")
+        self.residuals = ChartCard(theme, "loop.residuals", "Residual")
         self.detector = ChartCard(theme, "loop.detector", "Detector")
         self._terms, self.term_labels = QGridLayout(), list[tuple[QLabel, ...]]()
         self._both, self.both_labels = QGridLayout(), list[tuple[QLabel, ...]]()
