@@ -110,7 +110,7 @@ class Dashboard:
     def _compare_with_preset(self) -> list[str]:
         """Mark the last preset as changed where it no longer holds what is on the screen; return what is to be said."""
         from app.library.files import FileError
-        from app.model.presets import open_preset
+        from app.library.presets import open_preset
 
         name = self.store.get("preset")
         if not name:

@@ -43,6 +43,8 @@ AXES = {field.option: field for field in FIELDS}
 """Name of an axis -> field of the operating point."""
 
 _PLAIN = OperatingPoint()
+USUAL = ""
+"""The usual runtime of a board, as a value of an axis."""
 MOST_POINTS = 1_000_000
 MOST_ROUNDS = 100
 MEASURED = ("decode", "ttft", "quality")
@@ -99,7 +101,10 @@ def run(args: argparse.Namespace) -> int:
 
     def meant(one: OperatingPoint) -> OperatingPoint:
         names = {"board": one.board, "runtime": one.runtime, "power_mode": one.power_mode}
-        return replace(one, **keys_of({name: value for name, value in names.items() if value}, catalogue))
+        keys = keys_of({name: value for name, value in names.items() if value}, catalogue)
+        if args.weights is not None or "weights" in axes:
+            keys["weights"] = one.weights
+        return replace(one, **catalogue.with_usual(keys))
 
     try:
         found = sweep(point, axes, catalogue, lambda one: known(one.board, one.runtime, one.power_mode), meant)
@@ -170,7 +175,7 @@ def by_keys(axes: Mapping[str, list[Any]], args: argparse.Namespace, catalogue: 
     """Return the axes with the catalogue's keys in place of users' names.
 
     A name of a runtime or mode whose key depends on the board stays as it is; one given outside the axes becomes an
-    axis.
+    axis. Where none is given and the usual ones of the boards differ, the runtime is an axis too.
 
     Raises
     ------
@@ -185,7 +190,12 @@ def by_keys(axes: Mapping[str, list[Any]], args: argparse.Namespace, catalogue: 
     for field, given in (("runtime", args.runtime), ("power_mode", args.mode)):
         if given is not None and field not in axes and len(_keys(field, given, boards, catalogue)) > 1:
             found[field] = [given]
-    return {**found, "board": boards} if "board" in axes else found
+    if "board" not in axes:
+        return found
+    usual = {catalogue.default_runtime(catalogue.boards[board]) for board in boards if board in catalogue.boards}
+    if args.runtime is None and "runtime" not in axes and len(usual) > 1:
+        found["runtime"] = [USUAL]
+    return {**found, "board": boards}
 
 
 def _key(field: str, name: Any, boards: Sequence[str], catalogue: Catalogue) -> Any:

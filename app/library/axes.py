@@ -69,6 +69,29 @@ def with_mode_of(point: OperatingPoint, board: Board) -> OperatingPoint:
     return point if point.power_mode in ("", *board.power_modes) else replace(point, power_mode="")
 
 
+def runs_on(runtime: str, board: Board, catalogue: Catalogue) -> bool:
+    """Return whether a runtime runs on a board, on the unit that decodes or on its CPU."""
+    known = catalogue.runtimes.get(runtime)
+    return known is not None and (known.on_cpu or known.runs_on_unit(board))
+
+
+def on_board_of(point: OperatingPoint, before: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
+    """Return a point that moved to another board, in a power mode and with a runtime and weights that run there.
+
+    The usual runtime of the board before becomes that of the new one.
+    """
+    if point.board == before.board:
+        return point
+    board = catalogue.boards[point.board]
+    point = with_mode_of(point, board)
+    usual = before.runtime == catalogue.default_runtime(catalogue.boards[before.board])
+    if usual or not runs_on(point.runtime, board, catalogue):
+        point = replace(point, runtime=catalogue.default_runtime(board))
+    if point.runtime != before.runtime:
+        point = replace(point, weights=catalogue.runtimes[point.runtime].usual_weights(point.weights))
+    return point
+
+
 def own_bandwidth_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
     """Return the bandwidth of the point's board in its power mode, measured or of the data sheet."""
     return catalogue.resolve(point).mode.bandwidth_byte_s

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.library.attention import RetainedMass
-from app.library.axes import SLIDERS, Axis, axis_of, moved, position
+from app.library.axes import SLIDERS, Axis, axis_of, moved, on_board_of, position
 from core.physics.pruning import r_max_zipf
 from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
@@ -100,7 +100,8 @@ def curve(
     """
     x = axis.grid(n)
     if axis.categorical:
-        each = [predict(moved(point, axis.path, key), catalogue, posterior) for key, _ in axis.options]
+        options = (moved(point, axis.path, key) for key, _ in axis.options)
+        each = [predict(on_board_of(one, point, catalogue), catalogue, posterior) for one in options]
         return x, stacked(each)
     return x, predict(moved(point, axis.path, x), catalogue, posterior)
 

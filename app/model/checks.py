@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from app.library import axes
-from app.library.limits import LIMITS, Limits
+from app.library.limits import LIMITS, check_limits, checked_limit
 from app.model.state import PLAIN
 from core.spec import BY_PATH, Catalogue, OperatingPoint
 
@@ -29,7 +28,7 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     if path in BY_PATH:
         return axes.checked(path, value, point, catalogue)
     if path in LIMITS:
-        return _checked_limit(path, value)
+        return checked_limit(path, value)
     if path == "axis":
         axes.axis_of(value, point, catalogue)
     elif path == "limits":
@@ -43,23 +42,6 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     elif path != "pinned":
         raise ValueError(f"there is no path {path!r} in the store")
     return value
-
-
-def _checked_limit(path: str, value: Any) -> float | None:
-    """Return a limit as `Limits` stores it.
-
-    Raises
-    ------
-    ValueError
-        One sentence naming the path, the value and what was expected.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or not math.isfinite(value):
-        raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
-    if path == "limits.accuracy" and value > 1:
-        raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
-    return float(value)
 
 
 def _checked_plain(path: str, value: Any) -> Any:
@@ -83,15 +65,3 @@ def _checked_plain(path: str, value: Any) -> Any:
     if not isinstance(value, type(default)):
         raise ValueError(f"{path} is {value!r}: expected {'true or false' if default in (True, False) else 'a text'}")
     return value
-
-
-def check_limits(limits: Limits) -> None:
-    """Check all three limits.
-
-    Raises
-    ------
-    ValueError
-        As `_checked_limit`, for the first that is wrong.
-    """
-    for path, name in LIMITS.items():
-        _checked_limit(path, getattr(limits, name))

@@ -22,7 +22,6 @@ from core.predict.scenario import IDLE_FRAC, initial_posterior, predict
 from core.spec import BY_NAME, Absent, Board, OperatingPoint, Posterior, Prediction
 from core.spec.suggestions import suggestion
 
-DEFAULT_RUNTIME = "builtin"
 ASSUMED_W = {"cpu": 8.0, "gpu": 15.0, "npu": 8.0}
 """[prior] decoding power where nothing states the energy of a board; its channel says so."""
 
@@ -155,7 +154,7 @@ class SimulatedBoard:
             fits = isinstance(value, (int, float) if field.is_number else str) and not isinstance(value, bool)
             if not fits and not (value is None and field.default is None):
                 raise ValueError(f"{name}: got {value!r:.40}, expected a {'number' if field.is_number else 'text'}")
-        return replace(OperatingPoint(board=self.board.key, runtime=DEFAULT_RUNTIME), **values)
+        return OperatingPoint(**self.catalogue.with_usual({"board": self.board.key, **values}))
 
     def _truth(self, point: OperatingPoint) -> Posterior:
         """Draw the board's own parameters from what is known of it: the same ones for a seed."""

@@ -142,7 +142,7 @@ class PowerPriorsTable(Struct, forbid_unknown_fields=True, frozen=True):
 class BoardTable(Sourced):
     """A board."""
 
-    needs_source: ClassVar[tuple[str, ...]] = ("identify",)
+    needs_source: ClassVar[tuple[str, ...]] = ("identify", "instruction_set", "kv_prefetch")
 
     unit: Literal["cpu", "gpu", "npu"]
     power_modes: Annotated[dict[str, PowerModeTable], AT_LEAST_ONE]
@@ -157,6 +157,9 @@ class BoardTable(Sourced):
     integer_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
     fp8_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
     fp4_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
+    instruction_set: str = ""
+    published_beta: Annotated[float, within(1e-3, 1e3)] | None = None
+    kv_prefetch: str = ""
     identify: tuple[str, ...] = ()
 
 

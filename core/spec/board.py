@@ -42,6 +42,9 @@ class Board:
     integer_speedup: float = 1.0  # integer rate of a GPU's lanes over that of Apple M1 or Ampere
     fp8_speedup: float = 1.0  # rate of the matrix units in 8-bit floats over `compute_op_s`, which is of 16 bits
     fp4_speedup: float = 1.0  # the same for 4-bit floats
+    instruction_set: str = ""  # that `published_beta` is of; "" where no table has the board
+    published_beta: float | None = None  # printed instruction-set factor relative to ARM SVE2
+    kv_prefetch: str = ""  # whether the KV cache is prefetched, as printed: "yes", "unrolled by hand"; "" is unknown
     identify: tuple[str, ...] = ()  # patterns of the names that such a board reports, see `core.catalogue.identify`
     listed: bool = False  # whether the catalogue has it: `Runtime.runs_on` decides for listed boards only
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found

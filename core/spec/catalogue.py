@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from core.spec.board import Board, PowerMode
 from core.spec.formats import KvFormat, WeightFormat
@@ -12,7 +12,7 @@ from core.spec.interval_scale import HeldOut
 from core.spec.model import ModelShape
 from core.spec.point import OperatingPoint
 from core.spec.posterior import Posterior
-from core.spec.runtime import Runtime
+from core.spec.runtime import OWN_RUNTIME, Runtime
 from core.spec.suggestions import suggestion
 
 
@@ -35,6 +35,28 @@ class Catalogue:
     def head_formats(self) -> Mapping[str, WeightFormat]:
         """The weight formats of an output head: those that some runtime has a kernel for."""
         return {key: each for key, each in self.weight_formats.items() if not each.accuracy_only}
+
+    def default_runtime(self, board: Board) -> str:
+        """Return the key of the runtime of a point that names none: the first on the unit of its board that decodes.
+
+        On CPUs and on attached machines it is Trilemma's own decoder, which an agent runs. Runtimes that stand for any
+        other one come last.
+        """
+        if board.unit == "cpu" or board.data_sheet:
+            return OWN_RUNTIME
+        there = [one for one in self.runtimes.values() if one.runs_on_unit(board)]
+        return min(there, key=lambda one: not one.called).key
+
+    def with_usual(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return fields of a point with the usual runtime of its board, and weights that this takes, where missing."""
+        plain, found = OperatingPoint(), dict(fields)
+        board = self.boards.get(found.get("board", plain.board))
+        if board is not None and "runtime" not in found:
+            found["runtime"] = self.default_runtime(board)
+        runtime = self.runtimes.get(found.get("runtime", plain.runtime))
+        if runtime is not None and "weights" not in found:
+            found["weights"] = runtime.usual_weights(plain.weights)
+        return found
 
     def resolve(self, point: OperatingPoint) -> ResolvedPoint:
         """Look up the keys of a point.

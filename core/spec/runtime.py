@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
+from core.spec.board import Board
 from core.spec.parameters import Prior
 
 OWN_RUNTIME = "builtin"
@@ -74,6 +76,16 @@ class Runtime:
     def on_cpu(self) -> bool:
         """Whether it runs on the CPU."""
         return self.unit == "cpu"
+
+    def runs_on_unit(self, board: Board) -> bool:
+        """Return whether it runs on the unit of a board that decodes."""
+        named = not self.runs_on or any(fnmatchcase(board.key, pattern) for pattern in self.runs_on)
+        return self.unit == board.unit and named
+
+    def usual_weights(self, wanted: str) -> str:
+        """Return a weight format, or the first of its own tools' formats if it does not take that one."""
+        taken = not self.takes or any(fnmatchcase(wanted, pattern) for pattern in self.takes)
+        return wanted if taken or not self.smaller_weights else self.smaller_weights[0]
 
     @property
     def possible_classes(self) -> tuple[str, ...]:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.shared.output import UserError
-from app.library.axes import check_point
+from app.library.axes import check_point, runs_on
+from app.library.files import FileError
+from app.library.presets import option_texts, read_point
 from app.text.format import parse_quantity
 from core.catalogue.load import read_board
+from core.catalogue.names.betas import published_beta
 from core.catalogue.names.boards import boards_called
 from core.catalogue.names.formats import described, described_key, format_name
 from core.catalogue.names.models import KnownNames
@@ -25,24 +28,57 @@ _PLAIN = OperatingPoint()
 def add_point_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare an option for each field of an operating point, with its default."""
     group = parser.add_argument_group("operating point")
+    words = "start from the point of this preset; options override it"
+    group.add_argument("--preset", type=Path, metavar="FILE", help=words)
     for field in FIELDS:
         words = field.help.format(default=field.default)
         group.add_argument(f"--{field.option}", metavar=field.placeholder, help=words)
 
 
-def with_described(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
-    """Return the catalogue with the board of a given file and the formats whose names give their bits.
+def use_preset(args: argparse.Namespace, catalogue: Catalogue) -> None:
+    """Fill the options that the user left out from the preset of ``--preset``, if there is one.
 
-    The board of the file becomes the requested board.
+    With another board than the preset's, its power mode is left out, and its runtime too where it does not run there.
 
     Raises
     ------
     UserError
-        The file cannot be read or is invalid.
+        The preset cannot be read.
+    """
+    if args.preset is None:
+        return
+    try:
+        point, args.preset = read_point(args.preset), None
+    except FileError as error:
+        raise UserError(f"preset: {error}") from error
+    texts = option_texts(point)
+    board = catalogue.boards.get(board_key(args.board or point.board, catalogue.boards))
+    if args.board is not None and (board is None or board.key != point.board):
+        texts.pop("mode", None)
+        if board is not None and not runs_on(point.runtime, board, catalogue):
+            texts.pop("runtime", None)
+    for option, text in texts.items():
+        name = option.replace("-", "_")
+        if getattr(args, name) is None:
+            setattr(args, name, text)
+
+
+def with_described(args: argparse.Namespace, catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue with the board of a given file and the formats whose names give their bits.
+
+    The board of the file becomes the requested board, and a preset fills the other options.
+
+    Raises
+    ------
+    UserError
+        A file cannot be read or is invalid.
     """
     if args.board is not None:
         (args.board,), catalogue = with_board_files([args.board], catalogue)
-    return with_formats([args.weights, args.head], [args.runtime], catalogue)
+    use_preset(args, catalogue)
+    board = catalogue.boards.get(board_key(args.board or _PLAIN.board, catalogue.boards))
+    usual = _PLAIN.runtime if board is None else catalogue.default_runtime(board)
+    return with_formats([args.weights, args.head], [args.runtime or usual], catalogue)
 
 
 def with_formats(names: Sequence[str | None], runtimes: Sequence[str | None], catalogue: Catalogue) -> Catalogue:
@@ -137,11 +173,15 @@ def keys_of(names: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
 def parse_number(field: Field, text: str) -> float:
     """Return the value of a numeric field from user text [unit of the field]; a bandwidth needs its unit.
 
+    A factor of the instruction set may be the name of a published one, such as MLU370.
+
     Raises
     ------
     ValueError
         One sentence naming the option, as `parse_quantity`.
     """
+    if field.name == "beta" and (named := published_beta(text)) is not None:
+        return named
     return parse_quantity(text, field.unit, name=field.option, bare=None if field.unit == "byte/s" else "")
 
 
@@ -153,9 +193,11 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
     UserError
         One sentence: option, given value and expected value.
     """
+    use_preset(args, catalogue)
     options = {field: getattr(args, field.option.replace("-", "_")) for field in FIELDS}
     given = {field: text for field, text in options.items() if text is not None}
     values: dict[str, Any] = keys_of({f.name: text for f, text in given.items() if not f.is_number}, catalogue)
+    values = catalogue.with_usual(values)
     try:
         values |= {field.name: parse_number(field, text) for field, text in given.items() if field.is_number}
         point = OperatingPoint(**values)

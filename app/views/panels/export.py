@@ -11,6 +11,7 @@ from PySide6.QtGui import QGuiApplication, QUndoStack
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFileDialog, QMessageBox, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.library.files import FileError
+from app.library.presets import open_preset
 from app.model import export, presets
 from app.model.commands import SetPoint
 from app.model.settings import Settings
@@ -39,7 +40,7 @@ class Files(QObject):
         FileError
             One sentence; nothing was changed.
         """
-        preset = presets.open_preset(path, self._store.catalogue)
+        preset = open_preset(path, self._store.catalogue)
         others = {"limits": preset.limits, "axis": preset.axis}
         self._stack.push(SetPoint(self._store, f"Open {path.name}", preset.point, others))
         for note in preset.notes:

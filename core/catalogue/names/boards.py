@@ -28,6 +28,7 @@ _WRITTEN_OTHERWISE = (
     (re.compile(r"(?:raspberry[ _-]pi )?\b(?:compute module|cm)[ _-]?(?=[45]\b)"), "raspberry pi "),
     (re.compile(r"(?<=raspberry pi )([45])(?:00\b\+?|[ _-]?(?:model )?b\b)"), r"\1"),  # 400 and 500 are keyboards
     (re.compile(r"\brk-?(35\d\d)s?\b"), r"rk\1"),  # RK3588S has the memory and the units of RK3588
+    (re.compile(r"\bhi3559a[ _-]?v100\b"), "hi3559a"),
     (re.compile(r"\b(\d+)[ _-]?gi?b\b"), r"\1gb"),
 )
 _MEMORY = re.compile(r"\d+gb")

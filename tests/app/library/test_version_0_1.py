@@ -14,7 +14,7 @@ from app.library import board_library
 from app.library.board_document import OLDER, BoardDocument
 from app.library.board_library import BoardLibrary
 from app.library.machine import machine_key
-from app.model.presets import open_preset
+from app.library.presets import open_preset
 from app.model.settings import load_settings
 from core.catalogue.load import load_catalogue
 from core.predict.scenario import predict

@@ -13,7 +13,8 @@ from app.cli.shared.point import add_point_arguments, point_from
 from app.library.files import FileError
 from app.library.limits import Limits
 from app.library.measurements import Measurement
-from app.model.presets import measure_command, open_preset, save_preset
+from app.library.presets import measure_command, open_preset
+from app.model.presets import save_preset
 from app.model.store import Store
 from core.catalogue.load import load_catalogue
 from core.spec import BY_PATH, OperatingPoint

@@ -60,9 +60,12 @@ def test_the_largest_version_stands_in_where_versions_differ():
     assert usable_memory(board("Pi", memory_byte=None)) is None
 
 
-def test_every_data_sheet_states_a_memory_and_leaves_most_of_it():
+def test_a_data_sheet_states_a_memory_if_its_maker_does_and_leaves_most_of_it():
     for key, one in CATALOGUE.boards.items():
         if key == "this":
+            continue
+        if key in ("horizon_j5", "hi3559a"):  # no public source states it
+            assert usable_memory(one) is None
             continue
         assert (one.memory_byte is None) != (one.most_memory_byte is None), key
         found = usable_memory(one)
