@@ -5,7 +5,7 @@
 `data_sheet`, `bandwidth`, `machine` (identity and abilities of an attached board), `calibration` (the fit), `imported`,
 `imports` (output of other programs), `table_points`, `other_boards`, `recorded` (measurements made elsewhere), `files`
 (atomic writes, one writer at a time), `locks`, `schema` (checks of JSON), `records` and `axes` (the operating point as
-JSON and as text), `tables` and `channel_stats` (export), `attention`, `prediction_basis`, `prediction_curves`,
+JSON and as text), `tables` and `channel_stats` (export), `presets`, `attention`, `prediction_curves`,
 `endurance`, `timelines`, `limits`, `power_step` (of a recording, for a thermal fit). The dashboard and the command line
 use this package; it imports neither. Not here: Qt, sessions, widgets.
 """

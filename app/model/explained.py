@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from app.library.prediction_basis import rests_on
 from app.model.store import Store
 from app.text import explain as text
 from core.predict.explain import Verdict, explain
+from core.predict.scenario import initial_posterior
 from core.spec import Posterior
 
 
 def known(store: Store) -> Posterior:
     """Return the posterior that the prediction of the store's point rests on."""
-    return rests_on(store.point, store.catalogue, store.posterior)
+    at, posterior = store.catalogue.resolve(store.point), store.posterior
+    here = (at.board.key, at.runtime.key, at.mode.key)
+    if posterior is not None and (posterior.board, posterior.runtime, posterior.power_mode) == here:
+        return posterior
+    return initial_posterior(at, store.catalogue)
 
 
 def explained(store: Store) -> Verdict:

@@ -9,6 +9,16 @@ from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 
 from app.views.widgets.theme import CHOICES
 
+ALSO = "also_called"
+"""Property of a command: other names that the palette finds it by."""
+_ALSO_CALLED = {
+    "export.runtime": "llama-server llama.cpp Ollama Modelfile vLLM TensorRT-LLM MLC RKLLM RKNN QNN Genie CANN MindIE",
+    "energy": "SITSEnergy",
+    "schedule": "RT-LLM Scheduler LLMCompiler",
+    "calibrate": "SITS-Calib",
+    "stages": "QK-Dispatch",
+}
+
 Slot = Callable[[], object]
 
 
@@ -40,6 +50,7 @@ class Actions(QObject):
 
     def put(self, menu: str, key: str, action: QAction) -> None:
         """Take in a command made elsewhere."""
+        action.setProperty(ALSO, _ALSO_CALLED.get(key, ""))
         self._by_key[key] = action
         self.menus.setdefault(menu, []).append(action)
 

@@ -165,8 +165,8 @@ FIELDS = (
         path="point.beta",
         option="beta",
         label="Instruction set β",
-        help="speed-up of computing and unpacking by the instruction set, or the name of a published one, such as MLU370 "
-        "or CANN ({default:g})",
+        help="speed-up of computing and unpacking by the instruction set, or the name of a published factor, "
+        "such as MLU370 or CANN ({default:g})",
         default=1.0,
         unit="1",
         low=1e-3,

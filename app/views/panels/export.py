@@ -8,7 +8,16 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QUndoStack
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFileDialog, QMessageBox, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QMessageBox,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.library.files import FileError
 from app.library.presets import open_preset
@@ -88,20 +97,19 @@ class Files(QObject):
 
     def export_json(self) -> None:
         """Show the point with its numbers as JSON, to copy or save."""
-        self._show_export("Export as JSON", export.json_export(self._store), ".json")
+        self._show_export(ExportDialog(self._window, "Export as JSON", export.json_export(self._store)))
 
-    def export_llama_server(self) -> None:
-        """Show the llama-server command line of the point, and what it cannot take."""
-        made = export.llama_server_export(self._store.point, self._store.catalogue)
-        self._show_export("Export for llama-server", made, ".sh")
+    def export_runtime(self) -> None:
+        """Show the settings of the point for its runtime, and what they cannot express; others can be chosen."""
+        self._show_export(RuntimeExportDialog(self._window, self._store))
 
-    def _show_export(self, title: str, made: export.Export, suffix: str) -> None:
-        dialog = ExportDialog(self._window, title, made)
-        if dialog.exec() == QDialog.DialogCode.Accepted:
-            name, _ = QFileDialog.getSaveFileName(self._window, title, str(Path(self._folder()) / f"export{suffix}"))
+    def _show_export(self, dialog: ExportDialog) -> None:
+        if dialog.exec() == QDialog.DialogCode.Accepted and dialog.made is not None:
+            folder, title = Path(self._folder()), dialog.windowTitle()
+            name, _ = QFileDialog.getSaveFileName(self._window, title, str(folder / dialog.made.file))
             if name:
                 try:
-                    export.save_export(Path(name), made)
+                    export.save_export(Path(name), dialog.made)
                 except FileError as error:
                     self._refuse("The export was not saved", error)
 
@@ -121,29 +129,69 @@ class Files(QObject):
 
 
 class ExportDialog(QDialog):
-    """An export as text, with one sentence for each value that the runtime cannot take."""
+    """An export as text, with one sentence for each value that is not in it."""
 
-    def __init__(self, parent: QWidget, title: str, made: export.Export) -> None:
+    def __init__(self, parent: QWidget, title: str, made: export.Export | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setObjectName("export")
-        self.resize(720, 420)
-        self.text = QPlainTextEdit(made.text)
+        self.resize(720, 460)
+        self.made: export.Export | None = None
+        self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
         self.text.setAccessibleName(title)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.text, 1)
-        if made.not_taken:
-            layout.addWidget(label("Not supported by the runtime", "heading"))
-        for sentence in made.not_taken:
-            layout.addWidget(label(sentence, "secondary", wrap=True, selectable=True))
+        self._heading = label("Not expressed", "heading")
+        self.left_out = label("", "secondary", wrap=True, selectable=True)
         buttons = QDialogButtonBox()
-        save = buttons.addButton("Save…", QDialogButtonBox.ButtonRole.AcceptRole)
-        copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
+        self._save = buttons.addButton("Save…", QDialogButtonBox.ButtonRole.AcceptRole)
+        self._copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
         buttons.addButton(QDialogButtonBox.StandardButton.Close)
-        save.clicked.connect(self.accept)
-        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(made.text))
+        self._save.clicked.connect(self.accept)
+        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
         buttons.rejected.connect(self.reject)
+        self._body = QVBoxLayout(self)
+        self._body.addWidget(self.text, 1)
+        self._body.addWidget(self._heading)
+        self._body.addWidget(self.left_out)
+        self._body.addWidget(buttons)
         self.text.setFocus(Qt.FocusReason.OtherFocusReason)
-        layout.addWidget(buttons)
+        if made is not None:
+            self.show_export(made)
+
+    def show_export(self, made: export.Export | None, reason: str = "") -> None:
+        """Show an export, or the reason that there is none."""
+        self.made = made
+        sentences = (reason,) if made is None else made.not_taken
+        self.text.setPlainText("" if made is None else made.text)
+        self.left_out.setText("\n".join(sentences))
+        self._heading.setVisible(made is not None and bool(sentences))
+        self.left_out.setVisible(bool(sentences))
+        for button in (self._save, self._copy):
+            button.setEnabled(made is not None)
+
+
+class RuntimeExportDialog(ExportDialog):
+    """The settings of the store's point for a runtime that can be chosen; first for its own."""
+
+    def __init__(self, parent: QWidget, store: Store) -> None:
+        super().__init__(parent, "Export for a runtime")
+        self._store = store
+        self.writer = QComboBox()
+        self.writer.setObjectName("export.runtime.writer")
+        self.writer.setAccessibleName("Runtime")
+        usual = export.usual_export(store)
+        if not usual:
+            self.writer.addItem("The runtime of the point", "")
+        for key, name in export.runtime_exports():
+            self.writer.addItem(name, key)
+        self.writer.setCurrentIndex(self.writer.findData(usual))
+        self._body.insertWidget(0, self.writer)
+        self.writer.currentIndexChanged.connect(self._show_chosen)
+        self._show_chosen()
+
+    def _show_chosen(self) -> None:
+        try:
+            self.show_export(export.runtime_export(self._store, self.writer.currentData()))
+        except ValueError as error:
+            self.show_export(None, f"{str(error).removeprefix('settings: ')}.")

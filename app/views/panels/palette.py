@@ -17,6 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.views.actions import ALSO
+
 _ACTION = Qt.ItemDataRole.UserRole
 
 
@@ -90,7 +92,8 @@ class ActionList(QDialog):
     def _narrow(self, words: str) -> None:
         first = None
         for item in self._items():
-            item.setHidden(not matches(words, f"{item.text(0)} {item.text(1)}"))
+            also = item.data(0, _ACTION).property(ALSO) or ""
+            item.setHidden(not matches(words, f"{item.text(0)} {item.text(1)} {also}"))
             if first is None and not item.isHidden() and not item.isDisabled():
                 first = item
         self.list.setCurrentItem(first)  # type: ignore[arg-type]
