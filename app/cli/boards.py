@@ -9,6 +9,7 @@ from typing import Any
 from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.text.format import DASH, counted, quantity_text
+from app.text.published import published_figures
 from core.catalogue.names.boards import boards_called
 from core.spec import Board, PowerMode
 from core.spec.suggestions import suggestion
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _document(board: Board, measured: list[dict[str, Any]]) -> dict[str, Any]:
     """Return every number of a board, absent ones with the reason, and its possible calibrations."""
     document = {**asdict(board), "measured": measured}
+    document["published"] = [one._asdict() for one in published_figures(board)]
     document["power_modes"] = [_stated(asdict(mode)) for mode in board.power_modes.values()]
     return _stated(document)
 
@@ -85,6 +87,7 @@ def _print_one(board: Board) -> None:
     for name, unit in _BOARD_UNITS.items():
         rows.append(_line(name, getattr(board, name), unit, board.sources.get(name, "")))
     rows.append(_energy_line(board))
+    rows += [(f"published: {one.name}", one.text, one.source) for one in published_figures(board)]
     print_table(rows)
     if board.identify:
         wanted = " or ".join(pattern for pattern in board.identify if not pattern.startswith("!"))

@@ -66,6 +66,11 @@ def run(args: argparse.Namespace) -> int:
     """Build the table or the settings, and write them."""
     if args.source == SETTINGS:
         return _export_settings(args)
+    return _export_table(args)
+
+
+def _export_table(args: argparse.Namespace) -> int:
+    """Build the table and write it."""
     if args.runtime_settings is not None:
         raise UserError(f"--runtime-settings applies to {SETTINGS}: it cannot be combined with {args.source}")
     if args.json and str(args.file) == "-":

@@ -17,6 +17,7 @@ from app.model.conductor import Conductor
 from app.model.store import Store
 from app.text.format import as_sentence, brief, counted, number_text, quantity_text
 from app.text.names import channel_name, channel_text
+from app.text.published import published_figures
 from app.text.state_text import state_rows, unknown_text
 from app.views.panels.palette import plain
 from app.views.widgets.common import Choice, Dock, ElidedLabel, clear, label, row, set_role, set_text, set_tip
@@ -44,6 +45,11 @@ class BoardPanel(QWidget):
         self.sheet.activated.connect(lambda _index: conductor.choose_sheet(self.sheet.currentData()))
         self._found = label("", "dim", wrap=True)
         self._found.setObjectName("board.data_sheet.found")
+        self._published_heading, self._published = label("", "heading", wrap=True), label("", "secondary", wrap=True)
+        self._published.setObjectName("board.published")
+        self._published_figures = QVBoxLayout()
+        self._published_figures.addWidget(self._published_heading)
+        self._published_figures.addWidget(self._published)
         self._values: dict[str, ElidedLabel] = {}
         self._shown: Sequence[object] = ()
         self._shown_state: object = None
@@ -91,6 +97,7 @@ class BoardPanel(QWidget):
         inside.setSpacing(6)
         inside.addLayout(grid)
         inside.addLayout(row(self._reconnect, 1))
+        inside.addLayout(self._published_figures)
         inside.addWidget(self._state_heading)
         inside.addLayout(self._board_state)
         inside.addWidget(self._unknown)
@@ -120,6 +127,7 @@ class BoardPanel(QWidget):
         }
         for name, text in facts.items():
             set_text(self._facts[name], str(text))
+        self._show_published()
         self._show_sheet(bool(hello))
         self._show_board_state(hello.get("state", {}))
         self._reconnect.setVisible(link.state in ("lost", "detached"))
@@ -127,6 +135,16 @@ class BoardPanel(QWidget):
         if link.channels != self._shown:
             self._show_channels()
         self._refresh_values()
+
+    def _show_published(self) -> None:
+        """Show the published figures of the point's board, with their sources on hover."""
+        board = self._store.catalogue.boards[self._store.point.board]
+        figures = published_figures(board)
+        set_text(self._published_heading, f"Published for {board.name}")
+        set_text(self._published, "\n".join(f"{one.name}: {one.text}" for one in figures))
+        set_tip(self._published, "\n".join(f"{one.name}: {one.source}" for one in figures))
+        for part in (self._published_heading, self._published):
+            part.setVisible(bool(figures))
 
     def _bandwidth(self) -> str:
         """Return the bandwidth of the attached board, without one that of the point's, and its origin."""

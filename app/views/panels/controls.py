@@ -13,6 +13,7 @@ from app.model.commands import SetValue
 from app.model.store import Store
 from app.text.format import at_most_text, change_text, exact_text, number_text
 from app.text.names import short_name
+from app.text.published import beta_choices
 from app.text.quantities import LATENCY, POWER, TOP1, Quantity
 from app.views.panels.palette import plain
 from app.views.widgets.common import Choice, ElidedLabel, label, row, set_text, set_tip
@@ -88,6 +89,8 @@ class Controls(QWidget):
 
     def _slider(self, path: str) -> SliderControl:
         control = SliderControl(self._theme, self._store.axis_range(path), BARE_UNITS.get(path, ""))
+        if path == "point.beta":
+            control.offer("Published factors, relative to ARM SVE2", beta_choices(self._store.catalogue.boards))
         control.moved.connect(self._move)
         control.reset.connect(self._reset)
         return control

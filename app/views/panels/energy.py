@@ -18,6 +18,7 @@ from app.text import energy_data
 from app.text.bar import Bar
 from app.text.chart import Chart
 from app.text.format import exact_text, number_text, output_text, quantity_text
+from app.text.published import published_figures
 from app.text.quantities import measured_as
 from app.views.widgets.bars import Bars
 from app.views.widgets.chart_card import ChartCard
@@ -204,7 +205,10 @@ class Energy(Page):
         for key, part in self._knees.items():
             words = energy_data.KNEE_WORDS[key]
             set_text(part, f"{words[0].upper()}{words[1:]}: {energy_data.knee_text(found.knees[key])}")
-        set_text(self._notes, "\n".join(f"· {energy_data.note_text(note)}" for note in found.speeds.notes))
+        notes = [energy_data.note_text(note) for note in found.speeds.notes]
+        figures = published_figures(self._store.catalogue.boards[self._store.point.board])
+        notes += [f"published: {one.text} ({one.source})" for one in figures if one.name == "Clocks"]
+        set_text(self._notes, "\n".join(f"· {note}" for note in notes))
 
     def _show_terms(self, found: Endurance) -> None:
         total = sum(found.run.terms_w.values())

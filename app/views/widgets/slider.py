@@ -12,7 +12,7 @@ from functools import cache
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
-from PySide6.QtWidgets import QSizePolicy, QSlider, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
 
 from app.library.axes import Axis
 from app.text.format import exact_text
@@ -244,10 +244,12 @@ class SliderControl(QWidget):
         self.line = SliderLine(theme, axis, axis.label)
         self.words, self.wrong = ElidedLabel("dim"), label("", "bad", wrap=True)
         self.wrong.hide()
+        self.choices = QToolButton()
+        self.choices.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        layout.addLayout(row(label(axis.label), 1, self.field))
+        layout.addLayout(row(label(axis.label), 1, self.choices, self.field))
         layout.addWidget(self.line)
         layout.addWidget(self.words)
         layout.addWidget(self.wrong)
@@ -261,6 +263,21 @@ class SliderControl(QWidget):
         """Show a value, the measured positions and the start of the forbidden part."""
         self.line.show_value(axis, value, dots, bad_from)
         self.field.show_value(value)
+
+    def offer(self, name: str, choices: Sequence[tuple[str, float, str]]) -> None:
+        """Offer named values, (words, value, tip), in a menu beside the field; `name` is that of the menu."""
+        menu = QMenu(self.choices)
+        menu.setToolTipsVisible(True)
+        for words, value, tip in choices:
+            action = menu.addAction(words, lambda v=value: self.moved.emit(self.path, v, -1))  # type: ignore[misc]
+            action.setToolTip(tip)
+        self.choices.setObjectName(f"{self.path}.choices")
+        self.choices.setText("…")
+        self.choices.setAccessibleName(name)
+        self.choices.setToolTip(name)
+        self.choices.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.choices.setMenu(menu)
+        self.choices.show()
 
     def say(self, words: str) -> None:
         """Show a line of words below: what a step does, or that it does not matter."""
