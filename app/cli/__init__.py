@@ -60,7 +60,7 @@ GROUPS = {
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
             "scenario": "judge an operating point, figures or a table by an application's limits",
             "formula": "list the formulas of the engine, or evaluate one with your own numbers",
-            "published": "list the items of the two articles, such as QK-Dispatch or Edge-LoRA: as printed and by physics",
+            "published": "list the items of the two articles (QK-Dispatch, Edge-LoRA...), as printed and by physics",
         },
     ),
     "data": (

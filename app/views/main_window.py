@@ -114,7 +114,7 @@ class MainWindow(QMainWindow):
         a.add("&File", "save_as", "Save preset &as…", self.files.ask_save, "Ctrl+Shift+S")
         a.separate("&File")
         a.add("&File", "export.json", "Export as &JSON…", self.files.export_json, "Ctrl+E")
-        a.add("&File", "export.runtime", "Export for a &runtime…", self.files.export_runtime)
+        a.add("&File", "export.runtime", "Export for a run&time…", self.files.export_runtime)
         pictures = PictureCommands(a, lambda: self.centre.front)
         a.separate("&File")
         a.add("&File", "quit", "&Quit", self.close, "Ctrl+Q")

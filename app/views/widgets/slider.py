@@ -245,6 +245,8 @@ class SliderControl(QWidget):
         self.words, self.wrong = ElidedLabel("dim"), label("", "bad", wrap=True)
         self.wrong.hide()
         self.choices = QToolButton()
+        self.choices.setObjectName(f"{self.path}.choices")
+        self.choices.setAccessibleName(f"{axis.label}: named values")
         self.choices.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -271,9 +273,7 @@ class SliderControl(QWidget):
         for words, value, tip in choices:
             action = menu.addAction(words, lambda v=value: self.moved.emit(self.path, v, -1))  # type: ignore[misc]
             action.setToolTip(tip)
-        self.choices.setObjectName(f"{self.path}.choices")
         self.choices.setText("…")
-        self.choices.setAccessibleName(name)
         self.choices.setToolTip(name)
         self.choices.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.choices.setMenu(menu)

@@ -334,3 +334,17 @@ def test_how_often_tokens_are_chosen_is_an_option_among_others(store):
     assert names[:2] == ["never", "every 16 tokens"]
     assert names[int(store.position("point.reselect"))] == "every 100 tokens"
     assert axes.canonical(replace(store.point, alpha=0.0), store.catalogue).reselect_tokens == 0.0
+
+
+def test_a_new_board_takes_its_usual_runtime_with_weights_that_this_takes(store):
+    store.set("point.board", "rk3588")
+    assert (store.point.runtime, store.point.weights) == ("rkllm_npu", "w8a8")
+    assert "rkllm" in store.log[-1].text
+    store.set("point.board", "jetson_orin_nano_8gb_super")
+    assert store.point.runtime == "llamacpp_gpu"
+    store.set("point.runtime", "llamacpp_cpu")
+    store.set("point.board", "raspberry_pi_5")
+    assert store.point.runtime == "llamacpp_cpu"  # chosen, and it runs there
+    store.set("point.board", "mlu370_x8")
+    store.set("point.board", "this")
+    assert store.point.runtime == "llamacpp_cpu"

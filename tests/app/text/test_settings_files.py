@@ -53,21 +53,8 @@ def words(**changes):
 
 
 def test_the_command_line_of_a_point_that_llama_cpp_can_run():
-    assert words() == [
-        "llama-server",
-        "-m",
-        "smollm2-135m-Q4_K_M.gguf",
-        "-c",
-        "4096",
-        "-ctk",
-        "q8_0",
-        "-ctv",
-        "q8_0",
-        "-fa",
-        "on",
-        "-np",
-        "1",
-    ]
+    expected = "llama-server -m smollm2-135m-Q4_K_M.gguf -c 4096 -ctk q8_0 -ctv q8_0 -fa on -np 1"
+    assert made("llama-server").text == expected
 
 
 @pytest.mark.parametrize(
@@ -129,12 +116,9 @@ def test_tensorrt_llm_gets_a_window_with_sinks_for_that_pruning_only():
 def test_mlc_gets_keys_of_its_chat_config():
     plain, pruned = json.loads(made("mlc").text), json.loads(made("mlc", **SINKS).text)
     assert plain["quantization"] == "q4f16_1"
-    assert (plain["context_window_size"], plain["sliding_window_size"], plain["attention_sink_size"]) == (4096, -1, -1)
-    assert (pruned["context_window_size"], pruned["sliding_window_size"], pruned["attention_sink_size"]) == (
-        -1,
-        2048,
-        4,
-    )
+    sizes = ("context_window_size", "sliding_window_size", "attention_sink_size")
+    assert [plain[name] for name in sizes] == [4096, -1, -1]
+    assert [pruned[name] for name in sizes] == [-1, 2048, 4]
     assert any("q4f16_awq" in one for one in made("mlc", weights="fp8").not_expressed)
 
 
@@ -160,11 +144,7 @@ def test_genie_gets_a_dialog_of_its_schema():
     assert dialog["engine"]["backend"]["type"] == "QnnHtp"
     htp = {"version", "use-mmap", "spill-fill-bufsize", "mmap-budget", "poll", "cpu-mask", "kv-dim"}
     assert set(dialog["engine"]["backend"]["QnnHtp"]) == htp
-    assert [one.partition(":")[0] for one in made("genie").not_expressed] == [
-        "Weight format 4-bit weights, 16-bit activations (QNN, rkllm)",
-        "KV format int8",
-        "Context of 4096 tokens",
-    ] or len(made("genie").not_expressed) == 3
+    assert [one.split()[0] for one in made("genie").not_expressed] == ["Weight", "KV", "Context"]
 
 
 def test_mindie_gets_the_keys_of_its_server():
@@ -219,9 +199,7 @@ def test_every_writer_is_of_runtimes_of_the_catalogue_and_has_a_reference():
 
 
 def test_a_runtime_without_a_writer_is_refused_by_its_name():
-    with pytest.raises(
-        ValueError, match=r"Trilemma's own decoder .* has no settings file: expected one of llama-server"
-    ):
+    with pytest.raises(ValueError, match=r"own decoder .* has no settings file: expected one of llama-server"):
         settings_of(OperatingPoint(), CATALOGUE)
     with pytest.raises(ValueError, match=r"got 'tea', expected one of"):
         settings_of(OperatingPoint(), CATALOGUE, "tea")
