@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from app.text.format import number_text, quantity_text
-from core.catalogue.energy import load_dvfs
 from core.catalogue.names.betas import published_betas
-from core.catalogue.names.boards import boards_called
 from core.spec import Board
 
 
@@ -28,12 +26,14 @@ def beta_choices(boards: Mapping[str, Board]) -> list[tuple[str, float, str]]:
 
 def published_figures(board: Board) -> list[PublishedFigure]:
     """Return the published figures of a board of the catalogue, in a fixed order; none for most boards."""
-    from core.articles.as_printed.article_b import CALIBRATION
-
     key, sources = board.data_sheet or board.key, board.sources
     found = list[PublishedFigure]()
     if not (board.listed or board.data_sheet):
         return found
+    from core.articles.as_printed.article_b import CALIBRATION  # these are not of the first window
+    from core.catalogue.energy import load_dvfs
+    from core.catalogue.names.boards import boards_called
+
     if board.published_beta is not None:
         words = f"{number_text(board.published_beta, 2)} relative to ARM SVE2 ({board.instruction_set})"
         found.append(PublishedFigure("Instruction set β", words, sources["published_beta"]))
