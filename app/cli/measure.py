@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.campaign.blocking import carry_out
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         what = (*WHAT, "stages") if args.stages else WHAT
         target = target_from(args.attach, args.ssh_config)
         measurement, hello = _measure(library, target, point, what, args, catalogue)
+        point = _usual_there(point, args, hello, catalogue)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     notes = list(measurement.body.get("notes", []))
@@ -145,6 +147,7 @@ def _measure(
     found: list[Measurement] = []
     with AttachedBoard(target) as board, ProgressLine() as line:
         choose_sheet(library, args.board_as, board.hello)
+        point = _usual_there(point, args, board.hello, catalogue)
         check_measurable(point, catalogue, board.hello, args.model_file)
         machine = machine_key(offered(board.hello, args.model_file))
         of_board = library.catalogue(board.hello, machine, catalogue)
@@ -160,6 +163,18 @@ def _measure(
         if campaign.failure:
             raise UserError(campaign.failure)
     return found[0], board.hello
+
+
+def _usual_there(
+    point: OperatingPoint, args: argparse.Namespace, hello: Mapping[str, Any], catalogue: Catalogue
+) -> OperatingPoint:
+    """Return a point that names no runtime with the usual one of a simulated board; a real one runs Trilemma's own."""
+    key = hello.get("board", {}).get("key")
+    if args.runtime is not None or not hello.get("simulated") or key not in catalogue.boards:
+        return point
+    given = {} if args.weights is None else {"weights": point.weights}
+    usual = catalogue.with_usual({"board": key, **given})
+    return replace(point, runtime=usual["runtime"], weights=usual["weights"])
 
 
 def _print(measurement: Measurement, predicted: Prediction, notes: list[str]) -> None:

@@ -163,3 +163,11 @@ def test_settings_are_printed_and_written(capsys, tmp_path, preset):
 def test_settings_that_cannot_be_had_are_one_sentence(capsys, words):
     assert main(["data", "export", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_simulated_npu_board_measures_with_its_usual_runtime(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
+    words = ["measure", "--attach", "sim:rk3588,accelerate=100", "--context", "64"]
+    found = point_of(capsys, *words)
+    assert (found["runtime"], found["weights"]) == ("rkllm_npu", "w8a8")
+    assert point_of(capsys, *words, "--runtime", "builtin")["runtime"] == "builtin"
