@@ -75,5 +75,6 @@ def test_a_compiled_graph_computes_every_expert():
 
 def test_the_npu_s_runtimes_run_compiled_graphs():
     for key, runtime in CATALOGUE.runtimes.items():
-        assert runtime.static_graph == key.endswith("_npu"), key
+        paged = key == "mindie_npu"  # reads the cached tokens block by block
+        assert runtime.static_graph == (key.endswith("_npu") and not paged), key
         assert not runtime.static_graph or "static_graph" in runtime.sources, key
