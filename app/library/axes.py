@@ -92,6 +92,21 @@ def on_board_of(point: OperatingPoint, before: OperatingPoint, catalogue: Catalo
     return point
 
 
+def settled(
+    point: OperatingPoint, before: OperatingPoint, catalogue: Catalogue
+) -> tuple[OperatingPoint, tuple[str, ...]]:
+    """Return a point changed so that its board and model can run it, and a sentence for each change beyond its mode."""
+    found, notes = on_board_of(point, before, catalogue), []
+    if found.runtime != point.runtime:
+        runtime, weights = catalogue.runtimes[found.runtime], catalogue.weight_formats[found.weights]
+        notes.append(f"Runtime is now {runtime.name} with {weights.name} weights, as usual on this board.")
+    model = catalogue.models[found.model]
+    if found.context_tokens > model.max_context_tokens:
+        notes.append(f"Context is now {model.max_context_tokens} tokens, the longest {model.name} supports.")
+        found = replace(found, context_tokens=float(model.max_context_tokens))
+    return found, tuple(notes)
+
+
 def own_bandwidth_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
     """Return the bandwidth of the point's board in its power mode, measured or of the data sheet."""
     return catalogue.resolve(point).mode.bandwidth_byte_s

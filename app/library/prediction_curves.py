@@ -1,4 +1,4 @@
-"""Predictions around an operating point: curves along an axis, sensitivities. Pure functions, no state."""
+"""Curves along an axis through an operating point: predictions, the golden formula; sensitivities. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app.library.attention import RetainedMass
 from app.library.axes import SLIDERS, Axis, axis_of, moved, on_board_of, position
+from core.articles.as_printed.article_a import GOLDEN_CHECK, golden_latency_ms
 from core.physics.pruning import r_max_zipf
 from core.predict.scenario import predict
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction, Provenance
@@ -17,6 +18,7 @@ from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Poste
 OUTPUTS = ("decode_s", "ttft_s", "power_w", "energy_j_per_token", "perplexity_ratio", "top1_agreement", "memory_byte")
 """Outputs of a prediction, in the order of panels and reports."""
 
+Floats = NDArray[np.float64]
 
 DROPPED_MASS = 0.02
 """Attention mass that pruning may drop while no accuracy limit is set."""
@@ -40,10 +42,10 @@ class Sensitivity:
 class Dots:
     """Measured values along an axis, as arrays of equal length."""
 
-    x: NDArray[np.float64]
-    median: NDArray[np.float64]
-    q05: NDArray[np.float64]
-    q95: NDArray[np.float64]
+    x: Floats
+    median: Floats
+    q05: Floats
+    q95: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def r_max(
 
 def curve(
     axis: Axis, point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, n: int = 128
-) -> tuple[NDArray[np.float64], Prediction]:
+) -> tuple[Floats, Prediction]:
     """Predict along an axis, with everything else as in `point`.
 
     Returns
@@ -125,7 +127,7 @@ def _joined(outputs: Sequence[Output]) -> Output:
         return first
     provenance = next((o.provenance for o in present if o.provenance is Provenance.PREDICTED), present[0].provenance)
 
-    def column(name: str) -> NDArray[np.float64]:
+    def column(name: str) -> Floats:
         return np.array([float(getattr(o, name)) if isinstance(o, Estimate) else np.nan for o in outputs])
 
     return Estimate(column("median"), column("q05"), column("q95"), provenance)
@@ -165,3 +167,73 @@ def _sensitivity(axis: Axis, i: int, per_step: float, result: Prediction) -> Sen
     power, moves_power = difference(result.power_w)
     top1, moves_top1 = difference(result.top1_agreement)
     return Sensitivity(axis, decode, power, top1, moves_decode or moves_power or moves_top1)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenCurve:
+    """The formula along an axis, shape (n,), its constant fitted, and the sentence that says so."""
+
+    decode_s: Floats
+    sentence: str
+
+
+def golden_curve(
+    axis: Axis,
+    x: Floats,
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    measured: tuple[Floats, Floats],
+    predicted_s: float | None,
+) -> GoldenCurve | None:
+    """Return ``T = C (1 / BW) (1 - alpha) beta`` along an axis, everything else as in `point`.
+
+    Parameters
+    ----------
+    axis : Axis
+    x : ndarray, shape (n,)
+        Positions on it.
+    point : OperatingPoint
+    catalogue : Catalogue
+    measured : pair of ndarray, shape (m,)
+        Positions of the measured points along the axis, and their decode times [s]. C is fitted to them: the median
+        ratio.
+    predicted_s : float or None
+        Predicted decode time of `point`, which gives C where nothing is measured [s].
+
+    Returns
+    -------
+    GoldenCurve or None
+        None where there is neither, so that C is not known.
+
+    References
+    ----------
+    .. [1] docs/articles.md A01
+    """
+    printed_s = _printed_s(axis, x, point, catalogue)
+    here_s = float(_printed_s(axis, np.array([position(axis.path, point, catalogue)]), point, catalogue)[0])
+    at, times = measured
+    if len(at):
+        scale = float(np.median(times / _printed_s(axis, at, point, catalogue)))
+        how = f"fitted to {len(at)} measured {'point' if len(at) == 1 else 'points'}"
+    elif predicted_s is not None and here_s > 0.0:
+        scale, how = predicted_s / here_s, "set by the prediction of this point"
+    else:
+        return None
+    return GoldenCurve(
+        scale * printed_s,
+        f"{GOLDEN_CHECK} Drawn is T = C / BW · (1 − α) · β, C {how}; with the printed 12.8 ms·GB/s it is "
+        f"{1e3 * here_s:.3g} ms here.",
+    )
+
+
+def _printed_s(axis: Axis, x: Floats, point: OperatingPoint, catalogue: Catalogue) -> Floats:
+    """Return the formula with its printed constant at positions of an axis, shape (n,)."""
+    if axis.categorical:
+        keys = [axis.options[round(i)][0] for i in x]
+        return np.array([_at_s(moved(point, axis.path, key), catalogue) for key in keys])
+    return np.broadcast_to(_at_s(moved(point, axis.path, x), catalogue), x.shape)
+
+
+def _at_s(point: OperatingPoint, catalogue: Catalogue) -> Floats:
+    own = catalogue.resolve(point).mode.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
+    return np.asarray(golden_latency_ms(np.asarray(own) / 1e9, point.alpha, point.beta)) / 1e3

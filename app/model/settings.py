@@ -35,6 +35,7 @@ KEPT = (
     "theme",
     "auto_measure",
     "preset",
+    "curves",
     "energy",
     "schedule",
     "scenario",
@@ -43,7 +44,7 @@ KEPT = (
 )
 """The paths of the store, by their first part, that the settings hold."""
 
-_OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("energy", "schedule", "scenario", "trade"))
+_OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("curves", "energy", "schedule", "scenario", "trade"))
 
 
 class Settings(msgspec.Struct):

@@ -30,6 +30,7 @@ PLAIN: dict[str, Any] = {
     "auto_measure": True,
     "theme": "system",
     "preset": "",
+    "curves.as_published": True,  # whether the golden formula is drawn
     "energy.ambient": 25.0,  # deg C
     "energy.battery": None,  # J of the full pack; None is a mains supply
     "energy.duration": 3600.0,  # s

@@ -224,15 +224,9 @@ class Store(QObject):
         return [*paths, "prediction"]
 
     def _fitting(self, point: OperatingPoint) -> OperatingPoint:
-        moved = axes.on_board_of(point, self._point, self._catalogue)
-        if moved.runtime != point.runtime:
-            runtime, weights = self._catalogue.runtimes[moved.runtime], self._catalogue.weight_formats[moved.weights]
-            self.say("info", f"Runtime is now {runtime.name} with {weights.name} weights, as usual on this board.")
-        point = moved
-        model = self._catalogue.models[point.model]
-        if point.context_tokens > model.max_context_tokens:
-            self.say("info", f"Context is now {model.max_context_tokens} tokens, the longest {model.name} supports.")
-            point = replace(point, context_tokens=float(model.max_context_tokens))
+        point, notes = axes.settled(point, self._point, self._catalogue)
+        for note in notes:
+            self.say("info", note)
         return point
 
     def set_link(self, **changes: Any) -> None:

@@ -40,6 +40,7 @@ from app.views.widgets.theme import GAP, Theme
 from core.spec import OperatingPoint
 
 LAYOUT_VERSION = 1
+SWITCHES = ("auto_measure", "curves.as_published")
 SAID_MS = 8000  # how long a warning stands at the foot; the log keeps it
 
 
@@ -139,6 +140,7 @@ class MainWindow(QMainWindow):
         a.add("&View", "markers", "&Markers A and B", self._markers, "M", "Time, means and energy between two markers")
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the verdict")
         a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")
+        self._add_switch("&View", "curves.as_published", "Golden formula as p&ublished")
         a.separate("&View")
         a.add_themes("&View", store.get("theme"), lambda choice: store.set("theme", choice))
         a.separate("&View")
@@ -157,9 +159,7 @@ class MainWindow(QMainWindow):
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
         a.add("&Board", "cancel", "Canc&el all jobs", conductor.cancel, "Ctrl+.")
         a.add("&Board", "reconnect", "Reconnect &now", conductor.reconnect_now, "Ctrl+R")
-        auto = a.add("&Board", "auto_measure", "Measure &when a slider stops", self._toggle_auto)
-        auto.setCheckable(True)
-        auto.setChecked(store.get("auto_measure"))
+        self._add_switch("&Board", "auto_measure", "Measure &when a slider stops")
         TapeCommands(a, conductor.tape, self, self._do, lambda path: self.attach_wanted.emit(str(path)))
 
     def _make_docks(self) -> dict[str, Dock]:
@@ -318,8 +318,12 @@ class MainWindow(QMainWindow):
         self.centre.show_view("live")
         self.centre.toggle_markers()
 
-    def _toggle_auto(self) -> None:
-        self._store.set("auto_measure", not self._store.get("auto_measure"))
+    def _add_switch(self, menu: str, path: str, text: str) -> None:
+        """Make the command that switches a path of the store on and off."""
+        store = self._store
+        action = self.actions_.add(menu, path, text, lambda: store.set(path, not store.get(path)))
+        action.setCheckable(True)
+        action.setChecked(store.get(path))
 
     def _list(self, *, runnable: bool) -> None:
         title = "Commands" if runnable else "Keyboard shortcuts"
@@ -338,8 +342,8 @@ class MainWindow(QMainWindow):
         if path == "theme":
             self._theme.choose(self._store.get("theme"))
             self.actions_[f"theme.{self._store.get('theme')}"].setChecked(True)
-        elif path == "auto_measure":
-            self.actions_["auto_measure"].setChecked(self._store.get("auto_measure"))
+        elif path in SWITCHES:
+            self.actions_[path].setChecked(store.get(path))
         elif path == "preset":
             self._show_preset()
         elif path == "log" and store.log[-1].level != "info":

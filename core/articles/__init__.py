@@ -1,8 +1,9 @@
 """The two source articles: every item as printed, evaluated as written, its physical version, and the check it fails.
 
 `as_printed` evaluates formulas exactly as printed; `printed` lists the figures; `a_memory`, `a_speed`, `a_kernels`,
-`b_model`, `b_network` and `b_system` set each item beside its check. Value names are stable: ``trilemma lab published
-A01 --json`` prints them, and each has a golden value. Never here: anything that a default prediction uses.
+`b_model`, `b_network` and `b_system` set each item beside its check; `items` has them by key.
+Value names are stable: ``trilemma lab published A01 --json`` prints them, and each has a golden value. Never here:
+anything that a default prediction uses.
 
 Formulas that only the articles use:
 
@@ -67,42 +68,3 @@ r(in+out)   parameters of a low-rank adapter              compression.adapter_pa
             bytes of parameters                           compression.params_byte                B12
 ==========  ============================================  =====================================  ======
 """
-
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-
-from core.articles import a_kernels, a_memory, a_speed, b_model, b_network, b_system
-from core.articles.item import Item, Value
-from core.articles.printed import PRINTED
-
-__all__ = ["ITEMS", "Item", "Value", "item"]
-
-ITEMS: Mapping[str, Callable[[], Item]] = dict(
-    sorted(
-        {
-            **a_speed.ITEMS,
-            **a_memory.ITEMS,
-            **a_kernels.ITEMS,
-            **b_model.ITEMS,
-            **b_system.ITEMS,
-            **b_network.ITEMS,
-        }.items()
-    )
-)
-"""Each item by key, evaluated when called."""
-
-
-def item(key: str) -> Item:
-    """Return one item, its values computed.
-
-    Raises
-    ------
-    ValueError
-        No such item; the message lists them.
-    """
-    if key.upper() not in ITEMS:
-        raise ValueError(f"item: got {key!r}, expected one of {', '.join(ITEMS)}")
-    made = ITEMS[key.upper()]()
-    return replace(made, printed={**made.printed, **PRINTED[made.key]})

@@ -70,9 +70,7 @@ def a01() -> Item:
     return Item(
         "A01",
         "Golden formula of decode latency",
-        "No model size, precision or context enters: 12.8 ms GB/s is 12.8 MB, 68 to 330 times less than the weights a "
-        "token reads. Pruning is given the whole latency instead of the KV share, and beta multiplies although it is "
-        "called a speed-up. Use latency from bytes over bandwidth.",
+        f"{printed.GOLDEN_CHECK} Use latency from bytes over bandwidth.",
         as_written={
             "T_ms(bw=51.2,a=0,b=1)": float(t(51.2, 0, 1)),
             "T_ms(bw=102.4,a=0.5,b=1)": float(t(102.4, 0.5, 1)),

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from app.cli.shared.output import UserError, print_json, print_table
-from core.articles import ITEMS, Item, Value, item
+from core.articles.item import Item, Value
+from core.articles.items import ITEMS, item
 
 _PARTS = {
     "printed": "as printed",

@@ -20,6 +20,7 @@ from app.views.widgets.curve_card import CurveCard
 from app.views.widgets.slider import snapped
 from app.views.widgets.theme import GAP, Theme
 
+_SHOWN = ("prediction", "measurements", "axis", "pinned", "curves.as_published")
 _SLOW_MS = 150  # texts for assistive tools follow a drag at this pace
 
 
@@ -68,7 +69,7 @@ class Curves(QWidget):
     def _on_changed(self, path: str) -> None:
         before, self._why_not = self._why_not, self._store.not_measurable
         other = path == "link" and self._why_not != before
-        if other or path in ("prediction", "measurements", "axis", "pinned") or path.startswith("limits."):
+        if other or path in _SHOWN or path.startswith("limits."):
             self.refresh()
 
     def refresh(self) -> None:

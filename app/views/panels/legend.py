@@ -19,6 +19,7 @@ ENTRIES = (
     ("beyond", "beyond r_max"),
     ("elsewhere", "measured elsewhere"),
     ("published", "published"),
+    ("as_published", "as published"),
     ("pinned", "A, pinned"),
 )
 """Kind and words, in the order of importance: the last ones go first where there is no room."""
@@ -33,7 +34,7 @@ class Legend(QWidget):
         self.setAccessibleName("Legend")
         self.setAccessibleDescription(
             "Measured: filled dot with error bar. Calibrated: solid line with band. Predicted: dashed line with band. "
-            "Published: hollow diamond. Simulated: hollow dot. "
+            "Published: hollow diamond. As published: dash-dotted line. Simulated: hollow dot. "
             "Measured elsewhere: filled square. Pinned: grey line. "
             "Beyond r_max: red wash with an edge line."
         )

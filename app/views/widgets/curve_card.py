@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QCheckBox
 
 from app.model.store import Store
 from app.text.format import brief, exact_text, quantity_text
@@ -46,6 +47,7 @@ class CurveCard(Card):
         self.space = PlotSpace()
         self._choice = self._make_choice(quantities)
         self._note: ElidedLabel | None = None
+        self._published: QCheckBox | None = None
         self._layout(quantities)
 
     def make_plot(self) -> CurvePlot:
@@ -81,6 +83,17 @@ class CurveCard(Card):
         if several:
             self._note = ElidedLabel("dim")
             self.body.addWidget(self._note)
+        elif self.quantity is LATENCY:
+            self._note, self._published = ElidedLabel("dim"), self._make_published()
+            self.body.addLayout(row(self._published, self._note))
+
+    def _make_published(self) -> QCheckBox:
+        box = QCheckBox("As published")
+        box.setObjectName("curves.as_published")
+        box.setAccessibleName("Draw the golden formula of article A")
+        box.setToolTip("The golden formula of article A, as published")
+        box.toggled.connect(lambda on: self._store.set("curves.as_published", on))
+        return box
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out what there is no room for: the note, and in a narrow card what the tool tips say too."""
@@ -93,6 +106,8 @@ class CurveCard(Card):
             self._show_texts()
         if self._note is not None:
             self._note.setVisible(self.height() >= _NOTE_FROM_PX)
+        if self._published is not None:
+            self._published.setVisible(self.height() >= _NOTE_FROM_PX)
 
     def _switch(self, quantity: Quantity) -> None:
         self.quantity = quantity
@@ -135,8 +150,12 @@ class CurveCard(Card):
         set_text(self._aside, aside)
         set_text(self._against, f"vs {self.data.axis.label}" if self._wide or not aside else "")
         self._against.setVisible(self.width() >= _NAMED_FROM_PX)
+        if self._published is not None:
+            with QSignalBlocker(self._published):
+                self._published.setChecked(store.get("curves.as_published"))
         if self._note is not None:
-            set_text(self._note, accuracy_note(store.point, store.catalogue))
+            golden = "" if self.data.golden is None else self.data.golden.sentence
+            set_text(self._note, golden if q is LATENCY else accuracy_note(store.point, store.catalogue))
         words, holds = q.verdict(best, limit)
         set_text(self._verdict, f"limit {exact_text(limit, q.unit)} {words}" if limit is not None else "")
         self._verdict.setVisible(bool(self._verdict.text()))

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.library.axes import Axis, position
+from app.library.prediction_curves import Dots, GoldenCurve, golden_curve
 from app.model.store import Store
 from app.text.format import estimate_text, quantity_text
 from app.text.names import short_name
-from app.text.quantities import WORDS, Quantity, measured_as
+from app.text.quantities import LATENCY, WORDS, Quantity, measured_as
 from core.spec import Absent, Estimate, Provenance
 
 Floats = NDArray[np.float64]
@@ -46,6 +47,7 @@ class CurveData:
     wash_from: float | None  # from here on one should not go
     pin: float | None  # where A is pinned
     ghost: Floats | None  # the curve through A
+    golden: GoldenCurve | None  # the article's formula, of a latency only
     message: str  # what is said where there is nothing to draw
 
     @property
@@ -85,6 +87,8 @@ class CurveData:
                 parts.append(f"{word} {estimate_text(median, low, high, q.unit, like)}")
         if self.ghost is not None and np.isfinite(self.ghost[i]):
             parts.append(f"A {quantity_text(float(self.ghost[i]), q.unit)}")
+        if self.golden is not None:
+            parts.append(f"{WORDS[Provenance.AS_PUBLISHED]} {quantity_text(float(self.golden.decode_s[i]), q.unit)}")
         return "  ".join(parts)
 
     def description(self) -> str:
@@ -97,7 +101,7 @@ class CurveData:
             f"{self.quantity.title} against {self.axis.label}: predicted {ends[0]} at the start, {ends[1]} at the end; "
             f"{len(self.dots[0])} measured points"
             + "".join(f", {len(rows[0])} {WORDS[origin]} elsewhere" for origin, rows in self.elsewhere.items())
-            + "."
+            + (f". {self.golden.sentence}" if self.golden is not None else ".")
         )
 
 
@@ -138,8 +142,15 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
         wash_from=store.r_max.alpha if axis.path == "point.alpha" else None,
         pin=None if pinned is None else float(plotted(position(axis.path, pinned, store.catalogue))),
         ghost=ghost,
+        golden=_golden(store, axis, along, dots) if quantity is LATENCY and store.get("curves.as_published") else None,
         message=f"Not predicted: {output.reason}" if absent and not len(dots.x) and not elsewhere else "",
     )
+
+
+def _golden(store: Store, axis: Axis, along: Floats, dots: Dots) -> GoldenCurve | None:
+    predicted = store.prediction.decode_s
+    here = float(predicted.median) if isinstance(predicted, Estimate) else None
+    return golden_curve(axis, along, store.point, store.catalogue, (dots.x, dots.median), here)
 
 
 def _columns(output: Estimate | None, n: int) -> tuple[Floats, Floats, Floats]:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QMouseEvent
 
 from app.text.quantities import WORDS, Quantity
 from app.views.widgets.curve_data import CurveData
-from app.views.widgets.marks import DASHES, ELSEWHERE
+from app.views.widgets.marks import COLORS, DASHES, ELSEWHERE
 from app.views.widgets.plots import (
     Band,
     Figure,
@@ -39,6 +39,10 @@ class CurvePlot(Figure):
         self.wash = self.add(pg.LinearRegionItem(movable=False), color_wash)
         self.band = Band(self)
         self.ghost = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), in_pen("dim"), "A, pinned")
+        as_published = in_pen(COLORS[Provenance.AS_PUBLISHED], DASHES[Provenance.AS_PUBLISHED])
+        self.golden = self.add(
+            pg.PlotCurveItem(antialias=True, connect="finite"), as_published, WORDS[Provenance.AS_PUBLISHED]
+        )
         self.curve = self.add(pg.PlotCurveItem(antialias=True, connect="finite"), self._color_curve, "predicted")
         self.bound = self.add(rule(0), in_pen("bad", Qt.PenStyle.DashDotDotLine, 0.7))
         self.pin = self.add(rule(90), in_pen("dim", Qt.PenStyle.DashLine))
@@ -66,6 +70,9 @@ class CurvePlot(Figure):
         self.ghost.setVisible(data.ghost_stands_apart)
         if data.ghost is not None:
             show_curve(self.ghost, data.x, data.ghost)
+        self.golden.setVisible(data.golden is not None)
+        if data.golden is not None:
+            show_curve(self.golden, data.x, data.golden.decode_s)
         show_rule(self.pin, data.pin)
         show_rule(self.here, data.here)
         show_rule(self.bound, None if data.message else data.limit)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.articles import ITEMS, Item, item, relax
+from core.articles import relax
 from core.articles.as_printed import article_a, article_b
+from core.articles.item import Item
+from core.articles.items import ITEMS, item
 from core.physics import pruning
 from tests.places import GOLDEN
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QCheckBox
 
 from app.library.measurements import Measurement
 from app.text.names import short_name
@@ -192,3 +193,19 @@ def test_a_number_without_its_interval_has_no_more_digits_than_one_reads(curves,
     assert curves.cards[1]._number.text().startswith("14.4 W")
     wide = Estimate(0.0071, 0.003, 0.016, Provenance.PREDICTED)
     assert LATENCY.figure(wide).value == LATENCY.text(wide).value == "7"  # and no more than the interval bears
+
+
+def test_the_golden_formula_is_drawn_as_published_and_one_click_hides_it(curves, store, qtbot):
+    card = curves.cards[0]
+    golden, box = card.plot.golden, card.findChild(QCheckBox, "curves.as_published")
+    assert golden.isVisible()
+    assert box.isChecked()
+    assert golden.opts["pen"].style() is DASHES[Provenance.AS_PUBLISHED]
+    _, y = golden.getData()
+    assert y[0] / y[-1] == pytest.approx(1.0 / 0.05)  # (1 - alpha) from 0 to 0.95
+    assert "No model size" in card._note.text()
+    box.click()
+    assert not store.get("curves.as_published")
+    assert not golden.isVisible()
+    assert card._note.text() == ""
+    assert all(c.plot.golden.isVisible() is False for c in curves.cards[1:])  # a formula of latency only
