@@ -97,7 +97,6 @@ def test_no_folder_holds_more_than_a_reader_can_hold():
 CROSSING = {
     "core/test_docstrings.py",  # every formula
     "core/test_formula_tables.py",
-    "core/articles/test_items.py",  # of both articles
     "core/physics/test_discharge_pybamm.py",  # an oracle that is not installed everywhere
     "core/catalogue/test_models_by_header.py",  # names and files
     "core/physics/test_request_energy.py",  # power and latency together
