@@ -29,13 +29,14 @@ from app.cli.shared.target import add_target_options, target_from
 from app.cli.sweep import axes_from, by_keys
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
-from app.library.axes import BUILTIN_FORMATS, canonical
+from app.library.axes import canonical, formats_of
 from app.library.files import FileError, write_whole
 from app.library.measurements import Measurement
 from app.library.records import point_record
 from app.text.format import estimate_text
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
+from core.spec.runtime import OWN_RUNTIME
 
 ALPHAS = (0.0, 0.3, 0.6, 0.8, 0.9)
 MOST_SAMPLES = 32
@@ -143,8 +144,8 @@ def star(point: OperatingPoint, catalogue: Catalogue) -> list[OperatingPoint]:
     """Return the reference, each policy at several prune rates, and each weight and KV format unpruned."""
     plain = replace(point, alpha=0.0)
     found = [replace(plain, weights="fp32", kv="fp32")]
-    found += [replace(plain, weights=weights) for weights in BUILTIN_FORMATS["weights"]]
-    found += [replace(plain, kv=kv) for kv in BUILTIN_FORMATS["kv"]]
+    found += [replace(plain, weights=weights) for weights in formats_of("weights", OWN_RUNTIME, catalogue)]
+    found += [replace(plain, kv=kv) for kv in formats_of("kv", OWN_RUNTIME, catalogue)]
     found += [replace(point, policy=policy, alpha=alpha) for policy in POLICIES for alpha in ALPHAS]
     return list(dict.fromkeys(canonical(one, catalogue) for one in found))
 

@@ -11,18 +11,13 @@ import numpy as np
 
 from core.physics.power import USUAL_READ_SHARE
 from core.spec import BY_PATH, FIELDS, Board, Catalogue, Field, OperatingPoint
+from core.spec.runtime import OWN_RUNTIME
 from core.spec.suggestions import suggestion
 
 UNREACHED = 5.0  # times the usual decoding power, as the end of an axis without a power limit
 UNKNOWN_J_BYTE = 1e-9  # [prior] energy per byte of a whole board
 SLIDERS = tuple(field.path for field in FIELDS if field.is_number and not field.offered)
 """The paths that hold a number; the others have options."""
-
-BUILTIN_FORMATS = {
-    "weights": ("fp32", "bf16", "fp16", "int8", "int4", "int4_g64", "int4_g128", "int3", "int2"),
-    "kv": ("fp32", "bf16", "fp16", "int8", "int4"),
-}
-"""Values that Trilemma's own decoder supports, by field. Formats of other runtimes are many and change by release."""
 
 POLICY_NAMES = {
     "sinks_recent": "sinks + recent",
@@ -159,8 +154,29 @@ def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple
         offered = sorted({*field.offered, float(here)})
         return tuple((value, field.offered_text.format(value) if value else field.unset) for value in offered)
     names = _names(field, point, catalogue)
-    formats = BUILTIN_FORMATS.get(field.name) if point.runtime == "builtin" else None
-    return tuple((key, name) for key, name in names.items() if formats is None or key in formats or key == here)
+    if field.name in ("weights", "kv"):
+        runs = formats_of(field.name, point.runtime, catalogue)
+        keys = sorted({*runs, here}, key=lambda key: (format_bits(field.name, key, catalogue), key))
+        return tuple((key, names[key]) for key in keys)
+    return tuple(names.items())
+
+
+def formats_of(field: str, runtime: str, catalogue: Catalogue) -> list[str]:
+    """Return the keys of the formats of ``weights`` or ``kv`` that a runtime supports, as the catalogue has them."""
+    known: Mapping[str, Any] = catalogue.weight_formats if field == "weights" else catalogue.kv_formats
+    own = runtime == OWN_RUNTIME
+    return [
+        key
+        for key, one in known.items()
+        if catalogue.runtimes[runtime].supports(field, key) and (own or not getattr(one, "accuracy_only", False))
+    ]
+
+
+def format_bits(field: str, key: str, catalogue: Catalogue) -> float:
+    """Return the bits of a weight or of a cached value in a format, scales included."""
+    if field == "weights":
+        return catalogue.weight_formats[key].bits_per_weight
+    return catalogue.kv_formats[key].bits_per_value
 
 
 def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[str, str]:

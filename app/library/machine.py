@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.client.events import Channel
-from app.library.axes import BUILTIN_FORMATS, own_bandwidth_byte_s
+from app.library.axes import formats_of, own_bandwidth_byte_s
 from core.spec import FIELDS, Catalogue, OperatingPoint
 
 _OF_POWER = ("power_w", "energy_j_per_token", "idle_power_w", "prefill_energy_j")
@@ -116,7 +116,8 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
         return reason
     if point.model != "smollm2-135m":
         return f"The file of {catalogue.models[point.model].name} is not on this machine."
-    for field, formats in BUILTIN_FORMATS.items():
+    for field in ("weights", "kv"):
+        formats = formats_of(field, point.runtime, catalogue)
         given = hello.get("can", {}).get(field, formats)
         if getattr(point, field) not in given:
             return f"Trilemma's own decoder runs {field} in {', '.join(given)}, not in {getattr(point, field)}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -58,16 +57,12 @@ def trade(
 
 def _axes(point: OperatingPoint, catalogue: Catalogue) -> dict[str, Sequence[Any]]:
     """Return the varied axes: formats that the runtime takes and that have a speed, and prune rates if it prunes."""
-    runtime = catalogue.runtimes[point.runtime]
-    knobs = runtime.knobs
+    knobs = catalogue.runtimes[point.runtime].knobs
     without_speed = {key for key, each in catalogue.weight_formats.items() if each.accuracy_only}
     axes: dict[str, Sequence[Any]] = {}
     for name, path in (("weights", "point.weights"), ("kv", "point.kv")):
         if name in knobs:
             axes[name] = [key for key, _ in axis_of(path, point, catalogue).options if key not in without_speed]
-    if "weights" in axes and runtime.takes:
-        patterns = (*runtime.takes, point.weights)
-        axes["weights"] = [key for key in axes["weights"] if any(fnmatchcase(key, each) for each in patterns)]
     rates = [*ALPHAS.round(3).tolist()]
     if "alpha" in knobs:
         axes["alpha"] = rates

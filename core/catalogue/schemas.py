@@ -269,6 +269,7 @@ class RuntimeTable(Sourced, kw_only=True):
     knobs: tuple[str, ...]
     runs_on: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    takes_kv: tuple[str, ...] = ()
     smaller_weights: tuple[str, ...] = ()
     smaller_kv: tuple[str, ...] = ()
     usual_kv: str = "bf16"

@@ -100,6 +100,6 @@ def _support_sentences(at: ResolvedPoint) -> list[str]:
         sentences.append(f"{runtime.name} does not run on {board.name}")
     elif sheet and (unit == "npu" or (unit == "gpu" and board.unit == "cpu")) and unit != board.unit:
         sentences.append(f"the data sheet of {board.name} has no {unit.upper()}")
-    if runtime.takes and not any(fnmatchcase(at.weights.key, pattern) for pattern in runtime.takes):
+    if not runtime.supports("weights", at.weights.key):
         sentences.append(f"{runtime.name} does not support {at.weights.name} weights")
     return sentences

@@ -67,6 +67,7 @@ class Runtime:
     knobs: tuple[str, ...] = ()  # fields of `OperatingPoint` that it can apply
     runs_on: tuple[str, ...] = ()  # patterns of board keys; empty: any board with its unit
     takes: tuple[str, ...] = ()  # patterns of supported weight formats; empty: any
+    takes_kv: tuple[str, ...] = ()  # patterns of supported KV formats; empty: any
     smaller_weights: tuple[str, ...] = ()  # weight formats worth trying, most bits first
     smaller_kv: tuple[str, ...] = ()  # KV formats worth trying, most bits first
     usual_kv: str = "bf16"  # KV format of published rows that do not give one
@@ -84,8 +85,12 @@ class Runtime:
 
     def usual_weights(self, wanted: str) -> str:
         """Return a weight format, or the first of its own tools' formats if it does not take that one."""
-        taken = not self.takes or any(fnmatchcase(wanted, pattern) for pattern in self.takes)
-        return wanted if taken or not self.smaller_weights else self.smaller_weights[0]
+        return wanted if self.supports("weights", wanted) or not self.smaller_weights else self.smaller_weights[0]
+
+    def supports(self, field: str, key: str) -> bool:
+        """Return whether it supports a format of ``weights`` or ``kv``."""
+        patterns = {"weights": self.takes, "kv": self.takes_kv}[field]
+        return not patterns or any(fnmatchcase(key, pattern) for pattern in patterns)
 
     @property
     def possible_classes(self) -> tuple[str, ...]:

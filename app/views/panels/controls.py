@@ -19,7 +19,7 @@ from app.views.panels.palette import plain
 from app.views.widgets.common import Choice, ElidedLabel, label, row, set_text, set_tip
 from app.views.widgets.field import QuantityField
 from app.views.widgets.page import Scroll
-from app.views.widgets.slider import SliderControl
+from app.views.widgets.slider import SliderControl, SliderLine
 from app.views.widgets.theme import PADDING, Theme
 from core.spec import BY_PATH, FIELDS
 
@@ -34,6 +34,8 @@ ABOVE = tuple(list(BY_PATH)[:_BEFORE])
 BELOW = tuple(path for path in list(BY_PATH)[_BEFORE:] if path not in SLIDERS)
 """The choices above and below the sliders, in the order of the table of fields."""
 BARE_UNITS = {"point.bandwidth": "GB/s"}
+STOPS = ("point.weights", "point.kv")
+"""Choices that are sliders as well, since their options have an order: fewer to more bits."""
 _WORDS_MS, _DOTS_MS = 50, 120  # what is said and marked under the sliders follows a drag at this pace
 
 
@@ -58,6 +60,7 @@ class Controls(QWidget):
         self._store, self._stack, self._theme = store, stack, theme
         self.choices = {path: self._choice(path) for path in (*ABOVE, *BELOW)}
         self.sliders = {path: self._slider(path) for path in SLIDERS}
+        self.stops = {path: self._stops(path) for path in STOPS}
         self._names = {path: label(NAMES.get(path, store.axis_range(path).label)) for path in self.choices}
         self.limits = {quantity: self._limit(quantity) for quantity in LIMITS}
         self._limit_words = label("", "bad", wrap=True)
@@ -86,6 +89,13 @@ class Controls(QWidget):
         choice = Choice(self._theme, store.axis_range(path).label, path, shorten)
         choice.activated.connect(lambda i, c=choice: self._move(path, c.itemData(i), -1))
         return choice
+
+    def _stops(self, path: str) -> SliderLine:
+        store, axis = self._store, self._store.axis_range(path)
+        line = SliderLine(self._theme, axis, f"{axis.label} by bits")
+        line.moved.connect(lambda at, drag: self._move(path, store.axis_range(path).options[round(at)][0], drag))
+        line.reset.connect(lambda: self._reset(path))
+        return line
 
     def _slider(self, path: str) -> SliderControl:
         control = SliderControl(self._theme, self._store.axis_range(path), BARE_UNITS.get(path, ""))
@@ -126,8 +136,10 @@ class Controls(QWidget):
         grid.setColumnStretch(1, 1)
         grid.setColumnMinimumWidth(0, 72)
         for i, path in enumerate(paths):
-            grid.addWidget(self._names[path], i, 0)
-            grid.addWidget(self.choices[path], i, 1)
+            grid.addWidget(self._names[path], 2 * i, 0)
+            grid.addWidget(self.choices[path], 2 * i, 1)
+            if path in self.stops:
+                grid.addWidget(self.stops[path], 2 * i + 1, 0, 1, 2)
         return grid
 
     def _build(self, measure: QAction, pin: QAction) -> None:
@@ -228,6 +240,13 @@ class Controls(QWidget):
                 self._show_choice(field.path, store.get(field.path) != field.default)
         for path in self.sliders:
             self._refresh_slider(path)
+        self._refresh_stops()
+
+    def _refresh_stops(self) -> None:
+        store = self._store
+        for path, line in self.stops.items():
+            dots = tuple(store.dots("decode_s", path).x.tolist())
+            line.show_value(store.axis_range(path), store.position(path), dots, None)
 
     def _show_choice(self, path: str, shown: bool) -> None:
         self.choices[path].setVisible(shown)
@@ -251,6 +270,7 @@ class Controls(QWidget):
             if path == "point.beta":
                 control.dots += tuple(self._store.beta_measured.values())
             self._refresh_slider(path)
+        self._refresh_stops()
 
     def _words(self, path: str) -> str:
         step = self._store.sensitivities[path]

@@ -1,5 +1,7 @@
 """One number of the operating point as one control: name, field with unit, slider line, and a line of words below.
 
+A line of an axis with options has one stop an option, in their order; the tool tip names the one under the pointer.
+
 The line shows where measurements exist (dots), what must not be entered (red, from a limit on), and the value. Drag,
 wheel, arrows, page keys, Home and End move it; Escape takes a drag back; a double click resets.
 """
@@ -10,9 +12,9 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
-from PySide6.QtWidgets import QMenu, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QMenu, QSizePolicy, QSlider, QToolButton, QToolTip, QVBoxLayout, QWidget
 
 from app.library.axes import Axis
 from app.text.format import exact_text
@@ -23,6 +25,7 @@ from app.views.widgets.theme import Theme
 _PLACES = 1000  # the resolution that accessibility tools see
 _MARGIN = 8.0  # room for half the handle and its focus ring
 _SNAP_PX = 5.0
+_MOST_STOPS = 16  # more would touch
 
 
 @cache
@@ -35,6 +38,8 @@ def _keys() -> dict[Qt.Key, int]:
 
 def step_size(axis: Axis, value: float) -> float:
     """Return the step at a value: 1, 2 or 5 times a power of ten near 1 % of the axis, a power of two for tokens."""
+    if axis.options:
+        return 1.0
     if axis.unit == "tokens":
         return math.ldexp(1.0, max(math.floor(math.log2(max(value, 1.0))) - 5, 0))
     wanted = 0.015 * value if axis.log else 0.01 * (axis.high - axis.low)
@@ -59,6 +64,8 @@ def stepped(axis: Axis, value: float, n_steps: int) -> float:
 def fraction(axis: Axis, value: float) -> float:
     """Return the position of a value on the axis, 0 at its start and 1 at its end; clipped beyond."""
     inside = min(max(value, axis.low), axis.high)
+    if axis.high == axis.low:
+        return 0.5
     if axis.log:
         return math.log(inside / axis.low) / math.log(axis.high / axis.low)
     return (inside - axis.low) / (axis.high - axis.low)
@@ -104,7 +111,7 @@ class SliderLine(QSlider):
         blocked = self.blockSignals(True)
         self.setValue(round(_PLACES * fraction(axis, value)))
         self.blockSignals(blocked)
-        self.setAccessibleDescription(exact_text(value, axis.unit))
+        self.setAccessibleDescription(axis.options[round(value)][1] if axis.options else exact_text(value, axis.unit))
         self.update()
 
     def step(self, n_steps: int) -> None:
@@ -131,6 +138,14 @@ class SliderLine(QSlider):
         return QSize(80, 24)
 
     # ---- input
+
+    def event(self, event: QEvent) -> bool:
+        """Name the option under the pointer in a tool tip."""
+        if self._axis.options and isinstance(event, QHelpEvent):
+            name = self._axis.options[round(self._value_at(event.pos().x()))][1]
+            QToolTip.showText(event.globalPos(), name, self)
+            return True
+        return super().event(event)
 
     def _value_at(self, x: float) -> float:
         for dot in self._dots:
@@ -207,6 +222,9 @@ class SliderLine(QSlider):
 
         part(start, end, "line")
         part(start, x, "accent")
+        if 2 < len(self._axis.options) <= _MOST_STOPS:
+            for i in range(len(self._axis.options)):
+                painter.drawRect(QRectF(round(self._x(i)) - 0.5, y - 4, 1.0, 8.0))
         if self._bad_from is not None and self._bad_from < self._axis.high:
             edge = self._x(self._bad_from)
             part(edge, end, "bad")

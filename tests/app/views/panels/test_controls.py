@@ -56,6 +56,7 @@ def test_keys_step(controls, store, key, moves):
 
 
 def test_the_wheel_steps_a_field(controls, store):
+    controls.resize(300, 1200)  # with room for all, the panel does not need the wheel
     field = controls.sliders["point.alpha"].field
     at = QPointF(5, 5)
     event = QWheelEvent(
@@ -174,3 +175,25 @@ def test_a_closed_drop_down_is_short_and_its_list_and_tool_tip_full(controls, st
     full = CATALOGUE.weight_formats[store.point.weights].name
     assert choice.shown().endswith(" bit")
     assert choice.currentText() == choice.toolTip() == full
+
+
+def test_weights_and_kv_are_sliders_ordered_by_bits_over_what_the_runtime_supports(controls, store):
+    bits = {key: one.bits_per_weight for key, one in store.catalogue.weight_formats.items()}
+    line, choice = controls.stops["point.weights"], controls.choices["point.weights"]
+    store.set("point.runtime", "llamacpp_cpu")
+    keys = [choice.itemData(i) for i in range(choice.count())]
+    assert [bits[key] for key in keys] == sorted(bits[key] for key in keys)
+    assert {"tq1_0", "q4_k_m", "fp32"} < set(keys)
+    assert not {"w8a8", "fp8", "int2"} & set(keys)
+    line.setFocus()
+    QTest.keyClick(line, Qt.Key.Key_Home)
+    assert store.point.weights == keys[0]
+    QTest.keyClick(line, Qt.Key.Key_Right)
+    assert store.point.weights == keys[1] == choice.currentData()
+    QTest.keyClick(line, Qt.Key.Key_End)
+    assert store.point.weights == "fp32"
+    assert line.accessibleDescription() == store.catalogue.weight_formats["fp32"].name
+    kv = controls.stops["point.kv"]
+    kv.move_to(0.0, new_drag=True)
+    assert store.point.kv == "q4_0"
+    assert (line.objectName(), kv.objectName()) == ("point.weights.line", "point.kv.line")
