@@ -142,19 +142,19 @@ def test_the_plan_measures_speed_then_the_point_on_the_screen_then_accuracy(boar
     board.session.answer(N_ATTACH)  # not queued: the agent runs it ahead of the plan
     for _ in range(1 + N_PLAN):
         board.session.answer(next(iter(board.session.asked)))
-        board.conductor._drain()
+        board.take()
     asked = board.asked()
     assert [(what, queued) for _, _, what, queued in asked].count((("ttft", "quality"), True)) == N_PLAN
     assert asked[0] == ("measure", OperatingPoint(), ("ttft", "quality"), False)
     for _ in range(2, PLAN_ROUNDS + 1):  # the least of the times counts
         while any(what == ("ttft", "quality") for _, _, what, _ in board.asked()):
             board.session.answer(next(iter(board.session.asked)))
-            board.conductor._drain()
+            board.take()
         assert board.asked() == [("measure", point, ("decode",), True) for point in calibration_plan(CATALOGUE)]
         assert board.session.options[-N_PLAN:] == [{"probed": 1}] * N_PLAN
         for _ in range(N_PLAN):
             board.session.answer(next(iter(board.session.asked)))
-            board.conductor._drain()
+            board.take()
     assert board.asked() == []
     assert not any(board.session.options[: -(PLAN_ROUNDS - 1) * N_PLAN])  # the first round has its energy
 
@@ -240,7 +240,7 @@ def test_the_result_of_an_older_calibration_is_thrown_away(board):
     board.attach()
     for request_id in range(2, 5):
         board.session.answer(request_id)
-    board.conductor._drain()  # three results at once: one fit runs, one more is due
+    board.take()  # three results at once: one fit runs, one more is due
     assert board.conductor.fitting.again
     board.drain()
     assert len(board.store.calibration.points) == 3
