@@ -107,6 +107,20 @@ class Dashboard:
         for note in notes:
             self.store.say("warning", note)
 
+    def _read_published(self) -> None:
+        """Read the published rows in the background, once the curves are there that draw them."""
+        from app.library.table_points import shipped_rows
+        from app.model.background import Background
+        from app.model.published import Published
+
+        store, work = self.store, Background(self.window)
+
+        def show(published: Published) -> None:
+            store.published = published
+            store.changed.emit("published")
+
+        self.window.curves.plotted.connect(lambda _: work.run(lambda: Published(shipped_rows(store.catalogue)), show))
+
     def _compare_with_preset(self) -> list[str]:
         """Mark the last preset as changed where it no longer holds what is on the screen; return what is to be said."""
         from app.library.files import FileError
@@ -137,6 +151,7 @@ class Dashboard:
         CannotStart
             The target names none.
         """
+        self._read_published()
         if self._target == "this":
             self.conductor.start()
         elif reason := self.boards.attach(self._target):

@@ -40,12 +40,13 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Measured values along an axis, as arrays of equal length."""
+    """Measured or published values along an axis, as arrays of equal length."""
 
     x: Floats
     median: Floats
     q05: Floats
     q95: Floats
+    sources: tuple[str, ...] = ()  # of published ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app import RESOURCES
 from app.library.axes import canonical, check_point
 from app.library.files import DamagedFile, FileError
 from app.library.files import reason as reason_of
@@ -19,8 +20,12 @@ from core.spec.suggestions import suggestion
 from core.tables.as_points import ComparedRow, compare
 from core.tables.rows import COLUMNS, PublishedRow, read_table
 
+SHIPPED = RESOURCES / "measurements" / "llm_decode.csv"
+"""Published decode times and times to first token that the priors rest on."""
+
 SAME_FILE_FRAC = 0.03
 """A file of weights whose size differs by more from the catalogue's is another model for the prediction."""
+_SOURCE = ("source_repo", "source_path_or_thread")
 _UNITS = ("cpu", "gpu", "npu")
 _GIVEN = {Provenance.MEASURED.value, Provenance.PUBLISHED.value, Provenance.SIMULATED.value}
 
@@ -48,6 +53,12 @@ def measurements_in(
             prompt = _in_catalogue(row.prefill, any_unit)
             found += _measurements(row.row, canonical(point, catalogue), canonical(prompt, catalogue))
     return found, notes
+
+
+def shipped_rows(catalogue: Catalogue) -> list[Measurement]:
+    """Return the rows of the shipped table that are points of the catalogue, each with its source, once."""
+    found, _ = measurements_in(SHIPPED, catalogue, {})
+    return list({(one.point, repr(one.body)): one for one in found}.values())
 
 
 def _in_catalogue(point: OperatingPoint, any_unit: Collection[str]) -> OperatingPoint:
@@ -101,7 +112,8 @@ def _measurements(row: PublishedRow, decode: OperatingPoint, prompt: OperatingPo
             name: value / row.decode_s if name in ("median", "q05", "q95") else value
             for name, value in tokens["energy_j_per_token"].items()
         }
-    told: dict[str, Any] = {"source": row.extra.get("source", ""), "conditions": {}}
+    source = row.extra.get("source") or " ".join(filter(None, map(row.extra.get, _SOURCE)))
+    told: dict[str, Any] = {"source": source, "conditions": {}}
     if row.text["power_rail"]:
         told["conditions"] = {"power_covers": row.text["power_rail"]}
     return [

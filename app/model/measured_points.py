@@ -74,7 +74,7 @@ class Measured:
             here = with_pruning_of(point, here)
         rest, unpruned, mine = _without(path), _without(*_UNPRUNED), _key(here)
         alpha = _PATHS.index("point.alpha")
-        found: dict[float, list[tuple[float, ...]]] = {}
+        found: dict[float, list[tuple[tuple[float, ...], str]]] = {}
         for key, measurement in zip(self._keys, self.all, strict=True):
             same = unpruned if path == "point.alpha" and key[alpha] == 0 else rest
             if same(key) != same(mine):
@@ -82,7 +82,8 @@ class Measured:
             output = measurement.output(name)
             if isinstance(output, Estimate) and origin in (None, output.provenance):
                 x = position(path, canonical(measurement.point, catalogue), catalogue)
-                found.setdefault(x, []).append((x, float(output.median), float(output.q05), float(output.q95)))
+                row = (x, float(output.median), float(output.q05), float(output.q95))
+                found.setdefault(x, []).append((row, str(measurement.body.get("source", ""))))
         return _dots([row for x in sorted(found) for row in found[x][-REPEATS_SHOWN:]])
 
     def by_origin(self, path: str, point: OperatingPoint, name: str, catalogue: Catalogue) -> dict[Provenance, Dots]:
@@ -94,6 +95,6 @@ class Measured:
         return {origin: dots for origin, dots in found.items() if len(dots.x)}
 
 
-def _dots(found: list[tuple[float, ...]]) -> Dots:
-    rows: NDArray[np.float64] = np.array(found, dtype=float).reshape(-1, 4)
-    return Dots(*rows.T)
+def _dots(found: list[tuple[tuple[float, ...], str]]) -> Dots:
+    rows: NDArray[np.float64] = np.array([row for row, _ in found], dtype=float).reshape(-1, 4)
+    return Dots(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], tuple(source for _, source in found))

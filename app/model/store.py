@@ -26,6 +26,7 @@ from app.library.prediction_curves import Dots, Mark, Sensitivity
 from app.model.checks import checked
 from app.model.measured_points import Measured
 from app.model.prediction_cache import Predicted
+from app.model.published import Published, joined
 from app.model.state import NO_AXIS, PLAIN, Activity, Link, LogLine
 from core.spec import (
     BY_PATH,
@@ -77,7 +78,7 @@ class Store(QObject):
         self._machine, self._not_here = "", "This board has not been measured yet."
         self.loop: Loop | None = None  # the attached board followed
         self.beta_measured: Mapping[str, float] = {}
-        self._predicted = Predicted(catalogue)
+        self._predicted, self.published = Predicted(catalogue), Published()
 
     # ---- reading
 
@@ -389,8 +390,9 @@ class Store(QObject):
         return known.along(axis or self.axis, self._point, name, self._catalogue)
 
     def dots_elsewhere(self, name: str, axis: str = "") -> dict[Provenance, Dots]:
-        """Return the points of `elsewhere` for one output along `axis`, by provenance."""
-        return self._elsewhere.by_origin(axis or self.axis, self._point, name, self._catalogue)
+        """Return the points of `elsewhere`, and published rows that fit, for one output along `axis`, by provenance."""
+        at = axis or self.axis, self._point, name, self._catalogue
+        return joined(self._elsewhere.by_origin(*at), self.published.along(*at))
 
     @property
     def posterior(self) -> Posterior | None:

@@ -20,7 +20,7 @@ from app.views.widgets.curve_card import CurveCard
 from app.views.widgets.slider import snapped
 from app.views.widgets.theme import GAP, Theme
 
-_SHOWN = ("prediction", "measurements", "axis", "pinned", "curves.as_published")
+_SHOWN = ("prediction", "measurements", "axis", "pinned", "curves.as_published", "published")
 _SLOW_MS = 150  # texts for assistive tools follow a drag at this pace
 
 

@@ -42,6 +42,7 @@ class CurveData:
     dots: Rows  # measured: position, median, q05, q95
     measured: Provenance  # of the dots: a simulated board's are no measurements
     elsewhere: Mapping[Provenance, Rows]  # not of the attached board, by where they come from
+    sources: Mapping[Provenance, tuple[str, ...]]  # of `elsewhere`, where they are known
     here: float
     limit: float | None
     wash_from: float | None  # from here on one should not go
@@ -78,13 +79,15 @@ class CurveData:
         parts = [f"{self.names[i] if axis.options else quantity_text(value, axis.unit)}:"]
         if np.isfinite(self.median[i]):
             parts.append(str(estimate_text(self.median[i], self.q05[i], self.q95[i], q.unit, like)))
-        named = [(WORDS[self.measured], self.dots)]
-        named += [(f"{WORDS[origin]} elsewhere", rows) for origin, rows in self.elsewhere.items()]
-        for word, (dot_x, *dot) in named:
+        named: list[tuple[str, Rows, tuple[str, ...]]] = [(WORDS[self.measured], self.dots, ())]
+        for origin, rows in self.elsewhere.items():
+            named.append((f"{WORDS[origin]} elsewhere", rows, self.sources.get(origin, ())))
+        for word, (dot_x, *dot), sources in named:
             near = np.flatnonzero(np.abs(dot_x - self.x[i]) < _NEAR_FRAC * (self.x[-1] - self.x[0] or 1.0))
             if len(near):
                 median, low, high = (float(part[near[0]]) for part in dot)
-                parts.append(f"{word} {estimate_text(median, low, high, q.unit, like)}")
+                source = f" ({sources[near[0]]})" if sources and sources[near[0]] else ""
+                parts.append(f"{word} {estimate_text(median, low, high, q.unit, like)}{source}")
         if self.ghost is not None and np.isfinite(self.ghost[i]):
             parts.append(f"A {quantity_text(float(self.ghost[i]), q.unit)}")
         if self.golden is not None:
@@ -114,10 +117,8 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
 
     along, prediction = store.curve(N_POINTS)
     x, output, dots = plotted(along), getattr(prediction, quantity.output), store.dots(quantity.output)
-    elsewhere = {
-        origin: (plotted(rows.x), rows.median, rows.q05, rows.q95)
-        for origin, rows in store.dots_elsewhere(quantity.output).items()
-    }
+    others = store.dots_elsewhere(quantity.output)
+    elsewhere = {origin: (plotted(rows.x), rows.median, rows.q05, rows.q95) for origin, rows in others.items()}
     absent = isinstance(output, Absent)
     median, q05, q95 = _columns(None if absent else output, len(x))
     pinned = store.get("pinned")
@@ -137,6 +138,7 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
         dots=(plotted(dots.x), dots.median, dots.q05, dots.q95),
         measured=measured_as(store.link.hello),
         elsewhere=elsewhere,
+        sources={origin: rows.sources for origin, rows in others.items()},
         here=float(plotted(store.position(store.axis))),
         limit=store.get(quantity.limit) if quantity.limit else None,
         wash_from=store.r_max.alpha if axis.path == "point.alpha" else None,
