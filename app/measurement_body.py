@@ -80,6 +80,8 @@ class _Attention(msgspec.Struct):
     n_tokens: Annotated[int, Meta(ge=1, le=2**53)]
     keep_shares: list[_Share]
     retained_mass: list[_Share]
+    sparse_share: _Share | None = None
+    entropy_nat: Annotated[float, Meta(ge=0, le=64)] | None = None
 
 
 _MEMBERS: dict[str, Any] = {

@@ -29,11 +29,13 @@ from app.cli.shared.target import add_target_options, target_from
 from app.cli.sweep import axes_from, by_keys
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
+from app.library.attention import nearest
 from app.library.axes import canonical, formats_of
 from app.library.files import FileError, write_whole
 from app.library.measurements import Measurement
 from app.library.records import point_record
 from app.text.format import estimate_text
+from app.text.r_max import bounds_text
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 from core.spec.runtime import OWN_RUNTIME
@@ -180,6 +182,9 @@ def _print(outcome: Outcome) -> None:
     rows = [(*(name.upper() for name in names), *(COLUMNS[name][0] for name in shown))]
     rows += [(*_named(m, names), *(_cell(m, name) for name in shown)) for m in outcome.measured]
     print_table(rows)
+    known = nearest(outcome.measured, outcome.measured[0].point) if outcome.measured else None
+    if known is not None:
+        print(bounds_text(known))
     for note in dict.fromkeys(note for m in outcome.measured for note in m.body.get("notes", [])):
         print(note)
     for point, reason in outcome.failed:

@@ -43,7 +43,7 @@ class AccuracyEvaluator:
         self._prompts = prompts
         self._references: Memo[tuple[int, int], Scored] = Memo(_REFERENCE_BYTE, lambda scored: scored.log_probs.nbytes)
         self._haystacks: dict[tuple[int, int], Haystack] = {}
-        self._masses: dict[tuple[int, int], list[float]] = {}  # mean over KV heads, by start and length of the context
+        self._attention: dict[tuple[int, int], dict[str, Tensor]] = {}
 
     def quality(self, point: Point, n_windows: int, step: Step) -> Values:
         """Measure perplexity, its ratio, divergence and top-1 agreement over windows spread evenly over the text."""
@@ -78,12 +78,15 @@ class AccuracyEvaluator:
         return {"attention_by_head": _rounded(record)}, {"attention_context_tokens": n_context}, []
 
     def _retained(self, starts: Sequence[int], n_context: int) -> dict[str, Any]:
-        """Return the attention mass that the heaviest tokens hold, mean over heads and windows, by the share kept."""
-        masses = torch.tensor([self._masses[start, n_context] for start in starts])
+        """Return the attention mass that the heaviest tokens hold, by the share kept, with the sparsity and the entropy
+        of the mass over positions: means over heads and windows.
+        """
+        each = [self._attention[start, n_context] for start in starts]
+        means = {name: torch.stack([one[name] for one in each]).mean(0).tolist() for name in each[0]}
         return {
             "n_tokens": n_context,
             "keep_shares": list(KEEP_SHARES),
-            "retained_mass": masses.mean(0).tolist(),
+            **means,
             "n_windows": len(starts),
             "provenance": "measured",
         }
@@ -126,8 +129,12 @@ class AccuracyEvaluator:
             prefilled = self._prompts.processed(
                 self._prompts.decoder("fp32", step), "fp32", f"text {start}", text, step
             )
-            retained = attention_statistics(prefilled, KEEP_SHARES).retained_mass_kv
-            self._masses[start, n_context] = torch.tensor(retained).mean((0, 1)).tolist()
+            found = attention_statistics(prefilled, KEEP_SHARES)
+            self._attention[start, n_context] = {
+                "retained_mass": torch.tensor(found.retained_mass_kv).mean((0, 1)),
+                "sparse_share": torch.tensor(found.sparse_share).mean(),
+                "entropy_nat": torch.tensor(found.entropy_nat).mean(),
+            }
         return reference
 
     def _scored(self, point: Point, start: int, n_context: int, step: Step) -> Scored:
