@@ -54,6 +54,7 @@ GROUPS = {
         {
             "knee": "find the most efficient clock: four knees of a table or of a board, and its power modes",
             "thermal": "fit the heat path of a board to a recording of its temperature after a step of power",
+            "sampling": "tell the rhythms of a recording, and as what a faster load appears in its samples",
             "fit": "fit a curve to two columns of a table: ridge polynomial, decay, knee, each with its left-out error",
             "schedule": "schedule a graph of operations (LLMCompiler) or a chain of stages from a file",
             "realtime": "bound the responses of real-time tasks from a file, and simulate them (RT-LLM Scheduler)",
@@ -75,7 +76,7 @@ GROUPS = {
 }
 """Group -> its line in `--help`, and its commands."""
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
-_NEVER_MOVED = ("thermal", "formula", "fit")  # had their group from the first day
+_NEVER_MOVED = ("thermal", "sampling", "formula", "fit")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")

@@ -113,6 +113,8 @@ C, R         ladder of a sum of exponentials               thermal.ladder_from_f
 T*           last stable temperature                       thermal.runaway_temp_c             B06
 P*           power at which it is reached                  thermal.runaway_power_w            B06
              exponentials fitted to a sensor               thermal.fit_foster                 M8
+1/|f-m/h|    period at which samples show a load           sampling.seen_period_s             B03
+             strongest rhythm of even samples              sampling.strongest_rhythm          B03
 alpha        thermal diffusivity                           heatfield.diffusivity_m2_s         B06
              longest stable explicit step                  heatfield.largest_explicit_step_s  B06
              explicit step of a field                      heatfield.explicit_step            B06

@@ -1,4 +1,7 @@
-"""``trilemma data import FILE``: add llama-bench output, a CSV or the runs of a recording to a table."""
+"""``trilemma data import FILE``: add llama-bench output, a CSV or the runs of a recording to a table.
+
+A log of tegrastats becomes a recording.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.cli.data.import_log import import_log, is_log
 from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import board_key
@@ -33,6 +37,7 @@ EXAMPLES = """examples:
   trilemma data import bench.json --board "Raspberry Pi 5"
   trilemma predict --board raspberry_pi_5 --runtime llamacpp_cpu --model qwen2.5-1.5b --weights q4_k_m
   trilemma data import night.trilemma --board orin         what was measured while it was recorded
+  trilemma data import tegrastats.log --into orin.trilemma     a recording: to replay, draw, and fit its heat path
   trilemma data import published.csv --into mine.csv
   trilemma data validate mine.csv"""
 
@@ -43,13 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help="output of llama-bench (json, jsonl, csv, sql or md), CSV (trilemma data validate --help), or a recording",
+        help="output of llama-bench (json, jsonl, csv, sql or md), CSV (trilemma data validate --help), a recording, "
+        "or a log of tegrastats",
     )
     parser.add_argument(
         "--into",
-        metavar="TABLE.csv",
+        metavar="FILE",
         type=Path,
-        help="the table to add to (imported.csv in the data folder, which predictions use)",
+        help="the table to add to (imported.csv in the data folder, which predictions use); for a log of tegrastats, "
+        "the new recording",
+    )
+    parser.add_argument(
+        "--interval", metavar="TIME", help="time between the lines of a log of tegrastats (by its dates, else 1 s)"
     )
     parser.add_argument(
         "--board",
@@ -71,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, add, and say what was taken."""
     if _is_recording(args.file):
         return _take_recording(args)
+    if args.interval is not None or is_log(args.file):
+        return import_log(args)
     table = args.into or imported_file()
     try:
         board = board_key(args.board, open_library().catalogue().boards) if args.board else ""
