@@ -19,6 +19,7 @@ OUTPUTS_OF = {
     "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
     "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
+    "compensation": ("compensation",),
 }
 """Part of a run -> its outputs, the one that shows whether it was done first."""
 
@@ -91,7 +92,7 @@ _MEMBERS: dict[str, Any] = {
     "layer_s": list[Annotated[float, Meta(ge=0, le=1e7)]],
     "source": str,
 }
-_MAPPINGS = ("rails", "stages_s", "request_stages_s", "attention_by_head")
+_MAPPINGS = ("rails", "stages_s", "request_stages_s", "attention_by_head", "compensation")
 """Members of several values."""
 
 

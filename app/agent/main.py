@@ -204,8 +204,9 @@ class Agent:
 
     def _answer(self, message: dict[str, Any], t_ns: int) -> None:
         op = message["op"]
-        if op in ("measure", "bandwidth") and self._read_only:
-            self._outbox.send({"op": "failed", "id": message["id"], "kind": "failed", "reason": self._read_only})
+        refused = self._locked if "compensation" in message.get("what", ()) else self._read_only
+        if op in ("measure", "bandwidth") and refused:
+            self._outbox.send({"op": "failed", "id": message["id"], "kind": "failed", "reason": refused})
         elif op in ("measure", "bandwidth"):
             self._runs.submit(message)
         elif op == "parameters":

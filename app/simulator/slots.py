@@ -34,6 +34,10 @@ class MemorySlots(Slots):
         """Make a slot the live one."""
         self._live = (slot, epoch)
 
+    def clear(self) -> None:
+        """Make no slot the live one."""
+        self._live = None
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody else writes here."""

@@ -1,0 +1,78 @@
+"""Words and rows of compensation: the live parameter set, accuracy and decode time without and with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.text.format import DASH, counted, estimate_text
+
+KINDS = {
+    "none": "no compensation",
+    "offsets": "offsets (outer loop)",
+    "feedback": "error feedback (inner loop)",
+    "both": "offsets and error feedback (both loops)",
+}
+ROWS = {
+    "top1_loss": ("loss of top-1 accuracy", "frac"),
+    "top1_agreement": ("top-1 agreement with fp32", "frac"),
+    "mean_kl": ("KL divergence from fp32", "nat"),
+    "perplexity_ratio": ("perplexity over that of fp32", "1"),
+    "decode_s": ("decode time", "s"),
+}
+"""Quantity -> its name and unit, in the order of tables."""
+HEADINGS = ("", "without", "with", "change")
+PUBLISHED = "As published: 16 to 8 bits lose 3.2 % top-1 with one loop, 0.7 % with two (article B, B10)."
+
+
+def live_sentence(status: Mapping[str, Any]) -> str:
+    """Return what is live on a board, from its answer to a step with parameters."""
+    if status.get("n_channels") is None:
+        return "No parameter set is live on this board."
+    of = status.get("context") or {}
+    made = f" for {of['weights']} weights of {of['model']}, made on {of['chip']}" if of else ""
+    channels = counted(status["n_channels"], "channel")
+    return f"Live: {channels}{made}, epoch {status['epoch']}, checksum {status['crc']:#010x}."
+
+
+def rows(found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return the quantities of a measured effect: name, without, with, change."""
+    change = found["change"]
+    table = []
+    for key, (name, unit) in ROWS.items():
+        moved, of = change.get(key), unit
+        if key == "decode_s":
+            moved, of = change.get("decode_ratio"), "ratio"
+        table.append(
+            (name, _text(found["without"].get(key), unit), _text(found["with"].get(key), unit), _text(moved, of))
+        )
+    return table
+
+
+def _text(record: Mapping[str, Any] | None, unit: str) -> str:
+    if record is None:
+        return DASH
+    if "absent" in record:
+        return str(record["absent"])
+    values = [float(record[name]) for name in ("median", "q05", "q95")]
+    if unit == "ratio":
+        return "x {:.3f} [{:.3f} – {:.3f}]".format(*values)
+    return str(estimate_text(values[0], values[1], values[2], unit))
+
+
+def summary(found: Mapping[str, Any]) -> str:
+    """Return the loss of top-1 accuracy without and with compensation in one sentence."""
+    without, compensated = (100.0 * found[side]["top1_loss"]["median"] for side in ("without", "with"))
+    return f"Loss of top-1 accuracy: {without:.1f} % without, {compensated:.1f} % with {KINDS[found['kind']]}."
+
+
+def installed_sentence(found: Mapping[str, Any]) -> str:
+    """Return how the parameter set was made and installed; "" where the compensation has none."""
+    one, drifts = found.get("installed"), found.get("drift_sd") or []
+    if not one:
+        return ""
+    rounds = f"drift {drifts[0]:.3f} to {min(drifts):.3f} standard deviations in {counted(len(drifts), 'round')}"
+    return (
+        f"Parameter set: {counted(one['n_channels'], 'channel')}, {rounds}; {one['payload_byte']} bytes in "
+        f"{counted(one['n_message'], 'message')}, {1e3 * one['total_s']:.0f} ms, epoch {one['epoch']}."
+    )
