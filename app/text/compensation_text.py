@@ -41,8 +41,8 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     table = []
     for key, (name, unit) in ROWS.items():
         moved, of = change.get(key), unit
-        if key == "decode_s":
-            moved, of = change.get("decode_ratio"), "ratio"
+        if key in ("decode_s", "perplexity_ratio"):
+            moved, of = change.get(key.replace("_s", "_ratio")), "ratio"
         table.append(
             (name, _text(found["without"].get(key), unit), _text(found["with"].get(key), unit), _text(moved, of))
         )

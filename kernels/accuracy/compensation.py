@@ -6,6 +6,7 @@ Offsets come from the set that is live on the board; error feedback happens when
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -244,6 +245,7 @@ def effect(
         "mean_kl": _paired(runs, "divergence"),
         "top1_agreement": _paired(runs, "agrees"),
         "top1_loss": _paired(runs, "lost"),
+        "perplexity_ratio": _exponential(_paired(runs, "loss")),
     }
     conditions: dict[str, Any] = {"quality_windows": n_windows}
     if pair is None:
@@ -270,6 +272,10 @@ def _mean(windows: Sequence[Tensor]) -> dict[str, Any]:
 def _paired(runs: Sequence[Sequence[Window]], name: str) -> dict[str, Any]:
     """Return the mean change of a value from the first run to the second, token by token, with its 90 % interval."""
     return _mean([getattr(b, name) - getattr(a, name) for a, b in zip(*runs, strict=True)])
+
+
+def _exponential(record: dict[str, Any]) -> dict[str, Any]:
+    return record | {name: math.exp(record[name]) for name in ("median", "q05", "q95")}
 
 
 def _timed_in_turn(pair: tuple[Decoding, Decoding], step: Step) -> tuple[Stopwatch, Stopwatch]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernels.passes.statistics import root_mean_square
 
-GAIN, MAX_ROUNDS = 0.7, 8
+GAIN, MAX_ROUNDS = 0.7, 6
 LEAST_FALL_FRAC = 0.1
 """A round that lowers the drift by a smaller share than this is the last."""
 
