@@ -9,7 +9,8 @@ import zlib
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from app import VERSION
-from app.agent.parameters import Parameters, Slots
+from app.agent.parameters import Parameters
+from app.agent.slots import Slots
 from app.parameter_set import ParametersError, ParameterSet, decode, install
 
 if TYPE_CHECKING:

@@ -21,13 +21,14 @@ from app.agent import board
 from app.agent.energy import EnergyMeter, RunEnergy
 from app.agent.launch import Scratch, worker_argv
 from app.agent.outbox import Outbox
-from app.agent.parameters import Parameters, Slots, parameters_folder
+from app.agent.parameters import Parameters
 from app.agent.run_conditions import RunConditions
 from app.agent.runs import Runs, worker_environment
 from app.agent.runtimes.entry import RuntimeEntry, entries_file, read_entries
 from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
 from app.agent.signals import when_told_to_end
+from app.agent.slots import Slots, parameters_folder
 from app.agent.state import BoardState, StateWatch
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION

@@ -18,18 +18,14 @@ runs, and fragments, because 512 channels fill a message.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import os
-import struct
 import threading
 import time
 import zlib
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from app.parameter_set import MAGIC, MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode, described
+from app.agent.slots import Slots
+from app.parameter_set import MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode, described
 
 TIMEOUT_S = 0.5
 LIVE_TOLERANCE = 1e-5
@@ -37,98 +33,6 @@ MAX_VALUE = 1e38  # float32's
 READ_BYTE = 16 * 1024  # of a live set in one answer
 LOOKS = ("status", "read")
 """Steps that change nothing."""
-_SLOT = struct.Struct("<4sQII")  # magic, epoch, length, crc of the set behind it
-
-
-def parameters_folder() -> Path:
-    """Return the folder of a board's parameter sets."""
-    named = os.environ.get("TRILEMMA_DATA_DIR")
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return (Path(named) if named else Path(home) / "trilemma") / "parameters"
-
-
-class Slots:
-    """Two files and the name of the live one; every write is on the disk before the next begins.
-
-    Parameters
-    ----------
-    folder
-        Made when the first set is written.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def live(self) -> Tuple[int, int, Optional[bytes]]:
-        """Return slot, epoch and bytes of the live set; ``(1, 0, None)`` when there is none that is whole."""
-        try:
-            record = json.loads((self._folder / "live").read_text(encoding="ascii"))
-            slot, epoch = int(record["slot"]), int(record["epoch"])
-        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            return 1, 0, None
-        found = self.read(slot) if slot in (0, 1) else None
-        return (slot, epoch, found[1]) if found is not None and found[0] == epoch else (1, 0, None)
-
-    def read(self, slot: int) -> Optional[Tuple[int, bytes]]:
-        """Return epoch and bytes of a slot, None when it is not whole."""
-        try:
-            content = (self._folder / f"set-{slot}").read_bytes()
-            magic, epoch, length, crc = _SLOT.unpack_from(content)
-        except (OSError, struct.error):
-            return None
-        data = content[_SLOT.size :]
-        whole = magic == MAGIC and len(data) == length and zlib.crc32(content[4:12] + data) == crc
-        return (epoch, data) if whole else None
-
-    def write(self, slot: int, epoch: int, data: bytes) -> None:
-        """Put a set into a slot."""
-        crc = zlib.crc32(struct.pack("<Q", epoch) + data)
-        self._replace(f"set-{slot}", _SLOT.pack(MAGIC, epoch, len(data), crc) + data)
-
-    def point(self, slot: int, epoch: int) -> None:
-        """Make a slot the live one."""
-        self._replace("live", json.dumps({"slot": slot, "epoch": epoch}).encode("ascii"))
-
-    def clear(self) -> None:
-        """Make no slot the live one."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._folder / "live")
-        self._flush_folder()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other agents on this board from writing meanwhile."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        try:
-            import fcntl
-        except ImportError:  # Windows: one agent at a time there
-            yield
-            return
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(folder)
-
-    def _replace(self, name: str, content: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        new = self._folder / f".{name}.new"
-        with open(new, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._folder / name)
-        self._flush_folder()
-
-    def _flush_folder(self) -> None:
-        if os.name != "posix":  # a folder cannot be flushed there
-            return
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 class Parameters:
@@ -299,7 +203,7 @@ class Parameters:
                     if self._slots.read(slot) != (epoch, data):
                         raise ParametersError("the set that was written does not read back as it was")
                     _compare(decode(data), first, probe, expected)
-                    self._slots.point(slot, epoch)
+                    self._slots.point(slot, epoch, self._epoch if self._live is not None else 0)
             except (ParametersError, OSError) as error:
                 self.rollback()
                 raise ParametersError(f"{error}; the old set is live again") from None
@@ -331,11 +235,11 @@ class Parameters:
     def _undo(self) -> None:
         if self._live is None:
             raise ParametersError("no set is live on this board: there is nothing to roll back")
-        other = self._slots.read(1 - self._slot)
-        if other is None or other[0] >= self._epoch:
-            self._slots.clear()
+        other, before = self._slots.read(1 - self._slot), self._slots.before()
+        if before and other is not None and other[0] == before:
+            self._slots.point(1 - self._slot, before)
         else:
-            self._slots.point(1 - self._slot, other[0])
+            self._slots.clear()
         self._refresh()
 
     def _expect(self, state: str, step: str) -> None:

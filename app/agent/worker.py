@@ -20,7 +20,7 @@ from app import VERSION
 from app.agent.compensating import BoardSets
 from app.agent.launch import SCRATCH, remove_scratch
 from app.agent.main import claim_stdout
-from app.agent.parameters import Slots, parameters_folder
+from app.agent.slots import Slots, parameters_folder
 from app.protocol import CONTROL, Decoder, ProtocolError, decode_control, encode_control
 
 PROGRESS_STEP_S = 0.05  # progress goes out at most 20 times a second

@@ -1,9 +1,9 @@
 """Rounding of weights to a grid: each weight for itself, or with the error of each column fed back to the next ones.
 
 Rounding a row w of a weight matrix to q changes the output for inputs x by (w - q)'x, in the mean square by
-``(w - q)' H (w - q)`` with the second moment H of the inputs. Column by column, the error is spread over the columns not
-yet rounded so that this grows least: ``w_k <- w_k - (w_j - q_j) U_jk / U_jj`` for k > j, with the upper Cholesky factor
-U of the inverse of H [1]_. Columns with the largest moment come first.
+``(w - q)' H (w - q)`` with the second moment H of the inputs. Column by column, the error is spread over the columns
+not yet rounded so that this grows least: ``w_k <- w_k - (w_j - q_j) U_jk / U_jj`` for k > j, with the upper Cholesky
+factor U of the inverse of H [1]_. Columns with the largest moment come first.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Rounding with error feedback: never worse than plain rounding in what it minimises, equal where nothing can be won."""
+"""Rounding with error feedback: never worse than plain rounding in what it minimises, equal where nothing is won."""
 
 import pytest
 import torch
