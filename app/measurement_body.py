@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -83,7 +83,39 @@ class _Attention(msgspec.Struct):
     retained_mass: list[_Share]
 
 
+class _Accuracy(msgspec.Struct):
+    top1_loss: Value
+    top1_agreement: Value
+    mean_kl: Value
+    perplexity_ratio: Value
+    decode_s: dict[str, Any] = {}
+
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class _Installed(msgspec.Struct):
+    epoch: _Count
+    crc: _Count
+    n_channels: _Count
+    n_message: _Count
+    payload_byte: _Count
+    total_s: Annotated[float, Meta(ge=0, le=1e7)]
+
+
+class _Effect(msgspec.Struct):
+    """Effect of a compensation: without it, with it, and the change, in pairs."""
+
+    kind: Literal["offsets", "feedback", "both"]
+    without: _Accuracy
+    compensated: _Accuracy = msgspec.field(name="with")
+    change: dict[str, dict[str, Any]]
+    drift_sd: list[Annotated[float, Meta(ge=0, le=1e30)]] = []
+    installed: _Installed | None = None
+
+
 _MEMBERS: dict[str, Any] = {
+    "compensation": _Effect,
     "conditions": _Conditions,
     "notes": list[str],
     "applied": dict[str, str | float | None],
@@ -92,7 +124,7 @@ _MEMBERS: dict[str, Any] = {
     "layer_s": list[Annotated[float, Meta(ge=0, le=1e7)]],
     "source": str,
 }
-_MAPPINGS = ("rails", "stages_s", "request_stages_s", "attention_by_head", "compensation")
+_MAPPINGS = ("rails", "stages_s", "request_stages_s", "attention_by_head")
 """Members of several values."""
 
 

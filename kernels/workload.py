@@ -151,7 +151,7 @@ class Workload:
             raise ValueError(f"what: got {sorted(what)}, expected some of {', '.join(WHAT)}")
         chosen = _checked_options(options or {})
         longest = min(self._file.shape.max_context_tokens, len(self._prompts.text) - N_SCORED)
-        asked = Point.checked(point, longest)
+        checked = Point.checked(point, longest)
         body: dict[str, Any] = {**_absent(), "conditions": {}, "notes": []}
         run: dict[str, Callable[[Point, Step], Values]] = {
             "decode": lambda at, step: self._measure_decode(at, step, probed=bool(chosen["probed"])),
@@ -169,12 +169,10 @@ class Workload:
             wanted.remove("compensation")
             body["conditions"] |= machine_conditions()
             own = steps["compensation"]
-            body |= self._compensator.measured(asked, chosen["n_compared"], self._judge, self._decoding, own)
-        checked, applied, notes = self._compensator.at(asked)
+            body |= self._compensator.measured(checked, chosen["n_compared"], self._judge, self._decoding, own)
+        applied, notes = self._compensator.prepare(checked)
         body["conditions"] |= applied
         body["notes"] += notes
-        if checked.compensation != asked.compensation:
-            body["applied"] = {"compensation": checked.compensation}
 
         def carry_out(names: Collection[str]) -> None:
             body["conditions"] |= machine_conditions()

@@ -190,6 +190,7 @@ class Agent:
             "models": board.model_files(),
             "runtimes": [entry.message() for entry in self._runtimes],
             "runtimes_wrong": self._runtimes_wrong,
+            "parameters": self._parameters.status(),
             "t_ns": time.monotonic_ns(),  # last: the client takes it for the time of arrival until the first ping
         }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.library.measurements import Measurement
 from app.text.format import DASH, counted, estimate_text
+from core.catalogue.text_files import printable
 
 KINDS = {
     "none": "no compensation",
@@ -21,18 +23,43 @@ ROWS = {
     "decode_s": ("decode time", "s"),
 }
 """Quantity -> its name and unit, in the order of tables."""
+MOST = 80
+"""Characters of a text of a board."""
 HEADINGS = ("", "without", "with", "change")
 PUBLISHED = "As published: 16 to 8 bits lose 3.2 % top-1 with one loop, 0.7 % with two (article B, B10)."
 
 
 def live_sentence(status: Mapping[str, Any]) -> str:
-    """Return what is live on a board, from its answer to a step with parameters."""
-    if status.get("n_channels") is None:
+    """Return what is live on a board, from its answer to a step with parameters; a board may send anything."""
+    n, epoch, crc = (status.get(name) for name in ("n_channels", "epoch", "crc"))
+    if not (isinstance(n, int) and isinstance(epoch, int) and isinstance(crc, int)):
         return "No parameter set is live on this board."
-    of = status.get("context") or {}
-    made = f" for {of['weights']} weights of {of['model']}, made on {of['chip']}" if of else ""
-    channels = counted(status["n_channels"], "channel")
-    return f"Live: {channels}{made}, epoch {status['epoch']}, checksum {status['crc']:#010x}."
+    of = status.get("context")
+    made = ""
+    if isinstance(of, Mapping):
+        weights, kind, model, chip = (
+            printable(str(of.get(name, "?")))[:MOST] for name in ("weights", "compensation", "model", "chip")
+        )
+        made = f" for {weights} weights of {model} (compensation {kind}), made on {chip}"
+    return f"Live: {counted(n, 'channel')}{made}, epoch {epoch}, checksum {crc & 0xFFFFFFFF:#010x}."
+
+
+def effect_of(measurements: Sequence[Measurement], weights: str) -> Measurement | None:
+    """Return the newest measurement with an effect of compensation, of a weight format if there is one of it."""
+    found = [m for m in measurements if "change" in m.body.get("compensation", {})]
+    mine = [m for m in found if m.point.weights == weights]
+    return next(iter((mine or found)[-1:]), None)
+
+
+def measured_at(measurement: Measurement) -> str:
+    """Return where an effect was measured, in one sentence."""
+    point, conditions = measurement.point, measurement.body.get("conditions", {})
+    windows = conditions.get("quality_windows")
+    text = f" over {counted(windows, 'window')} of text" if isinstance(windows, int) else ""
+    return (
+        f"{point.weights} weights, {point.kv} KV, context {float(point.context_tokens):g}, measured{text} at "
+        f"{measurement.time_utc[:16].replace('T', ' ')} UTC; intervals of 90 %."
+    )
 
 
 def rows(found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -52,8 +79,8 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 def _text(record: Mapping[str, Any] | None, unit: str) -> str:
     if record is None:
         return DASH
-    if "absent" in record:
-        return str(record["absent"])
+    if "median" not in record:
+        return str(record.get("absent", DASH))
     values = [float(record[name]) for name in ("median", "q05", "q95")]
     if unit == "ratio":
         return "x {:.3f} [{:.3f} – {:.3f}]".format(*values)

@@ -28,7 +28,6 @@ from kernels.decoder.compensation import (
     has_offsets,
     in_chunks,
     make_offsets,
-    without_offsets,
 )
 from kernels.decoder.decoding import Decoding
 from kernels.decoder.linear import GRID_BITS
@@ -95,27 +94,29 @@ class Compensator:
         tokens = torch.tensor(self._prompts.tokenizer.encode(calibration_text()), dtype=torch.int64)
         return in_chunks(tokens, self._prompts.file.shape.max_context_tokens)
 
-    def at(self, point: Point) -> tuple[Point, dict[str, Any], list[str]]:
-        """Return a point as it can run now: its conditions, and notes on what it lacks.
+    def prepare(self, point: Point) -> tuple[dict[str, Any], list[str]]:
+        """Take the set that is live now for a point whose compensation has offsets; return conditions and notes.
 
-        The set that is live now serves until the next call. Without one, a point runs without offsets.
+        It serves until the next call.
 
         Raises
         ------
         ValueError
-            The live set is for something else, in one sentence.
+            No set is live, or it is for something else; in one sentence.
         """
         self._live = None
         if not has_offsets(point.compensation):
-            return point, {}, []
+            return {}, []
         live = self._store.live() if self._store is not None else None
         if live is None:
-            note = "No parameter set is live on this board, so the point ran without offsets: trilemma compensate."
-            return replace(point, compensation=without_offsets(point.compensation)), {}, [note]
+            raise ValueError(
+                f"parameters: no set is live on this board, compensation {point.compensation} needs one: "
+                f"make it (trilemma compensate --weights {point.weights})"
+            )
         self._check(live, point)
         self._live = live
         notes = [] if live.chip == cpu_model() else [f"The live parameter set was made on another chip, {live.chip}."]
-        return point, {"parameters": {"epoch": live.epoch, "crc": live.crc}}, notes
+        return {"parameters": {"epoch": live.epoch, "crc": live.crc}}, notes
 
     def _check(self, live: OffsetSet, point: Point) -> None:
         file = self._prompts.file
@@ -131,7 +132,7 @@ class Compensator:
             raise ValueError(f"parameters: the live set has {len(live.offsets)} channels, expected {n_channels}")
 
     def decoder(self, weights: str, compensation: str, step: Step) -> Decoder:
-        """Return the decoder of a compensated point that `at` returned."""
+        """Return the decoder of a compensated point, after `prepare`."""
         base = self._base(weights, compensation, step)
         if not has_offsets(compensation) or self._live is None:
             return base
@@ -189,17 +190,17 @@ class Compensator:
             made = self._make(point, part(step, 0.0, 0.5))
             drifts, installed = made.drifts, self._install(point, made)
         try:
-            found, conditions, notes = self.at(point)
+            conditions, notes = self.prepare(point)
             pair = None
             if point.weights not in GRID_BITS:
                 own = part(step, 0.5, 0.1)
-                pair = decoding(replace(found, compensation="none"), own)[0], decoding(found, own)[0]
-            record, more = effect(judge, found, n_windows, pair, part(step, 0.6, 0.4))
+                pair = decoding(replace(point, compensation="none"), own)[0], decoding(point, own)[0]
+            record, more = effect(judge, point, n_windows, pair, part(step, 0.6, 0.4))
         except BaseException:
             if installed is not None and self._store is not None:
                 self._store.rollback()
             raise
-        record |= {"kind": found.compensation, "drift_sd": drifts, "installed": installed}
+        record |= {"kind": point.compensation, "drift_sd": drifts, "installed": installed}
         return {"compensation": record, "conditions": conditions | more, "notes": notes}
 
     def _make(self, point: Point, step: Step) -> Made:

@@ -49,11 +49,6 @@ def has_feedback(kind: str) -> bool:
     return kind in ("feedback", "both")
 
 
-def without_offsets(kind: str) -> str:
-    """Return what is left of a compensation where no offsets are there."""
-    return "feedback" if has_feedback(kind) else "none"
-
-
 def calibration_text() -> str:
     """Return the text that activations are observed on: reference pages of modules of the standard library."""
     return "\n\n".join(pydoc.plain(pydoc.render_doc(name))[:_MODULE_CHARACTERS] for name in _MODULES)

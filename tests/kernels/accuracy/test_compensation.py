@@ -68,14 +68,9 @@ def numbers(body):
 
 def test_a_live_set_changes_what_is_computed_and_its_rollback_brings_the_same_numbers_back(workload, sets):
     plain = numbers(measure(workload, compensation="none"))
-    before = measure(workload)
-    assert numbers(before) == plain
-    assert before["applied"] == {"compensation": "none"}
-    assert "No parameter set is live" in before["notes"][0]
     sets.sets.append(a_set(workload))
     live = measure(workload)
     assert numbers(live) != plain
-    assert "applied" not in live
     assert live["conditions"]["parameters"] == {"epoch": 1, "crc": 7}
     assert numbers(measure(workload, compensation="none")) == plain  # a live set is for points that ask for it
     sets.sets.append(a_set(workload, offsets=(0.1 * torch.randn(N_CHANNELS)).tolist(), epoch=2))
@@ -83,14 +78,20 @@ def test_a_live_set_changes_what_is_computed_and_its_rollback_brings_the_same_nu
     sets.rollback()
     assert numbers(measure(workload)) == numbers(live)
     sets.rollback()
-    assert numbers(measure(workload)) == plain
+    assert numbers(measure(workload, compensation="none")) == plain
 
 
-def test_both_loops_without_a_live_set_leave_the_error_feedback(workload, sets):
-    body = measure(workload, compensation="both")
-    assert body["applied"] == {"compensation": "feedback"}
-    assert numbers(body) == numbers(measure(workload, compensation="feedback"))
-    assert numbers(body) != numbers(measure(workload, compensation="none"))
+@pytest.mark.parametrize("compensation", ["offsets", "both"])
+def test_a_point_with_offsets_does_not_run_without_a_live_set(workload, sets, compensation):
+    words = f"parameters: no set is live on this board, compensation {compensation} needs one: make it"
+    with pytest.raises(ValueError, match=f"^{words}"):
+        measure(workload, compensation=compensation)
+
+
+def test_error_feedback_changes_what_is_computed_without_a_set(workload, sets):
+    fed, plain = (measure(workload, compensation=kind) for kind in ("feedback", "none"))
+    assert numbers(fed) != numbers(plain)
+    assert "parameters" not in fed["conditions"]
 
 
 @pytest.mark.parametrize(
