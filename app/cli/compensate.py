@@ -21,7 +21,7 @@ from app.library.files import FileError
 from app.library.machine import machine_key
 from app.library.measurements import Measurement
 from app.library.records import point_record
-from app.text.compensation_text import HEADINGS, PUBLISHED, installed_sentence, live_sentence, rows, summary
+from app.text.compensation_text import AGAINST, HEADINGS, PUBLISHED, installed_sentence, live_sentence, rows, summary
 from core.catalogue.load import load_catalogue
 from core.spec import Catalogue, OperatingPoint
 
@@ -109,7 +109,7 @@ def _measure(
 
 def _print(found: Mapping[str, Any], live: Mapping[str, Any], notes: list[str]) -> None:
     print(summary(found))
-    print(PUBLISHED)
+    print(f"{AGAINST} {PUBLISHED}")
     print()
     print_table([tuple(heading.upper() for heading in HEADINGS), *rows(found)])
     print()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.library.measurements import Measurement
-from app.text.format import DASH, counted, estimate_text
+from app.text.format import DASH, counted, estimate_text, number_text
 from core.catalogue.text_files import printable
 
 KINDS = {
@@ -16,10 +16,10 @@ KINDS = {
     "both": "offsets and error feedback (both loops)",
 }
 ROWS = {
-    "top1_loss": ("loss of top-1 accuracy", "frac"),
-    "top1_agreement": ("top-1 agreement with fp32", "frac"),
-    "mean_kl": ("KL divergence from fp32", "nat"),
-    "perplexity_ratio": ("perplexity over that of fp32", "1"),
+    "top1_loss": ("top-1 loss", "frac"),
+    "top1_agreement": ("top-1 agreement", "frac"),
+    "mean_kl": ("KL divergence", "nat"),
+    "perplexity_ratio": ("perplexity ratio", "1"),
     "decode_s": ("decode time", "s"),
 }
 """Quantity -> its name and unit, in the order of tables."""
@@ -27,6 +27,7 @@ MOST = 80
 """Characters of a text of a board."""
 HEADINGS = ("", "without", "with", "change")
 PUBLISHED = "As published: 16 to 8 bits lose 3.2 % top-1 with one loop, 0.7 % with two (article B, B10)."
+AGAINST = "All against the file in fp32; top-1 loss is the accuracy lost on the token that follows."
 
 
 def live_sentence(status: Mapping[str, Any]) -> str:
@@ -68,7 +69,9 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     table = []
     for key, (name, unit) in ROWS.items():
         moved, of = change.get(key), unit
-        if key in ("decode_s", "perplexity_ratio"):
+        if unit == "frac":
+            of = "points"
+        elif key in ("decode_s", "perplexity_ratio"):
             moved, of = change.get(key.replace("_s", "_ratio")), "ratio"
         table.append(
             (name, _text(found["without"].get(key), unit), _text(found["with"].get(key), unit), _text(moved, of))
@@ -84,6 +87,9 @@ def _text(record: Mapping[str, Any] | None, unit: str) -> str:
     values = [float(record[name]) for name in ("median", "q05", "q95")]
     if unit == "ratio":
         return "x {:.3f} [{:.3f} – {:.3f}]".format(*values)
+    if unit == "points":
+        middle, low, high = (number_text(100.0 * value, 1) for value in values)
+        return f"{middle} points [{low} – {high}]"
     return str(estimate_text(values[0], values[1], values[2], unit))
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy
 
 from app.model.store import Store
 from app.text.compensation_text import (
+    AGAINST,
     HEADINGS,
     PUBLISHED,
     effect_of,
@@ -19,9 +20,11 @@ from app.text.compensation_text import (
     rows,
     summary,
 )
-from app.views.widgets.common import Card, label, row, set_text
+from app.views.widgets.common import Card, label, row, set_text, set_tip
 
 NOTHING = "Not measured yet: Compensate makes a parameter set, installs it and measures without and with it."
+_SHORT = (1, 2)
+"""Columns whose intervals are in the tip."""
 
 
 class CompensationCard(Card):
@@ -38,7 +41,7 @@ class CompensationCard(Card):
         self.summary.setAccessibleName("Effect of compensation")
         self.at, self.how, self.live, self.published = (label("", "dim", wrap=True) for _ in range(4))
         self.live.setAccessibleName("Live parameter set")
-        set_text(self.published, PUBLISHED)
+        set_text(self.published, f"{AGAINST} {PUBLISHED}")
         self.go, self.back = QPushButton("Compensate"), QPushButton("Roll back")
         for button, key, name in (
             (self.go, "compensate", "Make a parameter set for these weights, install it and measure its effect"),
@@ -48,7 +51,7 @@ class CompensationCard(Card):
             button.setAccessibleName(name)
             button.clicked.connect(lambda _checked=False, k=key: self.commanded.emit(k))
         self._grid, self.labels = QGridLayout(), list[tuple[QLabel, ...]]()
-        self._grid.setHorizontalSpacing(16)
+        self._grid.setHorizontalSpacing(10)
         self._grid.setVerticalSpacing(4)
         self._grid.setColumnStretch(len(HEADINGS), 1)
         self.body.addWidget(label("Compensation of quantised weights", "heading"))
@@ -82,11 +85,14 @@ class CompensationCard(Card):
         while len(self.labels) < len(table):
             made = tuple(label("", "secondary" if column and self.labels else "dim") for column in range(len(HEADINGS)))
             for column, part in enumerate(made):
+                part.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)  # never cut at the foot
                 self._grid.addWidget(part, len(self.labels), column)
             self.labels.append(made)
         for i, parts in enumerate(self.labels):
             for column, part in enumerate(parts):
                 part.setVisible(i < len(table))
                 if i < len(table):
-                    set_text(part, table[i][column])
+                    text = table[i][column]
+                    set_text(part, text.partition(" [")[0] if column in _SHORT else text)
+                    set_tip(part, text if column in _SHORT else "")
                     part.setAccessibleName(f"{table[i][0]} {HEADINGS[column]}".strip())

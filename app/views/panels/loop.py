@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
 
 from app.library.loop import Loop
 from app.model.followed import before_and_after, warning
@@ -53,8 +53,9 @@ class LoopView(Measuring):
         for card in (self.residuals, self.detector):
             card.setMinimumHeight(230)
         self.compensation = CompensationCard(store)
+        self._space = QWidget()  # in place of the charts while there are none
+        super().__init__("loop", "Loop", [self._top(), self.tables, self.compensation, self.charts, self._space])
         self.compensation.commanded.connect(self.commanded)
-        super().__init__("loop", "Loop", [self._top(), self.tables, self.compensation, self.charts])
         self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def _top(self) -> Card:
@@ -91,6 +92,7 @@ class LoopView(Measuring):
         self._show_next(loop)
         self.tables.setVisible(loop is not None)
         self.charts.setVisible(loop is not None)
+        self._space.setVisible(loop is None)
         if loop is not None:
             self.residuals.show_chart(residual_chart(loop))
             self.detector.show_chart(detector_chart(loop))
