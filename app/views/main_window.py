@@ -158,7 +158,7 @@ class MainWindow(QMainWindow):
         self.attach_wanted.connect(self.board_commands.attach)
         a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
         a.add("&Board", "stages", "Measure its &stages", lambda: self._do(conductor.measure_now(("stages",), ())))
-        a.add("&Board", "compensate", "Com&pensate its weights", self._compensate, tip=COMPENSATE_TIP)
+        a.add("&Board", "compensate", "Compensate its weights", self._compensate, tip=COMPENSATE_TIP)
         a.add("&Board", "rollback", "Roll back the parameter set", lambda: self._do(conductor.parameters("rollback")))
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
         a.add("&Board", "cancel", "Canc&el all jobs", conductor.cancel, "Ctrl+.")
