@@ -101,7 +101,8 @@ def test_a_set_is_installed_over_the_link_saved_and_rolled_back(data_dir):
         assert found["live"]["context"] == MADE_FOR
         assert found["installed"]["n_message"] == 2
         assert 0 < found["installed"]["set_s"] < found["installed"]["total_s"]
-    assert "Live: 700 channels for int4 weights of m 1f (compensation both), made on A chip" in command("--save", copy).stdout
+    said = command("--save", copy).stdout
+    assert "Live: 700 channels for int4 weights of m 1f (compensation both), made on A chip" in said
     assert copy.read_bytes() == file.read_bytes()
     assert json.loads(command("--rollback", "--json").stdout)["live"]["epoch"] == 1
     assert json.loads(command("--rollback", "--json").stdout)["live"]["n_channels"] is None
