@@ -311,11 +311,12 @@ class MainWindow(QMainWindow):
         self._do(self._conductor.measure_now())
 
     def _compensate(self) -> None:
-        point = self._store.point
-        if point.compensation == "none":
-            point = replace(point, compensation="both")
-            self._stack.push(SetPoint(self._store, "Compensate the weights", point))
-        self._do(self._conductor.measure_now(("compensation",), ()))
+        point, refused = self._store.point, self._store.not_measurable
+        if not refused and point.weights == "fp32":
+            refused = "Weights in fp32 are the reference: choose a quantised format to compensate it."
+        if not refused and point.compensation == "none":
+            self._stack.push(SetPoint(self._store, "Compensate the weights", replace(point, compensation="both")))
+        self._do(refused or self._conductor.measure_now(("compensation",), ()))
 
     def _pin(self) -> None:
         self._store.set("pinned", self._store.point)

@@ -7,6 +7,7 @@ stream (`kernels.passes.offsets`), the inner one packs the weights with error fe
 
 from __future__ import annotations
 
+import functools
 import pydoc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,10 +98,11 @@ def make_offsets(
         present = run.with_offsets(loop.offsets.view(size), "on trial")
         for index in range(n_round):
             done = len(loop.drifts) + index / n_round
-            report(done / (done + 4.0), f"round {len(loop.drifts) + 1} of the outer loop: comparing activations")
+            words = f"round {len(loop.drifts) + 1} of the outer loop: comparing activations"
+            tick = functools.partial(report, done / (done + 4.0), words)
             chunk = next(text)
-            expected = _outputs(reference, chunk)
-            drift.add(_outputs(present, chunk) - expected)
+            expected = _outputs(reference, chunk, tick)
+            drift.add(_outputs(present, chunk, tick) - expected)
             target.add(expected)
         loop.update(drift.mean, target.variance.sqrt())
     return Made(loop.best.float().view(size), gain, loop.drifts)
@@ -149,10 +151,15 @@ def second_moments(
             moment.addmm_(x.float().T, x.float())
 
     n = sum(map(len, chunks))
+    share = layers.start / decoder.shape.n_layers
     for chunk in chunks:
-        report(layers.start / decoder.shape.n_layers, "observing the inputs of the layers")
         with _observed(decoder, see):
-            decoder.extend(chunk, 0, decoder.new_cache(len(chunk), "fp32"))
+            decoder.extend(
+                chunk,
+                0,
+                decoder.new_cache(len(chunk), "fp32"),
+                progress=lambda _: report(share, "observing the inputs of the layers"),
+            )
     for moment in found.values():
         moment.div_(n)
     return found
@@ -167,8 +174,8 @@ def spread(chunks: Sequence[Tensor]) -> Iterator[Tensor]:
 
 
 @torch.inference_mode()
-def _outputs(decoder: Decoder, chunk: Tensor) -> Tensor:
-    """Return what the matrices of `OUTPUTS` give on a chunk, fp32 [n, channels]."""
+def _outputs(decoder: Decoder, chunk: Tensor, tick: Callable[[], None]) -> Tensor:
+    """Return what the matrices of `OUTPUTS` give on a chunk, fp32 [n, channels]; `tick` is called before each layer."""
     shape = decoder.shape
     found = torch.empty(len(chunk), shape.n_layers, len(OUTPUTS), shape.hidden_size)
 
@@ -177,7 +184,7 @@ def _outputs(decoder: Decoder, chunk: Tensor) -> Tensor:
             found[:, index, OUTPUTS.index(name)] = y
 
     with _observed(decoder, see):
-        decoder.extend(chunk, 0, decoder.new_cache(len(chunk), "fp32"))
+        decoder.extend(chunk, 0, decoder.new_cache(len(chunk), "fp32"), progress=lambda _: tick())
     return found.view(len(chunk), -1)
 
 
