@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from kernels.cache import contiguous
-from kernels.decoder import linear
+from kernels.decoder import compensation, linear
 from kernels.eviction import policies, prune
 
 
@@ -31,6 +31,7 @@ class Point:
     bandwidth_byte_s: float | None = None  # to be left to the run; None is all that the machine has
     threads: int | None = None  # None is one for each processor
     reselect_tokens: int = 0  # tokens between two choices of what is read; 0 is once, behind the prompt
+    compensation: str = "none"
 
     @classmethod
     def checked(cls, point: Mapping[str, Any], max_context_tokens: int) -> Point:
@@ -43,6 +44,9 @@ class Point:
         ):
             if point.get(name) not in allowed:
                 raise ValueError(f"{name}: got {point.get(name)!r}, expected one of {', '.join(allowed)}")
+        kind = point.get("compensation", "none")
+        if kind not in compensation.KINDS:
+            raise ValueError(f"compensation: got {kind!r}, expected one of {', '.join(compensation.KINDS)}")
         if point.get("head"):
             raise ValueError(f"head: got {point['head']!r}, expected none: the head has the precision of the weights")
         context, alpha = (_number(point.get(name), name) for name in ("context_tokens", "alpha"))
@@ -56,7 +60,8 @@ class Point:
         if every and point["layout"] == "masked":
             raise ValueError("layout: got masked, expected compacted or paged where tokens are chosen anew")
         held: dict[str, Any] = {name: point.get(name) for name in ("weights", "kv", "policy", "layout")}
-        return cls(context_tokens=int(context), alpha=alpha, reselect_tokens=int(every), **held, **_machine(point))
+        held |= {"compensation": kind, "reselect_tokens": int(every)}
+        return cls(context_tokens=int(context), alpha=alpha, **held, **_machine(point))
 
     @property
     def is_limited(self) -> bool:

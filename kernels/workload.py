@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from kernels.accuracy.compensation import Compensator, ParameterStore
 from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, AccuracyEvaluator, Values
 from kernels.accuracy.metrics import read_text
 from kernels.cache.contiguous import KvCache
@@ -28,7 +29,7 @@ from kernels.machine.timing import Stopwatch, record
 from kernels.native.build import cpu_model
 from kernels.point import Point
 
-WHAT = ("quality", "retrieval", "attention", "ttft", "decode", "stages")
+WHAT = ("compensation", "quality", "retrieval", "attention", "ttft", "decode", "stages")
 """What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
 TIMED = ("ttft", "decode", "stages")
 """What is measured with the point's threads or bandwidth; accuracy does not depend on them."""
@@ -39,9 +40,15 @@ GROUPS = {
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
     "attention": ("attention_by_head",),
     "stages": ("stages_s", "layer_s", "request_stages_s"),
+    "compensation": ("compensation",),
 }
 """The quantities of each."""
-OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS), "probed": (0, 0, 1)}
+OPTIONS = {
+    "n_windows": (1, 1, MAX_WINDOWS),
+    "n_haystacks": (1, 1, MAX_WINDOWS),
+    "probed": (0, 0, 1),
+    "n_compared": (8, 2, MAX_WINDOWS),
+}
 """What a request can choose besides: its default, and its range."""
 QUIET_SHARE_WANTED = 0.2
 PROBE_CACHES = 2
@@ -67,6 +74,8 @@ class Workload:
         Threads that torch computes with; torch's own default when None.
     text_file : Path, optional
         The text that prompts and accuracy are taken from; Python's own documentation when None.
+    parameters : ParameterStore, optional
+        The compensation parameters of the board.
 
     Raises
     ------
@@ -74,7 +83,13 @@ class Workload:
         When a file cannot be read or run.
     """
 
-    def __init__(self, model_file: Path, n_threads: int | None = None, text_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        model_file: Path,
+        n_threads: int | None = None,
+        text_file: Path | None = None,
+        parameters: ParameterStore | None = None,
+    ) -> None:
         if n_threads is not None:
             if n_threads < 1:
                 raise ValueError(f"n_threads: got {n_threads}, expected at least 1")
@@ -85,6 +100,7 @@ class Workload:
         if n_text < 2 * N_SCORED:
             raise ValueError(f"{text_file}: got a text of {n_text} tokens, expected at least {2 * N_SCORED}")
         self._judge = AccuracyEvaluator(self._prompts)
+        self._compensator = Compensator(self._prompts, parameters)
         self._limiter = Limiter()
 
     @functools.cached_property
@@ -114,8 +130,9 @@ class Workload:
             Asked about every 50 ms (up to 1 s apart while the output head is loaded), at the latest behind each layer
             of a prompt's chunk; once it returns True, `Cancelled` is raised.
         options : mapping, optional
-            Some of `OPTIONS`: windows of text for "quality", texts with needles for "retrieval", and for "decode"
-            whether the read bandwidth is probed between the tokens, which then have no energy of their own.
+            Some of `OPTIONS`: windows of text for "quality", texts with needles for "retrieval", windows of text for
+            "compensation", and for "decode" whether the read bandwidth is probed between the tokens, which then have no
+            energy of their own.
 
         Returns
         -------
@@ -147,6 +164,15 @@ class Workload:
         steps = {
             name: _step(progress, cancelled, index / len(wanted), 1 / len(wanted)) for index, name in enumerate(wanted)
         }
+
+        if "compensation" in wanted:
+            wanted.remove("compensation")
+            body["conditions"] |= machine_conditions()
+            own = steps["compensation"]
+            body |= self._compensator.measured(checked, chosen["n_compared"], self._judge, self._decoding, own)
+        applied, notes = self._compensator.prepare(checked)
+        body["conditions"] |= applied
+        body["notes"] += notes
 
         def carry_out(names: Collection[str]) -> None:
             body["conditions"] |= machine_conditions()
@@ -186,7 +212,7 @@ class Workload:
             torch.set_num_threads(own)
 
     def _decoding(self, point: Point, step: Step) -> tuple[Decoding, Prompt]:
-        decoder = self._prompts.decoder(point.weights, step)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation)
         prompt = self._prompts.to_decode_from(decoder, point.kv, point.context_tokens, step)
         cache = prune.prune(
             prompt.prefilled, point.alpha, point.policy, point.layout, lambda n: decoder.new_cache(n, point.kv)
@@ -270,7 +296,7 @@ class Workload:
         return notes
 
     def _measure_ttft(self, point: Point, step: Step) -> Values:
-        decoder = self._prompts.decoder(point.weights, step)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation)
         how = f", {point.threads} threads, {point.bandwidth_byte_s} byte/s"
         prompt = self._prompts.timed(decoder, point.kv, point.context_tokens, step, how if point.is_limited else "")
         return (

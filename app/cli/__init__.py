@@ -43,7 +43,8 @@ COMMANDS = {
     "doctor": "check which runs and measurements this machine supports, and name what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output, or at a socket",
     "pair": "give a board its certificate and token once through ssh, to attach it over TLS",
-    "parameters": "show, install or roll back the compensation parameters that are live on a board (SITS-Calib)",
+    "compensate": "compensate quantised weights: make a parameter set, install it, measure without and with it",
+    "parameters": "show, save, install or roll back the compensation parameters live on a board (SITS-Calib)",
     "simulate-board": "serve a simulated board of the catalogue, with heat, throttling and noise, behind the protocol",
 }
 """Command -> its line in `--help`, in that order."""

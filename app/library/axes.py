@@ -28,6 +28,7 @@ POLICY_NAMES = {
     "page_bounds": "page bounds",
     "rope_sensitivity": "position sensitivity",
 }
+COMPENSATION_NAMES = {"feedback": "error feedback", "both": "offsets + feedback"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[st
     if field.name == "power_mode":
         return {key: key or "default" for key in catalogue.boards[point.board].power_modes}
     if field.options:
-        return {key: POLICY_NAMES.get(key, key) for key in field.options}
+        return {key: {**POLICY_NAMES, **COMPENSATION_NAMES}.get(key, key) for key in field.options}
     known: Mapping[str, Any] = getattr(catalogue, field.known)
     return ({"": field.unset} if field.unset else {}) | {key: one.name for key, one in known.items()}
 
@@ -282,7 +283,7 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
 
     The board's own bandwidth becomes None and its default power mode "". Without pruning, the policy, the layout of the
     kept tokens and the re-selection take their defaults, and so does the compiled context of a runtime that compiles
-    none.
+    none. Weights in fp32 are not quantised, so nothing is compensated.
     """
     runtime = catalogue.runtimes[point.runtime]
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):
@@ -293,6 +294,8 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
         point = replace(point, power_mode="")
     if not runtime.static_graph or point.graph_tokens == runtime.graph_tokens:
         point = replace(point, graph_tokens=0.0)
+    if point.weights == "fp32":
+        point = replace(point, compensation="none")
     return without_pruning(point) if point.alpha == 0 else point
 
 

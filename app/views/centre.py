@@ -54,6 +54,7 @@ class Centre(QWidget):
     """The sentence and the tabs."""
 
     proposed = Signal(object)  # an OperatingPoint to go to and measure
+    commanded = Signal(str)  # key of a command of the window
 
     def __init__(
         self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, why: QAction, pause: QAction
@@ -80,6 +81,7 @@ class Centre(QWidget):
                 made: QWidget = getattr(importlib.import_module(module), name)(store, stack, theme)
                 if isinstance(made, Measuring):
                     made.proposed.connect(self.proposed)
+                    made.commanded.connect(self.commanded)
                 return made
 
             return make

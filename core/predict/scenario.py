@@ -238,7 +238,7 @@ def _origin(n_points: int) -> Provenance:
 def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
-    perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
+    perplexity_ratio, top1_agreement = accuracy.predicted(point, at, known.posterior)
     kept = 1.0 - np.asarray(_saved(point, at))
     held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
     memory_byte = Estimate(plain(held), plain(held), plain(held), Provenance.PREDICTED)

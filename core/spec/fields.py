@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from core.spec.point import LAYOUTS, POLICIES
+from core.spec.point import COMPENSATIONS, LAYOUTS, POLICIES
 from core.spec.runtime import OWN_RUNTIME
 from core.units import check_range
 
@@ -299,6 +299,18 @@ FIELDS = (
         expected="a power of 0.1 W to 10 kW",
         array=True,
         rare=True,
+    ),
+    Field(
+        name="compensation",
+        path="point.compensation",
+        option="compensation",
+        label="Compensation",
+        help=f"compensation of quantised weights: {', '.join(COMPENSATIONS)} ({{default}})",
+        default="none",
+        placeholder="NAME",
+        options=COMPENSATIONS,
+        rare=True,
+        knob=True,
     ),
 )
 

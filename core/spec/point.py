@@ -23,6 +23,11 @@ LAYOUTS = ("compacted", "paged", "masked")
 """Memory layouts of the kept tokens, which determine the bytes that pruning saves."""
 
 
+COMPENSATIONS = ("none", "offsets", "feedback", "both")
+"""Compensations of quantised weights in the measured decoder: per-channel offsets of the live parameter set (outer
+loop), rounding with error feedback (inner loop), or both."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
     """One point of the design space. Sliders write it; predictions, measurements and presets read it. Batch size is 1.
@@ -50,3 +55,4 @@ class OperatingPoint:
     head: str = ""  # weight format of the output head; "" is the one that `weights` implies
     graph_tokens: float = 0.0  # context that the prefill graphs were compiled for; 0 is the runtime's usual one
     power_limit_w: Array | None = None  # None is that of the power mode, where it has one
+    compensation: str = "none"  # of quantised weights

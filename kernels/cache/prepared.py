@@ -39,6 +39,11 @@ class Prompts:
     file : ModelFile
     text : str
         What prompts are taken from.
+
+    Attributes
+    ----------
+    compensated : callable, optional
+        ``compensated(weights, compensation, step)`` returns the decoder of a compensation other than "none".
     """
 
     def __init__(self, file: ModelFile, text: str) -> None:
@@ -49,9 +54,12 @@ class Prompts:
         self._prompts: Memo[tuple[str, str, str, int], Prompt] = Memo(
             _PROMPT_BYTE, lambda p: _cache_byte(p.prefilled.cache)
         )
+        self.compensated: Callable[[str, str, Step], Decoder] | None = None
 
-    def decoder(self, weights: str, step: Step) -> Decoder:
-        """Return the model with its weights in a format."""
+    def decoder(self, weights: str, step: Step, compensation: str = "none") -> Decoder:
+        """Return the model with its weights in a format, compensated or not."""
+        if compensation != "none" and self.compensated is not None:
+            return self.compensated(weights, compensation, step)
         decoder = self._decoders.get(weights)
         if decoder is None:
             decoder = Decoder(self.file, weights, lambda done: step(0.3 * done, f"packing weights as {weights}"))
@@ -70,7 +78,7 @@ class Prompts:
         return self._processed(decoder, kv, name, tokens, step, 0.0).prefilled
 
     def _processed(self, decoder: Decoder, kv: str, name: str, tokens: Tensor, step: Step, enough_s: float) -> Prompt:
-        key = (decoder.weight_format, kv, name, len(tokens))
+        key = (decoder.key, kv, name, len(tokens))
         prompt = self._prompts.get(key)
         if prompt is not None and _enough(prompt.durations_s, enough_s):
             return prompt
@@ -91,7 +99,7 @@ class Prompts:
 
         At least the last `N_OBSERVED` tokens are processed here, to have their queries in these formats.
         """
-        key = (decoder.weight_format, kv, "text 0", n_tokens)
+        key = (decoder.key, kv, "text 0", n_tokens)
         prompt = self._prompts.get(key)
         if prompt is not None:
             return prompt

@@ -180,6 +180,11 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
     if point.get("power_limit_w") is not None:
         fields["power_limit_w"] = None
         notes.append("The power was not limited: %s ran in the power mode of the board." % entry.kind)
+    if point.get("compensation", "none") != "none":
+        fields["compensation"] = "none"
+        notes.append(
+            f"compensation {point['compensation']} was not applied: {entry.kind} runs its weights as they are."
+        )
     for name in ("weights", "kv"):
         told, stated, wanted = one_line(known.get(name) or ""), getattr(entry, name), point.get(name)
         actual = (stated or told) if told.lower().startswith("unknown") else (told or stated)

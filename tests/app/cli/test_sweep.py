@@ -101,7 +101,7 @@ VALUES = {
     "alpha": "0,0.5", "beta": "1,2", "bandwidth": "10GB/s,20GB/s", "context": "256,512", "reselect": "0,64",
     "graph": "0,4096", "mode": "default", "board": "this", "runtime": "builtin", "model": "smollm2-135m",
     "weights": "int4,int8", "kv": "bf16,int8", "policy": "attention_mass,key_norm", "layout": "masked,compacted",
-    "head": "int8,fp16", "power-limit": "5W,10W",
+    "head": "int8,fp16", "power-limit": "5W,10W", "compensation": "none,both",
 }  # fmt: skip
 
 

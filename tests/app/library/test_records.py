@@ -26,7 +26,7 @@ OTHER = {
     "board": "rk3588", "power_mode": "15W", "model": "qwen2.5-1.5b", "runtime": "builtin", "alpha": 0.5,
     "bandwidth_byte_s": 3e10, "beta": 2.0, "context_tokens": 2048.0, "weights": "int8", "kv": "int8",
     "policy": "key_norm", "layout": "paged", "reselect_tokens": 64.0, "head": "fp16", "graph_tokens": 2048.0,
-    "power_limit_w": 12.0,
+    "power_limit_w": 12.0, "compensation": "both",
 }  # fmt: skip
 BODY = {"decode_s": {"median": 0.009, "q05": 0.0088, "q95": 0.0093, "n": 21, "provenance": "measured"}}
 FIELD = pytest.mark.parametrize("name", [field.name for field in FIELDS])
