@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct, defstruct
 
 from core.spec import POLICIES
+from core.spec.board import WHOLE_BOARD_LIMIT_FRAC, WHOLE_BOARD_LIMIT_LOG_SD
 
 
 def within(low: float, high: float) -> Meta:
@@ -153,6 +154,8 @@ class BoardTable(Sourced):
     system_energy_j_byte: Annotated[float, within(1e-12, 1e-6)] | None = None
     system_energy_log_sd: Annotated[float, within(0.0, 3.0)] = 0.35
     power_rail: str = ""
+    rail_limit_frac: Annotated[float, within(0.05, 1.0)] = WHOLE_BOARD_LIMIT_FRAC
+    rail_limit_log_sd: Annotated[float, within(0.0, 3.0)] = WHOLE_BOARD_LIMIT_LOG_SD
     bandwidth_log_sd: Annotated[float, within(0.0, 3.0)] = 0.0
     integer_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
     fp8_speedup: Annotated[float, within(1.0, 8.0)] = 1.0

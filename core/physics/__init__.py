@@ -81,6 +81,7 @@ E            energy of a token by bytes moved              power.decode_energy_j
              least energy of a board                       power.energy_floor_j               M6
              energy of a token at another bandwidth        power.paced_energy_j               M6
              time of a token under a power limit           power.limited_time_s               M6
+             power known to be below a limit               power.below_limit                  M6
 P            mean power                                    power.mean_power_w                 M6
              energy under a power trace                    power.trace_energy_j               M6
 P_leak       leakage power                                 power.leakage_power_w              M6
