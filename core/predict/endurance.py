@@ -71,7 +71,9 @@ def predicted_speeds(
     ValueError
         The board's power is not known, or the idle power is not below it.
     """
-    at, prediction = catalogue.resolve(point), predict(point, catalogue, posterior)
+    at = catalogue.resolve(point)
+    free = point if power_w is None else replace(point, power_limit_w=None)  # clocks fall from the power given
+    prediction = predict(free, catalogue, posterior)
     decode, watts = prediction.decode_s, prediction.power_w
     notes = []
     if power_w is None:
