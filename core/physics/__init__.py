@@ -70,6 +70,11 @@ KLD          mean Kullback-Leibler divergence              quality.mean_kl      
              its scatter about the degradation             quality.kl_log_sd                  M5
 top-1        agreement with the reference                  quality.top1_agreement             M5
              retrieval score after pruning                 quality.retrieval_score            M4
+BLEU         4-grams of texts in their references          text_scores.bleu                   B01
+             tokens of mteval-v13a                         text_scores.tokens_13a             B01
+ROUGE-L      longest common subsequence of words           text_scores.rouge_l                B01
+PPL          perplexity of tokens                          text_scores.perplexity             M5
+KL           from listed tokens, a lower bound             text_scores.top_kl                 M5
              dual loop, drift subtracted                   compensation.compensated           B10
 d(1-a)^n     drift left after n steps                      compensation.drift_after           B10
              steps that halve it                           compensation.steps_to_halve        B10

@@ -93,7 +93,8 @@ class Breakdown(Page):
         else:
             e = prediction.decode_s
             took = estimate_text(float(e.median), float(e.q05), float(e.q95), "s")
-            set_text(self.sentence, f"A token takes {took}, {WORDS[e.provenance]}.")
+            binds = " The power limit binds." if str(prediction.binding) == "power" else ""
+            set_text(self.sentence, f"A token takes {took}, {WORDS[e.provenance]}.{binds}")
         origin = prediction.decode_s.provenance if isinstance(prediction.decode_s, Estimate) else Provenance.PREDICTED
         self.parts.show_bars(
             [

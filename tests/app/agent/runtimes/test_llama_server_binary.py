@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.runtimes import llama_server, streams
+from app.agent.runtimes import llama_server, streams, texts
 from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import call
@@ -216,3 +216,25 @@ def test_llama_bench_says_what_is_wrong(bench):
     )
     assert "ended with status 1: " in wrong.measure()["reason"]
     assert "kv int3 is not a KV format of llama.cpp" in bench.measure(kv="int3")["reason"]
+
+
+def test_a_prompt_is_answered_and_its_reference_scored(server, served):
+    asked = {"prompt": "The capital of France is", "reference": " Paris.", "n_tokens": 4}
+    told = {}
+    for reference in (asked["reference"], " xylophone."):
+        server._answered.clear()
+        point = {"runtime": server.entry.runtime, "model": "smollm2-135m", "weights": "q4_1", "kv": "fp16"}
+        request = {"op": "measure", "id": 2, "point": point, "what": ["texts"]}
+        server.drivers.send({**request, "options": {**asked, "reference": reference}})
+        assert server._answered.wait(PATIENCE_S)
+        assert server.messages[-1]["op"] == "result", server.messages[-1]
+        told[reference] = server.messages[-1]["body"]["answer"]
+    right, wrong = told[" Paris."], told[" xylophone."]
+    assert right["text"].startswith(" Paris")
+    assert right["request_s"] > 0.0
+    assert len(right["tokens"]) == 2
+    assert right["tokens"][0]["first"]
+    assert right["tokens"][0]["listed"]
+    assert -2.5 < right["tokens"][0]["log_probability"] < 0.0
+    assert wrong["tokens"][0]["log_probability"] < right["tokens"][0]["log_probability"] - 3.0
+    assert len(right["tokens"][0]["top"]) == texts.N_KEPT

@@ -103,3 +103,15 @@ def test_predicted_stages_are_shown_where_none_is_measured(qtbot, store, absent)
 def test_spans_of_one_stage_are_added():
     bars = stage_bars([{"stage": "protocol_s", "start_s": i, "end_s": i + 0.25} for i in range(4)])
     assert [(bar.name, bar.value) for bar in bars] == [("protocol", 1.0)]
+
+
+def test_breakdown_and_roofline_name_the_power_limit(qtbot, store):
+    view = shown(qtbot, Breakdown(store, undo_stack(), Theme("dark")))
+    store.set("point", OperatingPoint(board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_k_m", kv="fp16"))
+    view.refresh()
+    assert "power limit" not in view.sentence.text()
+    store.set("point.power_limit", 4.0)
+    view.refresh()
+    assert view.sentence.text().endswith("The power limit binds.")
+    named = roofline(store.point, store.catalogue, store.posterior, store.prediction)
+    assert named.spots[0].name == "decode, limited by power"
