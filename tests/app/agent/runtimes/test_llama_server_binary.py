@@ -102,6 +102,11 @@ def test_the_stages_of_a_real_request_sum_to_it(served):
     whole_s = spans[-1]["end_s"] - spans[0]["start_s"]
     assert sum(span["end_s"] - span["start_s"] for span in spans) == pytest.approx(whole_s, abs=1e-9)
     decode_s = next(s["end_s"] - s["start_s"] for s in spans if s["stage"] == "decode_s")
+    within = served["request_stages_s"]
+    assert 0.0 < within["buffer_write_s"]["median"] < whole_s
+    assert (
+        "absent" in within["peripheral_s"] or 0.0 <= within["peripheral_s"]["median"] <= within["peripheral_s"]["q95"]
+    )
     window = served["conditions"]["decode_window_s"]
     assert decode_s == pytest.approx(window[1] - window[0])
 
