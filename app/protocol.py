@@ -77,7 +77,7 @@ MAX_QUEUED = 64
 MAX_SKIPPED_BYTE = 1024 * 1024
 MAX_REJECTED = 32
 RATE_RANGE_HZ = (0.1, 1000.0)
-WHAT = ("decode", "ttft", "quality", "retrieval", "attention", "stages", "compensation")
+WHAT = ("decode", "ttft", "quality", "retrieval", "attention", "stages", "compensation", "texts")
 
 HEADER = struct.Struct("<3sBBIQ")
 CRC = struct.Struct("<I")

@@ -26,6 +26,7 @@ from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from
 from app.cli.shared.progress import ProgressLine
 from app.cli.shared.target import add_target_options, target_from
+from app.cli.shared.texts import add_text_arguments, report
 from app.cli.sweep import axes_from, by_keys
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
@@ -55,7 +56,8 @@ COLUMNS = {
 EXAMPLES = """examples:
   trilemma quality
   trilemma quality --over policy=attention_mass,key_norm --over alpha=0:0.9:0.1 --weights int8 --context 2048
-  trilemma quality --over weights=fp16,int8,int4 --model-file model-f16.gguf --json"""
+  trilemma quality --over weights=fp16,int8,int4 --model-file model-f16.gguf --json
+  trilemma quality --texts prompts.csv --runtime llamacpp_cpu --weights q4_k_m --reference fp16.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--attention", type=Path, metavar="FILE", help="write attention statistics of each head to a JSON file"
     )
     parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text file (Python's documentation)")
+    add_text_arguments(parser)
     add_model_file_argument(parser)
     add_journal_arguments(parser)
     add_target_options(parser)
@@ -87,6 +90,10 @@ def run(args: argparse.Namespace) -> int:
     """Measure and report."""
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
+    if args.texts is not None:
+        return report(args, point)
+    if args.reference is not None:
+        raise UserError("--reference compares runs of --texts: give that file too")
     axes = by_keys(axes_from(args.over), args, catalogue) if args.over else {}
     points = grid(point, axes, catalogue) if axes else star(point, catalogue)
     target = target_from(args.attach, args.ssh_config)

@@ -13,6 +13,9 @@ THEMES = ("system", "light", "dark")
 _RANGES = {
     "energy.ambient": (-20.0, 60.0, "a temperature from -20 to 60 deg C"),
     "energy.battery": (36.0, 3.6e8, "an energy from 0.01 Wh to 100 kWh, or none"),
+    "energy.limit_temp": (30.0, 125.0, "a temperature from 30 to 125 deg C, or none"),
+    "energy.power": (1e-3, 1e4, "a power from 1 mW to 10 kW, or none"),
+    "energy.idle": (0.0, 1e4, "a power from 0 W to 10 kW, or none"),
     "energy.duration": (60.0, 72 * 3600.0, "a time from 1 min to 72 h"),
 }
 

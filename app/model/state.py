@@ -35,6 +35,9 @@ PLAIN: dict[str, Any] = {
     "energy.battery": None,  # J of the full pack; None is a mains supply
     "energy.duration": 3600.0,  # s
     "energy.cooling": "heatsink",
+    "energy.limit_temp": None,  # junction limit, deg C; None is the board's own rule
+    "energy.power": None,  # W while decoding at the top clock; None is the predicted one
+    "energy.idle": None,  # W of the board at rest; None is the measured or assumed one
     "energy.profile": "steady",  # a workload of the resources, or a file
     "schedule.file": "",  # "" is the request of the current point
     "trade.against": "accuracy",  # what latency is traded for

@@ -44,6 +44,7 @@ class Run:
     what: Collection[str]
     progress: Callable[[float, str], None]
     cancelled: Callable[[], bool]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def context_tokens(self) -> int:
