@@ -364,12 +364,12 @@ def descend(times: ArrayLike, temperature: float, n_steps: int = 200, warm: floa
     warm : float
         Ratio of the first temperature to the last [1], >= 1; 1 keeps it, as printed.
     seed : int
-        Seed of the noise.
+        Seed of the noise [1].
 
     Returns
     -------
     int
-        Index of the choice.
+        Index of the choice [1].
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``trilemma lab A03 [--latency 40ns ...]``: an item of the articles with one's own numbers; ``lab items`` lists them."""
+"""``trilemma lab A03 [--latency 40ns ...]``: an item of the articles with one's own numbers; ``lab items``: which."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ class Item:
             "item": self.lab.key,
             "title": self.lab.title,
             "inputs": values,
-            "sources": {
-                one.name: "user" if typed[one.name] is not None else one.source for one in self.lab.inputs
-            },
+            "sources": {one.name: "user" if typed[one.name] is not None else one.source for one in self.lab.inputs},
             "outputs": found,
             "provenance": {one.name: one.provenance.value for one in self.lab.outputs},
             "sentence": self.lab.sentence(values, found),

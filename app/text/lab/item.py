@@ -35,6 +35,7 @@ _ENDS = {
     UTC_TIME: "_utc_s",
 }
 """Unit -> end of the name of a value."""
+_SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
 _N_SWEPT = 61
 _LOG_FROM = 30.0  # ratio of the ends of a sweep from which its axis is logarithmic
 
@@ -65,7 +66,10 @@ class Input:
     def text(self, value: float) -> str:
         """Return a value as it can be typed."""
         if self.unit == UTC_TIME:
-            return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
+            return moment_text(value)
+        if self.whole and self.unit == "byte" and value == round(value):
+            name, size = next(((name, size) for name, size in _SIZES if value % size == 0 < value), _SIZES[-1])
+            return f"{value / size:.0f} {name}"
         return exact_text(value, self.unit)
 
     def read(self, text: str) -> float:
@@ -93,15 +97,23 @@ class Input:
         """
         in_range = isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
         if not in_range or (self.whole and value != round(value)):
-            shown = self.text(value) if isinstance(value, float) and math.isfinite(value) and in_range else f"{value:g}"
+            shown = repr(value) if not isinstance(value, int | float) or in_range else self._beyond(value)
             raise ValueError(f"{self.label}: got {shown}, expected {self.expected}")
         return float(value)
+
+    def _beyond(self, value: float) -> str:
+        return f"{value:g}" if self.unit == UTC_TIME or not math.isfinite(value) else exact_text(value, self.unit)
 
     @property
     def expected(self) -> str:
         """The values that hold, in words."""
         kind = "a whole number from " if self.whole else ""
         return f"{kind}{self.text(self.low)} to {self.text(self.high)}"
+
+
+def moment_text(time_s: float) -> str:
+    """Return a moment as it is typed: seconds since 1970 as 2026-01-01T00:00:00Z."""
+    return datetime.fromtimestamp(time_s, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _moment(label: str, text: str) -> float:
@@ -171,7 +183,7 @@ class Lab:
         found = next((one for one in self.inputs if option in (one.name, one.option)), None)
         if found is None:
             known = ", ".join(one.option for one in self.inputs)
-            raise ValueError(f"{self.key}: got no input {option!r}, expected one of {known}")
+            raise ValueError(f"input: got {option[:80]!r}, expected one of {known}")
         return found
 
     def evaluate(self, values: Values) -> Found:
@@ -230,7 +242,8 @@ def sweep(lab: Lab, values: Values, option: str, low: float | None = None, high:
     last = max(one.span[1], at) if high is None else one.checked(high)
     if first >= last:
         raise ValueError(f"sweep: got {one.text(first)}..{one.text(last)}, expected a lower and a higher {one.label}")
-    found, reasons = [], []
+    found: list[Found | None] = []
+    reasons: list[str] = []
     x = _positions(one, first, last)
     for position in x:
         try:
@@ -244,10 +257,12 @@ def sweep(lab: Lab, values: Values, option: str, low: float | None = None, high:
 
 def _positions(one: Input, first: float, last: float) -> NDArray[np.float64]:
     if one.step:
-        positions = np.arange(math.ceil(first / one.step), math.floor(last / one.step) + 1) * one.step
-        return positions[:: max(1, positions.size // _N_SWEPT)] if positions.size > 1 else np.array([first, last])
-    spread = np.geomspace if _is_log(first, last) else np.linspace
-    positions = np.clip(spread(first, last, _N_SWEPT), first, last)
+        n_first, n_last = math.ceil(first / one.step), math.floor(last / one.step)
+        steps = np.asarray(np.arange(n_first, n_last + 1) * one.step, dtype=float)
+        return steps[:: max(1, steps.size // _N_SWEPT)] if steps.size > 1 else np.array([first, last])
+    ends = (math.log(first), math.log(last)) if _is_log(first, last) else (first, last)
+    even = np.linspace(*ends, _N_SWEPT)
+    positions = np.asarray(np.clip(np.exp(even) if ends != (first, last) else even, first, last), dtype=float)
     return np.unique(np.round(positions)) if one.whole else positions
 
 
@@ -285,5 +300,5 @@ def chart(lab: Lab, values: Values, swept: Sweep) -> Chart:
 
 
 def _colors(outputs: list[Output]) -> list[str]:
-    own = iter(("accent", "ok", "measured", "dim"))
+    own = iter(("accent", "ok", "dim", "text"))
     return ["published" if one.provenance is Provenance.AS_PUBLISHED else next(own) for one in outputs]

@@ -54,8 +54,9 @@ def _a06(v: Values) -> Found:
 
 
 def _a06_words(v: Values, f: Found) -> str:
+    total = quantity_text(float(f["total_cycle"]), "cycle", 4)
     return (
-        f"The tile takes {quantity_text(float(f['total_cycle']), 'cycle', 4)}; its product is bound by {f['bound']} and "
+        f"The tile takes {total}; its product is bound by {f['bound']} and "
         f"uses {quantity_text(float(f['alu_frac']), 'frac', 2)} of the multiply-adds in that time."
     )
 

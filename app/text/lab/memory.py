@@ -33,8 +33,9 @@ def _a03_words(v: Values, f: Found) -> str:
     peak, reached = quantity_text(bus, "byte/s"), quantity_text(min(core, bus), "byte/s")
     if core >= bus:
         return f"{v['open_misses']:.0f} open misses keep the bus at its peak of {peak}; {lines:.0f} lines are enough."
+    share = quantity_text(core / bus, "frac", 2)
     return (
-        f"{v['open_misses']:.0f} open misses reach {reached}, {quantity_text(core / bus, 'frac', 2)} of the bus's {peak}; the peak needs "
+        f"{v['open_misses']:.0f} open misses reach {reached}, {share} of the bus's {peak}; the peak needs "
         f"{np.ceil(lines):.0f} lines in flight."
     )
 

@@ -39,8 +39,8 @@ def _b02_words(v: Values, f: Found) -> str:
     total, best = float(f["total_nat"]), float(f["best_nat"])
     beside = "the least" if total <= best else f"the least is {best:.4g} nat at {f['best_bit']:.0f} bit"
     return (
-        f"At {v['format_bit']:g} bit the joint loss is {total:.4g} nat, {beside}: rounding costs {float(f['rounding_nat']):.3g} "
-        f"nat and reading takes {quantity_text(float(f['read_s']), 's')}."
+        f"At {v['format_bit']:g} bit the joint loss is {total:.4g} nat, {beside}: rounding costs "
+        f"{float(f['rounding_nat']):.3g} nat and reading takes {quantity_text(float(f['read_s']), 's')}."
     )
 
 
@@ -78,6 +78,11 @@ _ADAM_BYTE = 16.0  # of a trained parameter: weight, gradient, two moments in 32
 
 
 def _b12(v: Values) -> Found:
+    if v["rank"] > min(v["in_size"], v["out_size"]):
+        raise ValueError(
+            f"Rank: got {v['rank']:.0f} beside a matrix of {v['in_size']:.0f} x {v['out_size']:.0f}, expected at most "
+            "the smaller size"
+        )
     size = float(compression.adapter_params(v["in_size"], v["out_size"], v["rank"]))
     n_adapter = size * v["matrices"]
     base = float(compression.params_byte(v["base_params"], v["base_bit"]))
@@ -98,7 +103,8 @@ def _b12(v: Values) -> Found:
 def _b12_words(_v: Values, f: Found) -> str:
     total, full = (quantity_text(float(f[name]), "byte") for name in ("training_byte", "full_byte"))
     return (
-        f"Edge-LoRA trains {number_text(float(f['adapter_params']), 0)} parameters, {quantity_text(float(f['saved_frac']), 'frac')} fewer a matrix; "
+        f"Edge-LoRA trains {number_text(float(f['adapter_params']), 0)} parameters, "
+        f"{quantity_text(float(f['saved_frac']), 'frac')} fewer a matrix; "
         f"training holds {total} of weights and states, full training {full}; the base model stays."
     )
 

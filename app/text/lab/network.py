@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from app.text.format import quantity_text
-from app.text.lab.item import UTC_TIME, Found, Input, Lab, Output, Values
+from app.text.lab.item import UTC_TIME, Found, Input, Lab, Output, Values, moment_text
 from core.articles.as_printed import article_b
 from core.physics import clock, consensus
 from core.spec import Provenance
@@ -25,8 +25,8 @@ def _b15(v: Values) -> Found:
     return {
         "dscp": float(stamp),
         "tos": float(clock.tos_byte(stamp)),
-        "first": datetime.fromtimestamp(first / 1e9, UTC).isoformat(),
-        "last": datetime.fromtimestamp(last / 1e9, UTC).isoformat(),
+        "first": moment_text(first / 1e9),
+        "last": moment_text(last / 1e9),
         "tick_s": clock.DSCP_TICK_S,
         "wrap_s": clock.DSCP_WRAP_S,
     }
@@ -61,6 +61,7 @@ B15 = Lab(
 )
 
 _Z95 = 1.6448536269514722
+_MOST_SPREAD = math.exp(_Z95**2 / 2) * (1 - 1e-9)
 _MOST_DRAWN = 2_000_000
 
 
@@ -70,6 +71,11 @@ def _b16(v: Values) -> Found:
     if p95 < mean:
         raise ValueError(
             f"P95: got {quantity_text(p95, 's')} beside a mean of {quantity_text(mean, 's')}, expected a P95 above it"
+        )
+    if p95 > _MOST_SPREAD * mean:
+        raise ValueError(
+            f"P95: got {quantity_text(p95, 's')} beside a mean of {quantity_text(mean, 's')}, expected at most "
+            f"{_MOST_SPREAD:.2f} times the mean of a log-normal delay"
         )
     log_sd = consensus.lognormal_sd(mean, p95)
     n_hops = rounds * hops
