@@ -62,6 +62,7 @@ GROUPS = {
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
             "scenario": "judge an operating point, figures or a table by an application's limits",
             "formula": "list the formulas of the engine, or evaluate one with your own numbers",
+            "items": "list the items of the articles that take your numbers, each a command: lab A03 --latency 40ns",
             "published": "list the items of the two articles (QK-Dispatch, Edge-LoRA...), as printed and by physics",
         },
     ),
@@ -76,8 +77,10 @@ GROUPS = {
     ),
 }
 """Group -> its line in `--help`, and its commands."""
+_ITEM = re.compile(r"[ABab]\d{1,3}")
+"""An item of an article: a command of the group `lab` for each row of `app.text.lab.table`."""
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
-_NEVER_MOVED = ("thermal", "sampling", "formula", "fit")  # had their group from the first day
+_NEVER_MOVED = ("thermal", "sampling", "formula", "fit", "items")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")
@@ -109,6 +112,8 @@ def known(words: Sequence[str]) -> tuple[str, ...]:
     first, second = [*words[:2], "", ""][:2]
     if first in MOVED:
         return (MOVED[first], first)
+    if first == "lab" and _ITEM.fullmatch(second):
+        return (first, second.upper())
     if first in GROUPS:
         return (first, second) if second in GROUPS[first][1] else ()
     return (first,) if first in COMMANDS or first == "bench" else ()
@@ -118,6 +123,8 @@ def _module(name: Sequence[str]) -> Any:
     """Import the module of a command, named as `known` returns it."""
     if list(name) == ["bench"]:
         return importlib.import_module("app.cli.bench.subjects")
+    if _ITEM.fullmatch(name[-1]):
+        return importlib.import_module("app.cli.lab.items").Item(name[-1])
     path = ".".join(name).replace("-", "_")
     return importlib.import_module(f"app.cli.{path}{'_' if keyword.iskeyword(name[-1]) else ''}")
 
@@ -154,6 +161,8 @@ def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Arg
         group_parser = subparsers.add_parser(group, help=text, description=f"{text[0].upper()}{text[1:]}.")
         inside = group_parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
         found += [_add(inside, (group, key), line, name) for key, line in commands.items()]
+        if name[:1] == (group,) and name[1] not in commands:
+            found.append(_add(inside, name, _module(name).title, name))
     found.append(_add(subparsers, ("bench",), BENCH, name))
     return parser, next((own for own in found if own is not None), None)
 

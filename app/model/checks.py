@@ -7,6 +7,7 @@ from typing import Any
 from app.library import axes
 from app.library.limits import LIMITS, check_limits, checked_limit
 from app.model.state import PLAIN
+from app.text.lab.table import LABS
 from core.spec import BY_PATH, Catalogue, OperatingPoint
 
 THEMES = ("system", "light", "dark")
@@ -56,6 +57,8 @@ def _checked_plain(path: str, value: Any) -> Any:
         One sentence naming the path, the value and what was expected.
     """
     default = PLAIN[path]
+    if path.startswith("lab."):
+        return _checked_lab(path, value)
     if path in _RANGES:
         low, high, words = _RANGES[path]
         if value is None and default is None:
@@ -68,3 +71,15 @@ def _checked_plain(path: str, value: Any) -> Any:
     if not isinstance(value, type(default)):
         raise ValueError(f"{path} is {value!r}: expected {'true or false' if default in (True, False) else 'a text'}")
     return value
+
+
+def _checked_lab(path: str, value: Any) -> Any:
+    """Return the value of an item of the lab, of the axis of its plot, or of one of its inputs."""
+    _, key, *option = path.split(".")
+    if not option:
+        if value not in LABS:
+            raise ValueError(f"{path} is {value!r}: expected one of {', '.join(LABS)}")
+        return value
+    if option == ["along"]:
+        return LABS[key].input(value).option
+    return LABS[key].input(option[0]).checked(value)

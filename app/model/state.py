@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from app.client.events import Channel
+from app.text.lab.table import LABS
 from core.spec import OperatingPoint
 
 
@@ -42,6 +43,9 @@ PLAIN: dict[str, Any] = {
     "schedule.file": "",  # "" is the request of the current point
     "trade.against": "accuracy",  # what latency is traded for
     "scenario": "",  # one of the resources, or a file; "" is the user's limits
+    "lab.item": "A03",
+    **{f"lab.{lab.key}.along": lab.input(lab.swept).option for lab in LABS.values()},  # the x axis of its plot
+    **{f"lab.{lab.key}.{one.option}": one.default for lab in LABS.values() for one in lab.inputs},
 }
 """Paths that hold one plain value -> what they hold at first."""
 

@@ -138,7 +138,7 @@ class MainWindow(QMainWindow):
         pause.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # shown only: `keyPressEvent` takes what is left
         titles = {"curves": "Curves", "live": "Live", **{key: title for key, (title, *_) in VIEWS.items()}}
         for i, (key, title) in enumerate(titles.items(), start=1):
-            a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i}")  # type: ignore[misc]
+            a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i % 10}")  # type: ignore[misc]
         a.add("&View", "markers", "&Markers A and B", self._markers, "M", "Time, means and energy between two markers")
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the verdict")
         a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")

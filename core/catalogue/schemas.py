@@ -409,6 +409,8 @@ class GraphFile(Table):
     n_workers: Annotated[int, within(1, 1024)] = 1
     deadline_s: Annotated[float, within(0.0, 1e9)] = math.inf
     default: dict[str, Any] = {}
+    memory: dict[str, Annotated[float, within(1.0, 1e18)]] = {}
+    formula: dict[str, str] = {}
 
 
 class OperationRow(Table, kw_only=True):
@@ -417,6 +419,7 @@ class OperationRow(Table, kw_only=True):
     name: str
     after: tuple[str, ...] = ()
     memory_frac: Annotated[float, within(0.0, 1.0)] = 0.0
+    memory: str = ""
     formula: str = ""
 
 
