@@ -17,9 +17,9 @@ from app.text.format import counted
 from core.articles.as_printed.article_b import CALIBRATION, calibration_figures
 
 EXAMPLES = """examples:
-  trilemma parameters                                       those that are live on this machine
-  trilemma parameters --save int4.set                       made here by trilemma compensate...
-  trilemma parameters --install int4.set --attach user@orin ...installed there
+  trilemma parameters                                         those that are live on this machine
+  trilemma parameters --save int4.set                         the set that trilemma compensate has made here
+  trilemma parameters --install int4.set --attach user@orin   on another board with the same model
   trilemma parameters --rollback"""
 
 

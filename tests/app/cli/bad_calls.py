@@ -129,7 +129,10 @@ HARMLESS = {  # of commands that would open a window, serve, measure or ask a bo
     ("pair",): ["--no-such-option"],
     ("record",): ["--seconds", "-1"],
     ("bench",): ["--no-such-option"],
-    **{(name,): ["--attach", "none.trilemma"] for name in ("measure", "calibrate", "quality", "parameters", "doctor")},
+    **{
+        (name,): ["--attach", "none.trilemma"]
+        for name in ("measure", "calibrate", "compensate", "quality", "parameters", "doctor")
+    },
 }
 """What makes sure that a call of a command is a bad one."""
 
