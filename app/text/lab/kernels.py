@@ -165,8 +165,8 @@ def _a08_words(v: Values, f: Found) -> str:
     descent = (
         "Descent over relaxed times finds the same."
         if same
-        else f"Descent over relaxed times stops at {f['found_line_byte']:.0f} B and {f['found_width_bit']:.0f} bit, "
-        f"{float(f['found_s']) / float(f['best_s']):.2f} times as slow."
+        else f"Descent over relaxed times ends at {f['found_line_byte']:.0f} B and {f['found_width_bit']:.0f} bit, "
+        f"{float(f['found_s']) / float(f['best_s']):.2f} times as long."
     )
     run, best = quantity_text(v["run_byte"], "byte"), quantity_text(float(f["best_s"]), "s")
     return f"A run of {run} is read fastest by {choice}: {best}. {descent}"

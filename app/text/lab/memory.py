@@ -79,6 +79,9 @@ def _a04(v: Values) -> Found:
     share = np.array([hit, middle, max(0.0, 1.0 - hit - middle)])
     levels = np.array([v["fast_byte_s"], v["middle_byte_s"], v["slow_byte_s"]])
     share, levels = (share, levels) if middle else (share[[0, 2]], levels[[0, 2]])
+    if np.any(np.diff(levels) > 0):
+        got = ", ".join(quantity_text(float(level), "byte/s") for level in levels)
+        raise ValueError(f"Fast level: got levels of {got}, expected the fastest first")
     share = share / share.sum()
     return {
         "serial_byte_s": float(hierarchy.serial_bandwidth_byte_s(share, levels)),

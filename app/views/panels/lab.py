@@ -23,7 +23,7 @@ from app.views.widgets.page import CardGrid, Page
 from app.views.widgets.theme import Theme
 
 _PACE_MS = 150
-_FIELD_PX, _COLUMN_PX = 28, 120
+_FIELD_PX, _COLUMN_PX = 28, 185
 _SOURCES = {"published": "printed", "assumed": "assumed"}
 
 
@@ -57,6 +57,7 @@ class LabView(Page):
         self._choice.activated.connect(lambda i: self._set("lab.item", self._choice.itemData(i)))
         self._choice.setMinimumWidth(400)
         self._along = Choice(theme, "Plotted against", "lab.along")
+        self._along.setMinimumWidth(190)
         self._along.activated.connect(lambda i: self._set(self._along.objectName(), self._along.itemData(i)))
         self.back = QPushButton("Printed values")
         self.back.setObjectName("lab.defaults")

@@ -91,6 +91,7 @@ def test_results_follow_their_inputs():
     ("key", "values", "words"),
     [
         ("A04", {"hit_rate": 0.8, "middle_share": 0.5}, "shares of the same bytes"),
+        ("A04", {"fast_byte_s": 1e9}, "Fast level: got levels of 1.00 GB/s, 176 GB/s, expected the fastest first"),
         ("A11", {"banks": 6.0}, "a power of 2"),
         ("A14", {"region_byte": 8.0}, "for its tag"),
         ("B12", {"rank": 2000.0}, "the smaller size"),
