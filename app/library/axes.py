@@ -84,7 +84,7 @@ def on_board_of(point: OperatingPoint, before: OperatingPoint, catalogue: Catalo
     if usual or not runs_on(point.runtime, board, catalogue):
         point = replace(point, runtime=catalogue.default_runtime(board))
     if point.runtime != before.runtime:
-        point = replace(point, weights=catalogue.runtimes[point.runtime].usual_weights(point.weights))
+        point = replace(point, weights=catalogue.runtimes[point.runtime].usual_weights(point.weights, board))
     return point
 
 
@@ -156,20 +156,20 @@ def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple
         return tuple((value, field.offered_text.format(value) if value else field.unset) for value in offered)
     names = _names(field, point, catalogue)
     if field.name in ("weights", "kv"):
-        runs = formats_of(field.name, point.runtime, catalogue)
+        runs = formats_of(field.name, point.runtime, catalogue, catalogue.boards[point.board])
         keys = sorted({*runs, here}, key=lambda key: (format_bits(field.name, key, catalogue), key))
         return tuple((key, names[key]) for key in keys)
     return tuple(names.items())
 
 
-def formats_of(field: str, runtime: str, catalogue: Catalogue) -> list[str]:
-    """Return the keys of the formats of ``weights`` or ``kv`` that a runtime supports, as the catalogue has them."""
+def formats_of(field: str, runtime: str, catalogue: Catalogue, board: Board | None = None) -> list[str]:
+    """Return the keys of the formats of ``weights`` or ``kv`` that a runtime takes, on a board or on any."""
     known: Mapping[str, Any] = catalogue.weight_formats if field == "weights" else catalogue.kv_formats
-    own = runtime == OWN_RUNTIME
+    own, takes = runtime == OWN_RUNTIME, catalogue.runtimes[runtime].takes_format
     return [
         key
         for key, one in known.items()
-        if catalogue.runtimes[runtime].supports(field, key) and (own or not getattr(one, "accuracy_only", False))
+        if takes(field, key, board) and (own or not getattr(one, "accuracy_only", False))
     ]
 
 
@@ -209,8 +209,16 @@ def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
         return float(own_power_limit_w(point, catalogue) if value is None else value)
     if path in SLIDERS:
         return float(value)
-    keys = [key for key, _ in axis_of(path, point, catalogue).options]
-    return float(keys.index(value or keys[0]))
+    return position_on(axis_of(path, point, catalogue), point, catalogue)
+
+
+def position_on(axis: Axis, point: OperatingPoint, catalogue: Catalogue) -> float:
+    """Return the position of `point` on the axis of another point; NaN where its option is none of that axis."""
+    if not axis.categorical:
+        return position(axis.path, point, catalogue)
+    keys = [key for key, _ in axis.options]
+    value = getattr(point, BY_PATH[axis.path].name) or keys[0]
+    return float(keys.index(value)) if value in keys else math.nan
 
 
 def moved(point: OperatingPoint, path: str, value: Any) -> OperatingPoint:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.library.axes import canonical, exists, position, with_pruning_of
+from app.library.axes import axis_of, canonical, exists, position_on, with_pruning_of
 from app.library.measurements import Measurement
 from app.library.prediction_curves import Dots
 from core.spec import BY_PATH, FIELDS, Catalogue, Estimate, OperatingPoint, Provenance
@@ -73,7 +74,7 @@ class Measured:
         if path == "point.alpha":
             here = with_pruning_of(point, here)
         rest, unpruned, mine = _without(path), _without(*_UNPRUNED), _key(here)
-        alpha = _PATHS.index("point.alpha")
+        alpha, axis = _PATHS.index("point.alpha"), axis_of(path, point, catalogue)
         found: dict[float, list[tuple[tuple[float, ...], str]]] = {}
         for key, measurement in zip(self._keys, self.all, strict=True):
             same = unpruned if path == "point.alpha" and key[alpha] == 0 else rest
@@ -81,7 +82,9 @@ class Measured:
                 continue
             output = measurement.output(name)
             if isinstance(output, Estimate) and origin in (None, output.provenance):
-                x = position(path, canonical(measurement.point, catalogue), catalogue)
+                x = position_on(axis, canonical(measurement.point, catalogue), catalogue)
+                if math.isnan(x):
+                    continue
                 row = (x, float(output.median), float(output.q05), float(output.q95))
                 found.setdefault(x, []).append((row, str(measurement.body.get("source", ""))))
         return _dots([row for x in sorted(found) for row in found[x][-REPEATS_SHOWN:]])

@@ -253,7 +253,7 @@ class RuntimeTable(Sourced, kw_only=True):
     """A runtime, without the tables of its cost parameters; a factor of a model is a median and a log-sd."""
 
     needs_source: ClassVar[tuple[str, ...]] = (
-        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv"),
+        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv", "refuses"),
         *("model_factor", "prompt_factor"),
     )
 
@@ -277,6 +277,7 @@ class RuntimeTable(Sourced, kw_only=True):
     knobs: tuple[str, ...]
     runs_on: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    refuses: dict[str, tuple[str, ...]] = {}
     takes_kv: tuple[str, ...] = ()
     smaller_weights: tuple[str, ...] = ()
     smaller_kv: tuple[str, ...] = ()

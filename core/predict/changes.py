@@ -101,7 +101,9 @@ def _smaller_weights(point: OperatingPoint, runtime: Runtime, catalogue: Catalog
     if "weights" not in runtime.knobs:
         return ""
     bits = {key: each.bits_per_weight for key, each in catalogue.weight_formats.items()}
-    return _next(runtime.smaller_weights, bits, bits[point.weights])
+    board = catalogue.boards[point.board]
+    offered = (key for key in runtime.smaller_weights if runtime.takes_format("weights", key, board))
+    return _next(offered, bits, bits[point.weights])
 
 
 def _smaller_kv(point: OperatingPoint, runtime: Runtime, catalogue: Catalogue) -> str:

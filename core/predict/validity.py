@@ -102,6 +102,8 @@ def _support_sentences(at: ResolvedPoint) -> list[str]:
         sentences.append(f"{runtime.name} does not run on {board.name}")
     elif sheet and (unit == "npu" or (unit == "gpu" and board.unit == "cpu")) and unit != board.unit:
         sentences.append(f"the data sheet of {board.name} has no {unit.upper()}")
-    if not runtime.supports("weights", at.weights.key):
+    if not runtime.takes_format("weights", at.weights.key):
         sentences.append(f"{runtime.name} does not support {at.weights.name} weights")
+    elif not runtime.takes_format("weights", at.weights.key, board):
+        sentences.append(f"{runtime.name} does not support {at.weights.name} weights on {board.name}")
     return sentences

@@ -55,7 +55,7 @@ class Catalogue:
             found["runtime"] = self.default_runtime(board)
         runtime = self.runtimes.get(found.get("runtime", plain.runtime))
         if runtime is not None and "weights" not in found:
-            found["weights"] = runtime.usual_weights(plain.weights)
+            found["weights"] = runtime.usual_weights(plain.weights, board)
         return found
 
     def resolve(self, point: OperatingPoint) -> ResolvedPoint:

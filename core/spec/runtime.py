@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -67,6 +67,9 @@ class Runtime:
     knobs: tuple[str, ...] = ()  # fields of `OperatingPoint` that it can apply
     runs_on: tuple[str, ...] = ()  # patterns of board keys; empty: any board with its unit
     takes: tuple[str, ...] = ()  # patterns of supported weight formats; empty: any
+    refuses: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # patterns of weight formats among them that boards lack, by pattern of board keys
     takes_kv: tuple[str, ...] = ()  # patterns of supported KV formats; empty: any
     smaller_weights: tuple[str, ...] = ()  # weight formats worth trying, most bits first
     smaller_kv: tuple[str, ...] = ()  # KV formats worth trying, most bits first
@@ -83,16 +86,26 @@ class Runtime:
         named = not self.runs_on or any(fnmatchcase(board.key, pattern) for pattern in self.runs_on)
         return self.unit == board.unit and named
 
-    def usual_weights(self, wanted: str) -> str:
-        """Return a weight format, or the first of its own tools' formats if it does not take that one."""
-        return wanted if self.supports("weights", wanted) or not self.smaller_weights else self.smaller_weights[0]
+    def usual_weights(self, wanted: str, board: Board | None = None) -> str:
+        """Return a weight format, or the first of its own tools' formats if it does not take that one on a board."""
+        if self.takes_format("weights", wanted, board):
+            return wanted
+        return next((key for key in self.smaller_weights if self.takes_format("weights", key, board)), wanted)
 
-    def supports(self, field: str, key: str) -> bool:
-        """Return whether it supports a format of ``weights`` or ``kv``."""
+    def takes_format(self, field: str, key: str, board: Board | None = None) -> bool:
+        """Return whether it takes a format of ``weights`` or ``kv``: on a board, or on any."""
         patterns = {"weights": self.takes, "kv": self.takes_kv}[field]
-        return not patterns or any(fnmatchcase(key, pattern) for pattern in patterns)
+        if field == "weights" and board is not None:
+            sheet = board.data_sheet or board.key
+            if any(_matches(key, refused) for boards, refused in self.refuses.items() if fnmatchcase(sheet, boards)):
+                return False
+        return not patterns or _matches(key, patterns)
 
     @property
     def possible_classes(self) -> tuple[str, ...]:
         """The classes that it may belong to, the likeliest first."""
         return self.classes or (self.unit,)
+
+
+def _matches(key: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)

@@ -44,6 +44,6 @@ def config(point: OperatingPoint, catalogue: Catalogue) -> Written:
             },
         },
     }
-    of_tokens = "bos-token and eos-token of the model's tokenizer are to be added to it"
+    of_tokens = "bos-token, eos-token and the positional-encoding of the model are to be added to it"
     missing = {"weights": binary, "kv": binary, "context_tokens": of_tokens}
     return Written(json_text({"dialog": dialog}), missing)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.library.axes import Axis, position
+from app.library.axes import Axis, position_on
 from app.library.prediction_curves import Dots, GoldenCurve, golden_curve
 from app.model.store import Store
 from app.text.format import estimate_text, quantity_text
@@ -142,11 +142,15 @@ def curve_data(store: Store, quantity: Quantity) -> CurveData:
         here=float(plotted(store.position(store.axis))),
         limit=store.get(quantity.limit) if quantity.limit else None,
         wash_from=store.r_max.alpha if axis.path == "point.alpha" else None,
-        pin=None if pinned is None else float(plotted(position(axis.path, pinned, store.catalogue))),
+        pin=None if pinned is None else _pin(float(plotted(position_on(axis, pinned, store.catalogue)))),
         ghost=ghost,
         golden=_golden(store, axis, along, dots) if quantity is LATENCY and store.get("curves.as_published") else None,
         message=f"Not predicted: {output.reason}" if absent and not len(dots.x) and not elsewhere else "",
     )
+
+
+def _pin(at: float) -> float | None:
+    return None if np.isnan(at) else at
 
 
 def _golden(store: Store, axis: Axis, along: Floats, dots: Dots) -> GoldenCurve | None:

@@ -62,8 +62,9 @@ def test_a_context_near_enough_to_cost_the_same_counts_as_the_same(rows):
     assert len(dots(store_of(rows, replace(POINT, context_tokens=256.0))).x)
 
 
-def test_on_the_axis_of_contexts_and_formats_rows_stand_where_they_are(rows):
-    store = store_of(rows, replace(POINT, weights="w4a16"))
+@pytest.mark.parametrize("weights", ["w8a8", "w4a16", "q4_k_m"])  # of the runtime; not of its board; of another one
+def test_on_the_axis_of_contexts_and_formats_rows_stand_where_they_are(rows, weights):
+    store = store_of(rows, replace(POINT, weights=weights))
     by_weights = dots(store, axis="point.weights")
     names = [key for key, _ in store.axis_range("point.weights").options]
     at = {names[int(x)]: t for x, t in zip(by_weights.x, by_weights.median, strict=True)}

@@ -122,20 +122,53 @@ def test_mlc_gets_keys_of_its_chat_config():
     assert any("q4f16_awq" in one for one in made("mlc", weights="fp8").not_expressed)
 
 
+def build_of(**changes):
+    """Return the arguments of the script's call of ``build``."""
+    (found,) = (
+        {word.arg: ast.literal_eval(word.value) for word in node.keywords}
+        for node in ast.walk(ast.parse(made("rkllm", **changes).text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "build"
+    )
+    return found
+
+
 def test_rkllm_gets_a_script_of_its_toolkit():
-    calls = {
-        node.func.attr: {word.arg: ast.literal_eval(word.value) for word in node.keywords}
-        for node in ast.walk(ast.parse(made("rkllm").text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    }
-    build = calls["build"]
+    build = build_of()
     assert (build["quantized_dtype"], build["target_platform"], build["num_npu_core"]) == ("w4a16", "rk3576", 2)
     assert build["do_quantization"] is True
     documented = {"do_quantization", "optimization_level", "quantized_dtype", "quantized_algorithm", "target_platform"}
-    assert set(build) <= documented | {"num_npu_core", "extra_qparams", "dataset"}
+    assert set(build) <= documented | {"num_npu_core", "extra_qparams", "dataset", "hybrid_rate", "max_context"}
     assert "max_context_len = 4096" in made("rkllm").text
     assert "do_quantization=False" in made("rkllm", weights="fp16").text
     assert made("rkllm").not_expressed == ()
+
+
+@pytest.mark.parametrize(("tokens", "built"), [(1000, 1024), (4096, 4096), (8193, 8224), (16384, 16384)])
+def test_rkllm_builds_the_model_for_the_context_of_the_point(tokens, built):
+    assert build_of(context_tokens=float(tokens))["max_context"] == built
+    assert f"max_context_len = {tokens}," in made("rkllm", context_tokens=float(tokens)).text
+
+
+def test_rkllm_builds_for_the_platform_of_an_attached_board_s_data_sheet():
+    attached = replace(CATALOGUE.boards["rk3576"], key="attached", data_sheet="rk3576")
+    catalogue = replace(CATALOGUE, boards={**CATALOGUE.boards, "attached": attached})
+    point = replace(LLAMA, **{**OWN["rkllm"], "board": "attached"})
+    assert "target_platform='rk3576'" in settings_of(point, catalogue, "rkllm").text
+
+
+def test_rkllm_has_no_longer_context_than_16384_tokens():
+    (only,) = made("rkllm", context_tokens=20000.0).not_expressed
+    assert only == "Context of 20000 tokens: RKLLM builds models for at most 16384 tokens."
+    assert build_of(context_tokens=20000.0)["max_context"] == 16384
+
+
+def test_rkllm_builds_no_4_bit_weights_for_the_rk3588():
+    assert build_of(board="rk3588")["do_quantization"] is False
+    (only,) = made("rkllm", board="rk3588").not_expressed
+    assert only.endswith("fp16 and w8a8, w8a8_g128, w8a8_g256, w8a8_g512 for rk3588; the script builds fp16.")
+    eight = build_of(board="rk3588", weights="w8a8")
+    assert (eight["quantized_dtype"], eight["quantized_algorithm"]) == ("w8a8", "normal")
+    assert build_of()["quantized_algorithm"] == "grq"
 
 
 def test_genie_gets_a_dialog_of_its_schema():

@@ -25,6 +25,7 @@ def said(board: str, runtime: str, weights: str, **fields: float) -> tuple[str, 
         ("raspberry_pi_5", "llamacpp_gpu", "q4_k_m", "the data sheet of Raspberry Pi 5 has no GPU"),
         ("apple_m1", "other_npu", "w8a8", "the data sheet of Apple M1 has no NPU"),
         ("rk3588", "rkllm_npu", "q4_k_m", "rkllm on a Rockchip NPU does not support GGUF Q4_K_M weights"),
+        ("rk3588", "rkllm_npu", "w4a16", "rkllm on a Rockchip NPU does not support 4-bit weights, 16-bit activations"),
         ("raspberry_pi_5", "llamacpp_cpu", "w4a16", "llama.cpp or Ollama on a CPU does not support"),
     ],
 )
@@ -37,6 +38,7 @@ def test_what_does_not_run_is_said(board, runtime, weights, sentence):
     ("board", "runtime", "weights"),
     [
         ("rk3588", "rkllm_npu", "w8a8"),
+        ("rk3576", "rkllm_npu", "w4a16"),
         ("rk3588", "llamacpp_gpu", "q4_0"),  # of its Mali
         ("rk3588", "llamacpp_cpu", "q4_k_m"),
         ("jetson_orin_nx_16gb", "tensorrt_gpu", "w4a16"),
