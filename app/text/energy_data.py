@@ -55,9 +55,17 @@ def sentence(made: Run, results: Mapping[str, Output], device: Device) -> str:
     return words + "."
 
 
+ACTS_BELOW_K = 10.0  # below the temperature it holds, a throttle does not act yet
+AT_LIMIT_FRAC = 0.9  # of a power limit, from which on the limit counts as reached
+
+
 def limit_sentence(found: Endurance) -> str:
-    """Return the limit of the run with its probability: heat, the battery, or none within its length."""
+    """Return the limit of the run with its probability: power, heat, the battery, or none within its length."""
     made, throttled = found.run, found.results["throttled_after_s"]
+    limit_w, die_w = found.speeds.power_limit_w, float(made.power_w.max()) - found.device.periphery_w
+    cool = float(made.temp_c.max()) < _held_temp_c(found.device) - ACTS_BELOW_K
+    if cool and not made.end and die_w >= AT_LIMIT_FRAC * limit_w:
+        return f"The power limit of {quantity_text(limit_w, 'W')} limits it, not heat."
     if made.end in ("thermal shutdown", "thermal runaway") or not isinstance(made.throttled_after_s, Absent):
         words = "Heat limits it: better cooling or a cooler place would hold the speed longer."
         held = _held_temp_c(found.device)

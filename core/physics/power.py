@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
 from core.spec import Array
 from core.units import BIT_PER_BYTE, check_range
@@ -324,6 +323,8 @@ def below_limit(log_mean: Array, log_sd: Array) -> tuple[Array, Array, Array]:
     >>> [round(float(each), 3) for each in below_limit(0.0, 0.5)]
     [-0.98, -0.337, -0.031]
     """
+    from scipy.special import log_ndtr, ndtri_exp
+
     check_range("log_sd", log_sd, 0.0, open_low=True)
     below = log_ndtr(np.divide(np.negative(log_mean), log_sd))
     low, median, high = (

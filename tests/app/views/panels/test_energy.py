@@ -1,7 +1,7 @@
 """The energy view: words and charts against the simulation, controls against the store, work off the GUI thread."""
 
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -269,6 +269,8 @@ def test_tdp_junction_limit_battery_and_workload_are_solved_together(view, store
     assert together.profile == "video_enc"
     assert together.results["hours_per_charge"].median > found.results["hours_per_charge"].median > 1.0
     qtbot.waitUntil(lambda: "power limit of 15" in view._notes.text())
+    cooled = hold(store.point, CATALOGUE, None, replace(around(store), cooling="fan"))
+    assert energy_data.limit_sentence(cooled) == "The power limit of 15.0 W limits it, not heat."
     view._stack.undo()
     view._stack.undo()
     assert store.point.power_limit_w is None
