@@ -29,12 +29,15 @@ def store(qapp):
 
 @pytest.mark.parametrize(
     ("point", "foreign"),
-    [(RK, {"q4_0", "q4_k_m", "int4", "fp32"}), (replace(RK, runtime="llamacpp_cpu", weights="q4_0"), {"w4a16", "nf4"})],
+    [
+        (RK, {"q4_0", "q4_k_m", "int4", "fp32", "w4a16"}),
+        (replace(RK, runtime="llamacpp_cpu", weights="q4_0"), {"w4a16", "nf4"}),
+    ],
 )
 def test_points_are_of_the_formats_that_the_runtime_takes_and_the_one_asked_for(point, foreign):
     found = {each.weights for each in trade(point, CATALOGUE, None, AGAINST[0], Limits()).points}
     assert point.weights in found
-    assert len(found) > 3
+    assert len(found) >= 2
     assert not found & foreign
     asked = replace(point, weights="tq1_0")
     assert "tq1_0" in {each.weights for each in trade(asked, CATALOGUE, None, AGAINST[0], Limits()).points}
