@@ -14,7 +14,7 @@ import torch
 
 from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, AccuracyEvaluator, Values
 from kernels.accuracy.metrics import read_text
-from kernels.cache.contiguous import KvCache
+from kernels.cache.contiguous import KvCache, copy_tokens
 from kernels.cache.prepared import Prompt, Prompts, Step
 from kernels.decoder.decoding import Decoding, Timed, time_stages, time_steps
 from kernels.decoder.linear import GRID_BITS
@@ -48,6 +48,8 @@ PROBE_CACHES = 2
 """Last-level caches that a probe between two tokens reads: enough to miss them, 2 ms."""
 RESELECTION_EVERY = 64
 """Tokens that one choice of what is read would serve, where the point chooses once."""
+RELAYOUTS = 5
+"""How often the move of a cache into another layout is timed."""
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
 _PROGRESS_EVERY_S = 0.05
 
@@ -186,10 +188,15 @@ class Workload:
             torch.set_num_threads(own)
 
     def _decoding(self, point: Point, step: Step) -> tuple[Decoding, Prompt]:
-        decoder = self._prompts.decoder(point.weights, step)
+        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
         prompt = self._prompts.to_decode_from(decoder, point.kv, point.context_tokens, step)
         cache = prune.prune(
-            prompt.prefilled, point.alpha, point.policy, point.layout, lambda n: decoder.new_cache(n, point.kv)
+            prompt.prefilled,
+            point.alpha,
+            point.policy,
+            point.layout,
+            lambda n: decoder.new_cache(n, point.kv, point.kv_layout),
+            weights=point.score_weights,
         )
         token = int(prompt.prefilled.logits.argmax())
         return Decoding(decoder, cache, cache.length, point.context_tokens - 1, token), prompt
@@ -208,6 +215,12 @@ class Workload:
             **_power_window(timed),
         }
         notes = self._decode_notes(point, prompt, timed.watch)
+        if point.kv_layout:
+            conditions["relayout_s"] = self._relayout(point, decoding, prompt)
+            notes.append(
+                f"The KV cache was read {point.kv_layout.replace('_', ' ')} and operator by operator; moving the prompt's "
+                f"cache into this layout takes {1e3 * conditions['relayout_s']['median']:.2f} ms once."
+            )
         if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)
             counted = "included in" if added_s else "not included in"
@@ -219,12 +232,25 @@ class Workload:
         return values, conditions, notes
 
     @staticmethod
+    def _relayout(point: Point, decoding: Decoding, prompt: Prompt) -> dict[str, Any]:
+        """Time the move of a prompt's cache into the point's layout."""
+        source, durations_s = prompt.prefilled.cache, []
+        for _ in range(RELAYOUTS):
+            target = decoding.decoder.new_cache(source.length, point.kv, point.kv_layout)
+            start_s = time.perf_counter()
+            copy_tokens(source, target, None, source.length)
+            durations_s.append(time.perf_counter() - start_s)
+        return record(durations_s)
+
+    @staticmethod
     def _choice(point: Point, decoding: Decoding, prompt: Prompt) -> Reselection:
         def new_cache(n_tokens: int) -> KvCache:
-            return decoding.decoder.new_cache(n_tokens, point.kv)
+            return decoding.decoder.new_cache(n_tokens, point.kv, point.kv_layout)
 
         every = point.reselect_tokens or RESELECTION_EVERY
-        return reselection_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every)
+        return reselection_cost(
+            prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every, point.score_weights
+        )
 
     def _measure_stages(self, point: Point, step: Step) -> Values:
         decoding, prompt = self._decoding(point, step)
@@ -265,12 +291,17 @@ class Workload:
             notes.append(
                 f"The machine was busy: other processes interrupted {1 - watch.quiet_share:.0%} of the decode steps."
             )
+        if point.activation_keep < 1:
+            notes.append(
+                f"{1 - point.activation_keep:.0%} of the feed-forward activations of each token were set to zero, the "
+                "smallest; no kernel skips them, and the token is decoded operator by operator."
+            )
         if point.layout == "masked" and point.alpha > 0:
             notes.append("The masked layout reads the whole cache, so pruning saves no time in it.")
         return notes
 
     def _measure_ttft(self, point: Point, step: Step) -> Values:
-        decoder = self._prompts.decoder(point.weights, step)
+        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
         how = f", {point.threads} threads, {point.bandwidth_byte_s} byte/s"
         prompt = self._prompts.timed(decoder, point.kv, point.context_tokens, step, how if point.is_limited else "")
         return (

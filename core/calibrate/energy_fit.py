@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from core.calibrate import robust
 from core.calibrate.observations import N_SCALE, MeasuredPoint
 from core.physics import power
-from core.predict.scenario import decode_costs
+from core.predict.decode import decode_costs
 from core.spec import Catalogue
 
 Floats = NDArray[np.float64]

@@ -142,7 +142,7 @@ class PowerPriorsTable(Struct, forbid_unknown_fields=True, frozen=True):
 class BoardTable(Sourced):
     """A board."""
 
-    needs_source: ClassVar[tuple[str, ...]] = ("identify", "instruction_set", "kv_prefetch")
+    needs_source: ClassVar[tuple[str, ...]] = ("identify", "instruction_set", "kv_prefetch", "sparse_patterns")
 
     unit: Literal["cpu", "gpu", "npu"]
     power_modes: Annotated[dict[str, PowerModeTable], AT_LEAST_ONE]
@@ -160,6 +160,8 @@ class BoardTable(Sourced):
     instruction_set: str = ""
     published_beta: Annotated[float, within(1e-3, 1e3)] | None = None
     kv_prefetch: str = ""
+    on_chip_byte_s: Annotated[float, within(1e9, 1e16)] | None = None
+    sparse_patterns: tuple[Literal["2:4"], ...] = ()
     identify: tuple[str, ...] = ()
 
 
@@ -245,7 +247,7 @@ class RuntimeTable(Sourced, kw_only=True):
     """A runtime, without the tables of its cost parameters; a factor of a model is a median and a log-sd."""
 
     needs_source: ClassVar[tuple[str, ...]] = (
-        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv"),
+        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv", "abilities"),
         *("model_factor", "prompt_factor"),
     )
 
@@ -267,6 +269,7 @@ class RuntimeTable(Sourced, kw_only=True):
     graph_tokens: Annotated[float, within(0.0, 1e7)] = 0.0
     prompt_half_width: Annotated[float, within(0.0, 1e5)] = 0.0
     knobs: tuple[str, ...]
+    abilities: tuple[str, ...] = ()
     runs_on: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     takes_kv: tuple[str, ...] = ()

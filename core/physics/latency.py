@@ -106,6 +106,8 @@ class DecodeCosts:
         Time of KV token re-selection, spread over the tokens between two of them [s].
     n_vocabularies : float or ndarray
         Entries of the vocabulary in units of `USUAL_VOCABULARY` [1].
+    byte_cost : float or ndarray
+        Mean time of a byte over that of one from DRAM, `core.physics.levels.byte_cost` [1], > 0.
     """
 
     weight_byte: Array
@@ -118,6 +120,7 @@ class DecodeCosts:
     beta: Array = 1.0
     reselection_s: Array = 0.0
     n_vocabularies: Array = 1.0
+    byte_cost: Array = 1.0
 
     def __post_init__(self) -> None:
         _checked(self)
@@ -230,7 +233,7 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     >>> round(float(decode_parts(costs, four).total) * 1e3, 4)
     79.2403
     """
-    per_byte = 1.0 / (parameters.eta * costs.bandwidth_byte_s)
+    per_byte = costs.byte_cost / (parameters.eta * costs.bandwidth_byte_s)
     weights = costs.weight_byte * per_byte
     kv = parameters.kappa * costs.kv_byte * per_byte
     unpack = 0.5 * parameters.rho * costs.n_unpacked / (costs.bandwidth_byte_s * costs.beta)

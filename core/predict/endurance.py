@@ -17,7 +17,8 @@ from core.physics import power
 from core.physics.battery import Cell
 from core.physics.dvfs import relative_dynamic_power
 from core.predict.cosim import Device, Levels, Run, scaled_levels, simulate
-from core.predict.scenario import decode_costs, idle_power_w, initial_posterior, predict, rest_power_w
+from core.predict.decode import decode_costs
+from core.predict.scenario import idle_power_w, initial_posterior, predict, rest_power_w
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, ResolvedPoint
 from core.units import Z90, check_range
 

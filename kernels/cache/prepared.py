@@ -50,13 +50,13 @@ class Prompts:
             _PROMPT_BYTE, lambda p: _cache_byte(p.prefilled.cache)
         )
 
-    def decoder(self, weights: str, step: Step) -> Decoder:
-        """Return the model with its weights in a format."""
+    def decoder(self, weights: str, step: Step, activation_keep: float = 1.0) -> Decoder:
+        """Return the model with its weights in a format, and with so many of its activations."""
         decoder = self._decoders.get(weights)
         if decoder is None:
             decoder = Decoder(self.file, weights, lambda done: step(0.3 * done, f"packing weights as {weights}"))
             self._decoders.put(weights, decoder)
-        return decoder
+        return decoder.keeping(activation_keep)
 
     def timed(self, decoder: Decoder, kv: str, n_tokens: int, step: Step, how: str = "") -> Prompt:
         """Return the first tokens of the text, processed in these formats as often as timing needs, now or earlier.
@@ -70,7 +70,7 @@ class Prompts:
         return self._processed(decoder, kv, name, tokens, step, 0.0).prefilled
 
     def _processed(self, decoder: Decoder, kv: str, name: str, tokens: Tensor, step: Step, enough_s: float) -> Prompt:
-        key = (decoder.weight_format, kv, name, len(tokens))
+        key = (decoder.key, kv, name, len(tokens))
         prompt = self._prompts.get(key)
         if prompt is not None and _enough(prompt.durations_s, enough_s):
             return prompt
@@ -91,7 +91,7 @@ class Prompts:
 
         At least the last `N_OBSERVED` tokens are processed here, to have their queries in these formats.
         """
-        key = (decoder.weight_format, kv, "text 0", n_tokens)
+        key = (decoder.key, kv, "text 0", n_tokens)
         prompt = self._prompts.get(key)
         if prompt is not None:
             return prompt

@@ -11,6 +11,7 @@ operator by torch; both apply the same formats, and the cache decides what is re
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import time
@@ -24,6 +25,7 @@ from torch import Tensor
 from kernels.attention.prefill import attend_prompt, fastest_variant
 from kernels.attention.window import attend_rows_by_rule, capped
 from kernels.cache.contiguous import KvCache, new_cache
+from kernels.cache.laid_out import LaidOutKvCache
 from kernels.cache.paged import PagedKvCache
 from kernels.decoder.layers import Layer, load_layer, native_linear, normalised_heads, packed_linear, rotations
 from kernels.decoder.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows
@@ -32,6 +34,7 @@ from kernels.decoder.weights import DecoderShape, ModelFile
 from kernels.native import library
 from kernels.native.decoder import NativeDecoder, NativeLayer
 from kernels.native.linear import NativeLinear
+from kernels.passes.activation import keep_largest
 
 CHUNK_TOKENS = 512
 """Prompt tokens processed together: enough for the matrix products, short enough to report progress and to cancel."""
@@ -68,6 +71,8 @@ class Decoder:
     ----------
     is_native : bool
         Whether the C library decodes.
+    activation_keep : float
+        Share of a token's feed-forward activations that are kept, the largest ones; 1 on a new decoder.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class Decoder:
     ) -> None:
         self.shape = file.shape
         self.weight_format = weight_format
+        self.activation_keep = 1.0
         self.is_native = use_native and library.available() and _native_serves(file.shape)
         load = native_linear if self.is_native else functools.partial(packed_linear, with_native=use_native)
         self._layers: list[Layer] = []
@@ -108,6 +114,20 @@ class Decoder:
         norms = sum(norm.nbytes for layer in self._layers for norm in layer.norms())
         return tables + norms + self._norm.nbytes + sum(part.byte for layer in self._layers for part in layer.linears())
 
+    def keeping(self, activation_keep: float) -> Decoder:
+        """Return a decoder of the same weights that prunes activations; it decodes operator by operator."""
+        if activation_keep == self.activation_keep:
+            return self
+        made = copy.copy(self)
+        made.activation_keep, made._native, made.is_native = activation_keep, None, False
+        return made
+
+    @property
+    def key(self) -> str:
+        """What separates its prompts from those of other decoders of a file."""
+        kept = "" if self.activation_keep == 1.0 else f", {self.activation_keep:g} of the activations"
+        return self.weight_format + kept
+
     def _described(self) -> NativeDecoder:
         described = []
         for layer, turned in zip(self._layers, self._rotations, strict=True):
@@ -133,9 +153,11 @@ class Decoder:
         assert isinstance(self._head, NativeLinear)
         return NativeDecoder(self.shape, described, self._norm, self._head)
 
-    def new_cache(self, capacity: int, kv_format: str) -> KvCache:
-        """Make an empty KV cache of this model's shape."""
+    def new_cache(self, capacity: int, kv_format: str, layout: str = "") -> KvCache:
+        """Make an empty KV cache of this model's shape, in a layout of `kernels.cache.laid_out` or the fastest here."""
         s = self.shape
+        if layout:
+            return LaidOutKvCache(s.n_layers, s.n_kv_heads, capacity, s.head_dim, kv_format, layout, rule=s.rule)
         return new_cache(s.n_layers, s.n_kv_heads, capacity, s.head_dim, kv_format, rule=s.rule)
 
     @torch.inference_mode()
@@ -194,7 +216,7 @@ class Decoder:
             mark(index, 3)
             inner = layer.gate_up(self._normalise(x, residual, layer.feed_forward_norm, layer.gate_up.activation_dtype))
             gate, up = inner.chunk(2, -1)
-            down = layer.down(self._activate(gate).mul_(up).to(layer.down.activation_dtype))
+            down = layer.down(self._gated(gate, up).to(layer.down.activation_dtype))
             x.add_(self._behind(down, layer.post_feed_forward_norm))
             mark(index, 4)
         cache.length = n_keys
@@ -261,7 +283,7 @@ class Decoder:
             gate, up = apply_rows(
                 layer.gate_up, F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
             ).chunk(2, -1)
-            x += self._behind(apply_rows(layer.down, self._activate(gate).mul_(up)), layer.post_feed_forward_norm)
+            x += self._behind(apply_rows(layer.down, self._gated(gate, up)), layer.post_feed_forward_norm)
         cache.length += n
         x = F.rms_norm(x if all_logits else x[-1:], (x.shape[1],), self._norm, shape.rms_eps)
         return self._bounded(apply_rows(self._head, x)), torch.stack(queries)
@@ -301,6 +323,11 @@ class Decoder:
         if window is None and soft_cap is None:
             return attend_prompt(q, *kv, mask)
         return attend_rows_by_rule(q, *kv, mask, window, soft_cap)
+
+    def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
+        """Return the activations of the feed-forward [n, intermediate_size], pruned where the decoder prunes them."""
+        inner = self._activate(gate).mul_(up)
+        return inner if self.activation_keep == 1.0 else keep_largest(inner, self.activation_keep)
 
     def _behind(self, x: Tensor, norm: Tensor | None) -> Tensor:
         """Normalise what attention or feed-forward gives, in models that do."""
