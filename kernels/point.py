@@ -67,7 +67,12 @@ class Point:
             raise ValueError("layout: got masked, expected compacted or paged where tokens are chosen anew")
         held: dict[str, Any] = {name: point.get(name) for name in ("weights", "kv", "policy", "layout")}
         return cls(
-            context_tokens=int(context), alpha=alpha, reselect_tokens=int(every), **held, **_options(point), **_machine(point)
+            context_tokens=int(context),
+            alpha=alpha,
+            reselect_tokens=int(every),
+            **held,
+            **_options(point),
+            **_machine(point),
         )
 
     @property

@@ -218,8 +218,8 @@ class Workload:
         if point.kv_layout:
             conditions["relayout_s"] = self._relayout(point, decoding, prompt)
             notes.append(
-                f"The KV cache was read {point.kv_layout.replace('_', ' ')} and operator by operator; moving the prompt's "
-                f"cache into this layout takes {1e3 * conditions['relayout_s']['median']:.2f} ms once."
+                f"The KV cache was read {point.kv_layout.replace('_', ' ')} and operator by operator; moving that of "
+                f"the prompt into this layout takes {1e3 * conditions['relayout_s']['median']:.2f} ms once."
             )
         if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)

@@ -321,7 +321,7 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
         point = replace(point, graph_tokens=0.0)
     if point.on_chip_byte_s is not None and point.on_chip_byte_s == catalogue.boards[point.board].on_chip_byte_s:
         point = replace(point, on_chip_byte_s=None)
-    idle = {f.name: f.default for f in FIELDS if f.effective is not None and not f.effective(point)}
+    idle: Any = {f.name: f.default for f in FIELDS if f.effective is not None and not f.effective(point)}
     point = replace(point, **idle)
     return without_pruning(point) if point.alpha == 0 else point
 

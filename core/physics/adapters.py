@@ -48,8 +48,8 @@ def adapter_params(shape: ModelShape, rank: Array, matrices: str) -> Array:
     --------
     >>> from core.catalogue.load import load_catalogue
     >>> llama = load_catalogue().models["llama-3-8b"]
-    >>> [float(adapter_params(llama, 16, which)) / 1e6 for which in ("attention", "all")]
-    [13.631488, 41.943040]
+    >>> [round(float(adapter_params(llama, 16, which))) for which in ("attention", "all")]
+    [13631488, 41943040]
     """
     check_range("rank", rank, 0.0)
     hidden, heads, kv = shape.hidden_size, shape.n_heads * shape.head_dim, shape.n_kv_heads * shape.head_dim

@@ -108,6 +108,8 @@ class DecodeCosts:
         Entries of the vocabulary in units of `USUAL_VOCABULARY` [1].
     byte_cost : float or ndarray
         Mean time of a byte over that of one from DRAM, `core.physics.levels.byte_cost` [1], > 0.
+    dram_frac : float or ndarray
+        Share of the bytes that DRAM serves [1], 0 to 1.
     """
 
     weight_byte: Array
@@ -121,9 +123,15 @@ class DecodeCosts:
     reselection_s: Array = 0.0
     n_vocabularies: Array = 1.0
     byte_cost: Array = 1.0
+    dram_frac: Array = 1.0
 
     def __post_init__(self) -> None:
         _checked(self)
+
+    @property
+    def dram_byte(self) -> Array:
+        """Bytes from DRAM [byte]."""
+        return (self.weight_byte + self.kv_byte) * self.dram_frac
 
 
 @dataclass(frozen=True, slots=True)

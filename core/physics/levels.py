@@ -51,4 +51,5 @@ def byte_cost(on_chip_frac: Array, on_chip_byte_s: Array, bandwidth_byte_s: Arra
     check_range("on_chip_byte_s", on_chip_byte_s, 0.0, open_low=True)
     check_range("bandwidth_byte_s", bandwidth_byte_s, 0.0, open_low=True)
     share = np.asarray(on_chip_frac, dtype=float)
-    return 1.0 - share + share * bandwidth_byte_s / np.asarray(on_chip_byte_s, dtype=float)
+    ratio = np.asarray(bandwidth_byte_s, dtype=float) / np.asarray(on_chip_byte_s, dtype=float)
+    return np.asarray(1.0 - share + share * ratio)

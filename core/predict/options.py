@@ -13,6 +13,9 @@ from core.physics import adapters, latency, levels, sparsity, traffic
 from core.spec import Absent, Array, OperatingPoint, ResolvedPoint
 from core.units import BIT_PER_BYTE, OP_PER_MAC
 
+LEAST_DRAM = 1e-3
+"""Share of the bytes that DRAM serves at least, in energies: a token is looked up there."""
+
 
 def with_options(costs: latency.DecodeCosts, point: OperatingPoint, at: ResolvedPoint) -> latency.DecodeCosts:
     """Return the costs of a token with those of the point's options."""
@@ -34,7 +37,12 @@ def with_options(costs: latency.DecodeCosts, point: OperatingPoint, at: Resolved
             flop=changed.flop + OP_PER_MAC * n_adapter,
         )
     if np.any(point.on_chip_frac):
-        changed = replace(changed, byte_cost=byte_cost(point, at, changed.bandwidth_byte_s))
+        share = np.asarray(point.on_chip_frac, dtype=float)
+        changed = replace(
+            changed,
+            byte_cost=byte_cost(point, at, changed.bandwidth_byte_s),
+            dram_frac=np.maximum(1.0 - share, LEAST_DRAM),
+        )
     return changed
 
 
@@ -133,8 +141,8 @@ def sentences(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
         found.append(f"{runtime} takes no adapters: their cost is hypothetical")
     if np.any(point.on_chip_frac):
         if point.on_chip_byte_s is None and at.board.on_chip_byte_s is None:
-            found.append(f"no source has the on-chip bandwidth of {board}: bytes from on-chip memory take no time")
-        found.append("bytes from on-chip memory are charged with the energy of DRAM, an upper bound")
+            found.append(f"{board} has no known on-chip bandwidth: bytes from on-chip memory take no time")
+        found.append("Energy and power are lower bounds: the energy of bytes from on-chip memory is not known")
     if np.any(np.not_equal(point.activation_keep, 1.0)):
         skipped = sparsity.skipped_down_params(
             at.model.n_layers, at.model.hidden_size, at.model.intermediate_size, np.min(point.activation_keep)
@@ -142,9 +150,9 @@ def sentences(point: OperatingPoint, at: ResolvedPoint) -> list[str]:
         share = float(skipped) * at.weights.bits_per_weight / BIT_PER_BYTE
         share /= traffic.weight_byte(at.model, at.weights, at.head)
         found.append(
-            "no kernel here skips zero activations, so they gain no time; one that does would read up to "
+            f"{runtime} skips no zero activations, so they gain no time; a kernel that does would read up to "
             f"{100.0 * share:.2g} % fewer bytes of weights"
         )
     if point.kv_layout:
-        found.append("the effect of the KV layout on time is measured only: predictions have none")
+        found.append("KV layouts have a measured effect on time only: predictions have none")
     return found

@@ -266,7 +266,7 @@ def _energy(
     """
     known = of.posterior
     if known.n_energy and "static_power_w" in known.names:
-        return _measured_energy(at, known, costs.weight_byte + costs.kv_byte, decode_s, decode_log_var)
+        return _measured_energy(at, known, costs.dram_byte, decode_s, decode_log_var)
     if known.n_energy:
         i = known.names.index("energy_j_byte")
         per_byte = float(np.exp(known.log_mean[i]))
@@ -276,7 +276,9 @@ def _energy(
     else:
         missing = Absent(f"no source states the energy per byte of {at.board.name}")
         return missing, missing
-    energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
+    energy_j = power.decode_energy_j(costs.dram_byte, per_byte)
+    if np.any(point.on_chip_frac):
+        energy_j = np.maximum(energy_j, rest_power_w(at, known) * np.asarray(decode_s.median))
     energy_var: Array = energy_log_sd**2
     if point.bandwidth_byte_s is not None or np.any(np.not_equal(point.beta, 1.0)):
         own_s = latency.own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor

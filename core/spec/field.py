@@ -28,9 +28,9 @@ class Field:
     Notes
     -----
     The dashboard lists the `offered` values of a number; any other value may be typed. A `rare` field at its default is
-    omitted from files and commands, and a rare choice from the dashboard's controls as well. So files of versions
-    without the field describe the same points, and their measurements and journals stay valid. Fields that are added
-    later are rare.
+    omitted from files and commands. So files of versions without the field describe the same points, and their
+    measurements and journals stay valid. Fields that are added later are rare. The dashboard's controls show a field
+    `aside` at its default only under "More".
     """
 
     name: str  # of `OperatingPoint`; its key in files and in messages to the board
@@ -59,6 +59,7 @@ class Field:
     column: str = ""  # of tables of measurements, where it is not `name`
     required: bool = False  # whether a file must have it
     rare: bool = False
+    aside: bool = False  # whether the dashboard's controls have it under "More"
     knob: bool = False  # whether runtimes can have it among `Runtime.knobs`
     of_pruning: bool = False  # whether it has no effect without pruning
     effective: Callable[[Any], bool] | None = None  # whether it has an effect at a point (scalars); None for always

@@ -18,6 +18,7 @@ RARE = (
         known="head_formats",
         unset="as the weights",
         rare=True,
+        aside=True,
     ),
     Field(
         name="graph_tokens",
@@ -34,6 +35,7 @@ RARE = (
         offered_text="{:g} tokens",
         unset="the runtime's usual",
         rare=True,
+        aside=True,
     ),
     Field(
         name="power_limit_w",
@@ -59,6 +61,7 @@ RARE = (
         placeholder="A/B/C/D",
         options=SCORE_WEIGHTS,
         rare=True,
+        aside=True,
         knob=True,
         of_pruning=True,
         effective=lambda point: point.policy == COMPOSITE,
@@ -78,6 +81,7 @@ RARE = (
         array=True,
         slider=Slider(0.1, 1.0, 0.1),
         rare=True,
+        aside=True,
         knob=True,
     ),
     Field(
@@ -91,6 +95,7 @@ RARE = (
         options=KV_LAYOUTS,
         unset="the runtime's own",
         rare=True,
+        aside=True,
         knob=True,
     ),
     Field(
@@ -108,6 +113,7 @@ RARE = (
         array=True,
         slider=Slider(0.0, 0.9, 0.1),
         rare=True,
+        aside=True,
     ),
     Field(
         name="sparsity_pattern",
@@ -119,6 +125,7 @@ RARE = (
         placeholder="NAME",
         options=SPARSITY_PATTERNS,
         rare=True,
+        aside=True,
         effective=lambda point: point.weight_sparsity > 0.0,
     ),
     Field(
@@ -135,6 +142,7 @@ RARE = (
         array=True,
         slider=Slider(0.0, 1.0, 0.1),
         rare=True,
+        aside=True,
     ),
     Field(
         name="on_chip_byte_s",
@@ -149,6 +157,7 @@ RARE = (
         expected="a bandwidth of 1 kB/s to 1 EB/s",
         array=True,
         rare=True,
+        aside=True,
         effective=lambda point: point.on_chip_frac > 0.0,
     ),
     Field(
@@ -168,6 +177,7 @@ RARE = (
         offered_text="{:g}",
         unset="no adapters",
         rare=True,
+        aside=True,
     ),
     Field(
         name="adapter_matrices",
@@ -179,6 +189,7 @@ RARE = (
         placeholder="NAME",
         options=ADAPTED,
         rare=True,
+        aside=True,
         effective=lambda point: point.adapter_rank > 0.0,
     ),
 )

@@ -1,1 +1,1 @@
-"""KV caches: contiguous, paged, blocked; prompts kept between measurements."""
+"""KV caches: contiguous, paged, in layouts to compare; prompts kept between measurements."""

@@ -57,7 +57,7 @@ class LaidOutKvCache(FloatKvCache):
     def write(self, layer: int, kv: Tensor) -> None:
         """Put keys and values, [2, 1, n_kv_heads, n, head_dim] fp32, behind the cached tokens of a layer."""
         if self.layout == "blocked":
-            kv = kv.unflatten(4, (-1, self._block))
+            kv = kv.reshape(*kv.shape[:4], -1, self._block)
         super().write(layer, kv)
 
     def _part(self, layer: int, first: int, n_keys: int) -> tuple[Tensor, Tensor]:
@@ -70,12 +70,13 @@ class LaidOutKvCache(FloatKvCache):
             return super().attend(layer, q, n_keys)
         first = self.rule.first_key(layer, n_keys)
         k, v = self._kv[layer][:, 0, :, first:n_keys].transpose(2, 3).to(self._compute_dtype)
-        by_block = q[0].unflatten(2, (-1, self._block)).transpose(1, 2).to(k.dtype)  # [head, block, group, value]
+        # [head, block, group, value]
+        by_block = q[0].reshape(*q.shape[1:3], -1, self._block).transpose(1, 2).to(k.dtype)
         scores = (by_block @ k.transpose(2, 3)).float().sum(1)
         if self.mask is not None:
             scores += self.mask[layer, :, :, first:n_keys]
         probabilities = torch.softmax(scores, -1).to(v.dtype)
-        attended = probabilities[:, None] @ v  # [head, block, group, value]
+        attended: Tensor = probabilities[:, None] @ v
         return attended.transpose(1, 2).flatten(2)[None].contiguous()
 
     def byte_per_token(self) -> int:

@@ -158,7 +158,12 @@ def ranks(x: Tensor) -> Tensor:
 
 
 def composite_scores(
-    q: Tensor, k: Tensor, theta: Tensor, weights: Sequence[float], window: int | None = None, soft_cap: float | None = None
+    q: Tensor,
+    k: Tensor,
+    theta: Tensor,
+    weights: Sequence[float],
+    window: int | None = None,
+    soft_cap: float | None = None,
 ) -> Tensor:
     """Score keys by a weighted sum of ranks: attention mass, small key norm, recency, sensitivity to position.
 
