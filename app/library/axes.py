@@ -255,7 +255,10 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
     if value is None and field.default is None:
         return None
     if field.read is not None:
-        return field.read(value)
+        try:
+            return field.read(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace(field.name, path, 1)) from None
     if not field.is_number:
         keys = _keys(field, point, catalogue)
         if value not in keys and not value == field.default == "":

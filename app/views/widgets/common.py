@@ -269,7 +269,12 @@ class Choice(QComboBox):
         self.setLineEdit(line)
         line.setObjectName(f"{self.objectName()}.text")
         line.setAccessibleName(self.accessibleName())
-        line.returnPressed.connect(lambda: entered(line.text()))
+
+        def enter() -> None:
+            entered(line.text())
+            line.setText(self.itemText(self.currentIndex()))
+
+        line.returnPressed.connect(enter)
 
     def shown(self) -> str:
         """Return the text of the closed field."""
