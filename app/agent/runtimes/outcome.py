@@ -155,6 +155,10 @@ def blank(entry: RuntimeEntry, what: Collection[str]) -> Dict[str, Any]:
     return body
 
 
+UNSET = {"activation_keep": 1.0, "kv_layout": "", "weight_sparsity": 0.0, "on_chip_frac": 0.0, "adapter_rank": 0.0}
+"""Options of a point that no other runtime can be given in a run, and what they are without it."""
+
+
 def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Dict[str, Any], List[str]]:
     """Return the fields of the point that differ from the request, and sentences.
 
@@ -180,6 +184,10 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
     if point.get("power_limit_w") is not None:
         fields["power_limit_w"] = None
         notes.append("The power was not limited: %s ran in the power mode of the board." % entry.kind)
+    for name, none in UNSET.items():
+        if point.get(name, none) != none:
+            fields[name] = none
+            notes.append(f"{name} {point[name]} was not applied: {entry.kind} has no such setting.")
     for name in ("weights", "kv"):
         told, stated, wanted = one_line(known.get(name) or ""), getattr(entry, name), point.get(name)
         actual = (stated or told) if told.lower().startswith("unknown") else (told or stated)

@@ -269,12 +269,13 @@ class Controls(QWidget):
             line.show_value(store.axis_range(path), store.position(path), dots, None)
 
     def _refresh_aside(self) -> None:
-        """Show the controls under "More" that have an effect at the point, and those whose value is not the default."""
+        """Show all under "More", or those that are not at their defaults; what belongs to another one follows that."""
         point, more = self._store.point, self.more.isChecked()
         for path in ASIDE:
             field = BY_PATH[path]
-            effective = field.effective is None or field.effective(point)
-            shown = effective and (more or self._store.get(path) != field.default)
+            shown = more or self._store.get(path) != field.default
+            if field.effective is not None:
+                shown = field.effective(point)
             if path in self.choices:
                 self._show_choice(path, shown)
                 continue

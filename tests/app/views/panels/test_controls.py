@@ -212,7 +212,8 @@ def test_more_shows_the_options_that_have_an_effect(controls, store):
     store.set("point.adapter_rank", 16.0)
     assert not widgets["point.adapter_matrices"].isHidden()
     controls.more.setChecked(False)
-    assert {path for path in ASIDE if not widgets[path].isHidden()} == {"point.adapter_rank", "point.adapter_matrices"}
+    shown = {"point.score_weights", "point.adapter_rank", "point.adapter_matrices"}
+    assert {path for path in ASIDE if not widgets[path].isHidden()} == shown
 
 
 def test_score_weights_are_typed(controls, store):
