@@ -206,7 +206,8 @@ LANGUAGE_MODELLING: Mapping[str, MassCurve] = {
 }
 """[prior] By pruning policy: the mass of the heaviest tokens is what `attention_mass` keeps by definition; the others
 keep other tokens, of which the nearest matter most to the next word. Of `page_bounds` and `rope_sensitivity` nothing is
-published: their medians follow a run of SmolLM2 (docs/kernels.md), their bands are wide."""
+published: their medians follow a run of SmolLM2 (docs/kernels.md), their bands are wide. `composite` lies between its
+signs."""
 
 
 def pruning_degradation(dropped_mass: Array, policy: str) -> Degradation:
