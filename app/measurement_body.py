@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +19,7 @@ OUTPUTS_OF = {
     "ttft": ("ttft_s", "prefill_power_w", "prefill_energy_j"),
     "quality": ("top1_agreement", "perplexity", "perplexity_ratio", "mean_kl"),
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
+    "compensation": ("compensation",),
 }
 """Part of a run -> its outputs, the one that shows whether it was done first."""
 
@@ -80,9 +81,43 @@ class _Attention(msgspec.Struct):
     n_tokens: Annotated[int, Meta(ge=1, le=2**53)]
     keep_shares: list[_Share]
     retained_mass: list[_Share]
+    sparse_share: _Share | None = None
+    entropy_nat: Annotated[float, Meta(ge=0, le=64)] | None = None
+
+
+class _Accuracy(msgspec.Struct):
+    top1_loss: Value
+    top1_agreement: Value
+    mean_kl: Value
+    perplexity_ratio: Value
+    decode_s: dict[str, Any] = {}
+
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class _Installed(msgspec.Struct):
+    epoch: _Count
+    crc: _Count
+    n_channels: _Count
+    n_message: _Count
+    payload_byte: _Count
+    total_s: Annotated[float, Meta(ge=0, le=1e7)]
+
+
+class _Effect(msgspec.Struct):
+    """Effect of a compensation: without it, with it, and the change, in pairs."""
+
+    kind: Literal["offsets", "feedback", "both"]
+    without: _Accuracy
+    compensated: _Accuracy = msgspec.field(name="with")
+    change: dict[str, dict[str, Any]]
+    drift_sd: list[Annotated[float, Meta(ge=0, le=1e30)]] = []
+    installed: _Installed | None = None
 
 
 _MEMBERS: dict[str, Any] = {
+    "compensation": _Effect,
     "conditions": _Conditions,
     "notes": list[str],
     "applied": dict[str, str | float | None],

@@ -26,7 +26,8 @@ Client to agent:
   them that runs begins anew after it.
   ``options`` say how much is measured, such as how many windows of text accuracy is taken over.
 - ``bandwidth`` measures the memory bandwidth; always queued.
-- ``parameters`` does one ``step`` with the parameters of the board's compensation, at once (`app.agent.parameters`).
+- ``parameters`` does one ``step`` with the parameters of the board's compensation, at once (`app.agent.parameters`);
+  a ``measure`` of ``compensation`` makes a set on the board, installs it by the same steps and measures its effect.
 - ``cancel`` ends a request, waiting or running. ``ping`` asks for the agent's clock.
 
 Agent to client:
@@ -76,7 +77,7 @@ MAX_QUEUED = 64
 MAX_SKIPPED_BYTE = 1024 * 1024
 MAX_REJECTED = 32
 RATE_RANGE_HZ = (0.1, 1000.0)
-WHAT = ("decode", "ttft", "quality", "retrieval", "attention", "stages")
+WHAT = ("decode", "ttft", "quality", "retrieval", "attention", "stages", "compensation", "texts")
 
 HEADER = struct.Struct("<3sBBIQ")
 CRC = struct.Struct("<I")

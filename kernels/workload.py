@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 
+from kernels.accuracy.compensation import Compensator, ParameterStore
 from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, AccuracyEvaluator, Values
 from kernels.accuracy.metrics import read_text
-from kernels.cache.contiguous import KvCache, copy_tokens
+from kernels.cache.laid_out import moved_s
 from kernels.cache.prepared import Prompt, Prompts, Step
 from kernels.decoder.decoding import Decoding, Timed, time_stages, time_steps
 from kernels.decoder.linear import GRID_BITS
+from kernels.decoder.transformer import Decoder
 from kernels.decoder.weights import ModelFile
 from kernels.eviction import prune
 from kernels.eviction.reselect import Reselection, reselection_cost
@@ -28,7 +30,7 @@ from kernels.machine.timing import Stopwatch, record
 from kernels.native.build import cpu_model
 from kernels.point import Point
 
-WHAT = ("quality", "retrieval", "attention", "ttft", "decode", "stages")
+WHAT = ("compensation", "quality", "retrieval", "attention", "ttft", "decode", "stages")
 """What can be asked for, in the order it is measured: decoding can then use the prompt that the others processed."""
 TIMED = ("ttft", "decode", "stages")
 """What is measured with the point's threads or bandwidth; accuracy does not depend on them."""
@@ -39,17 +41,21 @@ GROUPS = {
     "retrieval": ("retrieval_accuracy", "retrieval_greedy"),
     "attention": ("attention_by_head",),
     "stages": ("stages_s", "layer_s", "request_stages_s"),
+    "compensation": ("compensation",),
 }
 """The quantities of each."""
-OPTIONS = {"n_windows": (1, 1, MAX_WINDOWS), "n_haystacks": (1, 1, MAX_WINDOWS), "probed": (0, 0, 1)}
+OPTIONS = {
+    "n_windows": (1, 1, MAX_WINDOWS),
+    "n_haystacks": (1, 1, MAX_WINDOWS),
+    "probed": (0, 0, 1),
+    "n_compared": (8, 2, MAX_WINDOWS),
+}
 """What a request can choose besides: its default, and its range."""
 QUIET_SHARE_WANTED = 0.2
 PROBE_CACHES = 2
 """Last-level caches that a probe between two tokens reads: enough to miss them, 2 ms."""
 RESELECTION_EVERY = 64
 """Tokens that one choice of what is read would serve, where the point chooses once."""
-RELAYOUTS = 5
-"""How often the move of a cache into another layout is timed."""
 _MAX_TEXT_CHARACTERS = 4 << 20  # of a longer text the start is used
 _PROGRESS_EVERY_S = 0.05
 
@@ -69,6 +75,8 @@ class Workload:
         Threads that torch computes with; torch's own default when None.
     text_file : Path, optional
         The text that prompts and accuracy are taken from; Python's own documentation when None.
+    parameters : ParameterStore, optional
+        The compensation parameters of the board.
 
     Raises
     ------
@@ -76,7 +84,13 @@ class Workload:
         When a file cannot be read or run.
     """
 
-    def __init__(self, model_file: Path, n_threads: int | None = None, text_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        model_file: Path,
+        n_threads: int | None = None,
+        text_file: Path | None = None,
+        parameters: ParameterStore | None = None,
+    ) -> None:
         if n_threads is not None:
             if n_threads < 1:
                 raise ValueError(f"n_threads: got {n_threads}, expected at least 1")
@@ -87,6 +101,7 @@ class Workload:
         if n_text < 2 * N_SCORED:
             raise ValueError(f"{text_file}: got a text of {n_text} tokens, expected at least {2 * N_SCORED}")
         self._judge = AccuracyEvaluator(self._prompts)
+        self._compensator = Compensator(self._prompts, parameters)
         self._limiter = Limiter()
 
     @functools.cached_property
@@ -116,8 +131,9 @@ class Workload:
             Asked about every 50 ms (up to 1 s apart while the output head is loaded), at the latest behind each layer
             of a prompt's chunk; once it returns True, `Cancelled` is raised.
         options : mapping, optional
-            Some of `OPTIONS`: windows of text for "quality", texts with needles for "retrieval", and for "decode"
-            whether the read bandwidth is probed between the tokens, which then have no energy of their own.
+            Some of `OPTIONS`: windows of text for "quality", texts with needles for "retrieval", windows of text for
+            "compensation", and for "decode" whether the read bandwidth is probed between the tokens, which then have no
+            energy of their own.
 
         Returns
         -------
@@ -149,6 +165,14 @@ class Workload:
         steps = {
             name: _step(progress, cancelled, index / len(wanted), 1 / len(wanted)) for index, name in enumerate(wanted)
         }
+        if "compensation" in wanted:
+            wanted.remove("compensation")
+            body["conditions"] |= machine_conditions()
+            own = steps["compensation"]
+            body |= self._compensator.measured(checked, chosen["n_compared"], self._judge, self._decoding, own)
+        applied, notes = self._compensator.prepare(checked)
+        body["conditions"] |= applied
+        body["notes"] += notes
 
         def carry_out(names: Collection[str]) -> None:
             body["conditions"] |= machine_conditions()
@@ -188,14 +212,14 @@ class Workload:
             torch.set_num_threads(own)
 
     def _decoding(self, point: Point, step: Step) -> tuple[Decoding, Prompt]:
-        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         prompt = self._prompts.to_decode_from(decoder, point.kv, point.context_tokens, step)
         cache = prune.prune(
             prompt.prefilled,
             point.alpha,
             point.policy,
             point.layout,
-            lambda n: decoder.new_cache(n, point.kv, point.kv_layout),
+            _empty(decoder, point),
             weights=point.score_weights,
         )
         token = int(prompt.prefilled.logits.argmax())
@@ -216,11 +240,8 @@ class Workload:
         }
         notes = self._decode_notes(point, prompt, timed.watch)
         if point.kv_layout:
-            conditions["relayout_s"] = self._relayout(point, decoding, prompt)
-            notes.append(
-                f"The KV cache was read {point.kv_layout.replace('_', ' ')} and operator by operator; moving that of "
-                f"the prompt into this layout takes {1e3 * conditions['relayout_s']['median']:.2f} ms once."
-            )
+            conditions["relayout_s"] = record(moved_s(prompt.prefilled.cache, _empty(decoding.decoder, point)))
+        notes += point.option_notes(conditions)
         if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)
             counted = "included in" if added_s else "not included in"
@@ -232,22 +253,8 @@ class Workload:
         return values, conditions, notes
 
     @staticmethod
-    def _relayout(point: Point, decoding: Decoding, prompt: Prompt) -> dict[str, Any]:
-        """Time the move of a prompt's cache into the point's layout."""
-        source, durations_s = prompt.prefilled.cache, []
-        for _ in range(RELAYOUTS):
-            target = decoding.decoder.new_cache(source.length, point.kv, point.kv_layout)
-            start_s = time.perf_counter()
-            copy_tokens(source, target, None, source.length)
-            durations_s.append(time.perf_counter() - start_s)
-        return record(durations_s)
-
-    @staticmethod
     def _choice(point: Point, decoding: Decoding, prompt: Prompt) -> Reselection:
-        def new_cache(n_tokens: int) -> KvCache:
-            return decoding.decoder.new_cache(n_tokens, point.kv, point.kv_layout)
-
-        every = point.reselect_tokens or RESELECTION_EVERY
+        every, new_cache = point.reselect_tokens or RESELECTION_EVERY, _empty(decoding.decoder, point)
         return reselection_cost(
             prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every, point.score_weights
         )
@@ -291,17 +298,12 @@ class Workload:
             notes.append(
                 f"The machine was busy: other processes interrupted {1 - watch.quiet_share:.0%} of the decode steps."
             )
-        if point.activation_keep < 1:
-            notes.append(
-                f"{1 - point.activation_keep:.0%} of the feed-forward activations of each token were set to zero, the "
-                "smallest; no kernel skips them, and the token is decoded operator by operator."
-            )
         if point.layout == "masked" and point.alpha > 0:
             notes.append("The masked layout reads the whole cache, so pruning saves no time in it.")
         return notes
 
     def _measure_ttft(self, point: Point, step: Step) -> Values:
-        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         how = f", {point.threads} threads, {point.bandwidth_byte_s} byte/s"
         prompt = self._prompts.timed(decoder, point.kv, point.context_tokens, step, how if point.is_limited else "")
         return (
@@ -370,6 +372,11 @@ def _power_window(timed: Timed) -> dict[str, Any]:
         "decode_window_s": [timed.start_s, timed.end_s],
         "decode_window_tokens": len(timed.watch.durations_s),
     }
+
+
+def _empty(decoder: Decoder, point: Point) -> prune.NewCache:
+    """Return what makes an empty cache in a point's format and layout."""
+    return lambda n_tokens: decoder.new_cache(n_tokens, point.kv, point.kv_layout)
 
 
 def _later(duration: dict[str, Any], added_s: float) -> dict[str, Any]:

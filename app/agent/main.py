@@ -21,13 +21,14 @@ from app.agent import board
 from app.agent.energy import EnergyMeter, RunEnergy
 from app.agent.launch import Scratch, worker_argv
 from app.agent.outbox import Outbox
-from app.agent.parameters import Parameters, Slots, parameters_folder
+from app.agent.parameters import Parameters
 from app.agent.run_conditions import RunConditions
 from app.agent.runs import Runs, worker_environment
 from app.agent.runtimes.entry import RuntimeEntry, entries_file, read_entries
 from app.agent.sampler import Sampler
 from app.agent.sensors import arrange, discover
 from app.agent.signals import when_told_to_end
+from app.agent.slots import Slots, parameters_folder
 from app.agent.state import BoardState, StateWatch
 from app.protocol import CONTROL, MINOR, Decoder, Malformed, ProtocolError, decode_control
 from app.protocol import VERSION as PROTOCOL_VERSION
@@ -189,6 +190,7 @@ class Agent:
             "models": board.model_files(),
             "runtimes": [entry.message() for entry in self._runtimes],
             "runtimes_wrong": self._runtimes_wrong,
+            "parameters": self._parameters.status(),
             "t_ns": time.monotonic_ns(),  # last: the client takes it for the time of arrival until the first ping
         }
 
@@ -204,8 +206,9 @@ class Agent:
 
     def _answer(self, message: dict[str, Any], t_ns: int) -> None:
         op = message["op"]
-        if op in ("measure", "bandwidth") and self._read_only:
-            self._outbox.send({"op": "failed", "id": message["id"], "kind": "failed", "reason": self._read_only})
+        refused = self._locked if "compensation" in message.get("what", ()) else self._read_only
+        if op in ("measure", "bandwidth") and refused:
+            self._outbox.send({"op": "failed", "id": message["id"], "kind": "failed", "reason": refused})
         elif op in ("measure", "bandwidth"):
             self._runs.submit(message)
         elif op == "parameters":

@@ -10,111 +10,29 @@ A pause that is too long ends in idle with the old set, as a rollback does.
 Two slots hold two sets; a commit writes the one that is not live. The file ``live`` names the live one and changes by
 one rename, only when it has been verified live: a crash at any step leaves the old set live. Standard library only.
 
+The measuring process reads the live set for points whose compensation has offsets (`app.agent.compensating`).
+
 Source: SITS-Calib v1.2 (docs/articles.md, B11), with the check before the commit, where it can protect the set that
-runs, and fragments, because 256 channels fill a message.
+runs, and fragments, because 512 channels fill a message.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import os
-import struct
 import threading
 import time
 import zlib
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from app.parameter_set import MAGIC, MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode
+from app.agent.slots import Slots
+from app.parameter_set import MAX_FRAGMENT_BYTE, MAX_SET_BYTE, ParametersError, ParameterSet, decode, described
 
 TIMEOUT_S = 0.5
 LIVE_TOLERANCE = 1e-5
-MAX_PROBE = 1e38  # float32's
-_SLOT = struct.Struct("<4sQII")  # magic, epoch, length, crc of the set behind it
-
-
-def parameters_folder() -> Path:
-    """Return the folder of a board's parameter sets."""
-    named = os.environ.get("TRILEMMA_DATA_DIR")
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return (Path(named) if named else Path(home) / "trilemma") / "parameters"
-
-
-class Slots:
-    """Two files and the name of the live one; every write is on the disk before the next begins.
-
-    Parameters
-    ----------
-    folder
-        Made when the first set is written.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def live(self) -> Tuple[int, int, Optional[bytes]]:
-        """Return slot, epoch and bytes of the live set; ``(1, 0, None)`` when there is none that is whole."""
-        try:
-            record = json.loads((self._folder / "live").read_text(encoding="ascii"))
-            slot, epoch = int(record["slot"]), int(record["epoch"])
-        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            return 1, 0, None
-        found = self.read(slot) if slot in (0, 1) else None
-        return (slot, epoch, found[1]) if found is not None and found[0] == epoch else (1, 0, None)
-
-    def read(self, slot: int) -> Optional[Tuple[int, bytes]]:
-        """Return epoch and bytes of a slot, None when it is not whole."""
-        try:
-            content = (self._folder / f"set-{slot}").read_bytes()
-            magic, epoch, length, crc = _SLOT.unpack_from(content)
-        except (OSError, struct.error):
-            return None
-        data = content[_SLOT.size :]
-        whole = magic == MAGIC and len(data) == length and zlib.crc32(content[4:12] + data) == crc
-        return (epoch, data) if whole else None
-
-    def write(self, slot: int, epoch: int, data: bytes) -> None:
-        """Put a set into a slot."""
-        crc = zlib.crc32(struct.pack("<Q", epoch) + data)
-        self._replace(f"set-{slot}", _SLOT.pack(MAGIC, epoch, len(data), crc) + data)
-
-    def point(self, slot: int, epoch: int) -> None:
-        """Make a slot the live one."""
-        self._replace("live", json.dumps({"slot": slot, "epoch": epoch}).encode("ascii"))
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other agents on this board from writing meanwhile."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        try:
-            import fcntl
-        except ImportError:  # Windows: one agent at a time there
-            yield
-            return
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(folder)
-
-    def _replace(self, name: str, content: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        new = self._folder / f".{name}.new"
-        with open(new, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._folder / name)
-        if os.name != "posix":  # a folder cannot be flushed there
-            return
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+MAX_VALUE = 1e38  # float32's
+READ_BYTE = 16 * 1024  # of a live set in one answer
+LOOKS = ("status", "read")
+"""Steps that change nothing."""
 
 
 class Parameters:
@@ -142,9 +60,10 @@ class Parameters:
         self._said = ""
 
     def step(self, name: str, message: Any) -> dict[str, Any]:
-        """Do a step by name ("status", "set", "verify", "commit", "verify_live", "rollback")."""
+        """Do a step by name ("status", "read", "set", "verify", "commit", "verify_live", "rollback")."""
         steps = {
             "status": lambda: self.status(),
+            "read": lambda: self.read(_count(message, "offset")),
             "set": lambda: self.set(_count(message, "offset"), _count(message, "total"), _fragment(message)),
             "verify": lambda: self.verify(_count(message, "crc")),
             "commit": lambda: self.commit(),
@@ -163,7 +82,7 @@ class Parameters:
     def answer(self, message: Mapping[str, Any], locked: str = "") -> Dict[str, Any]:
         """Do the step that a message asks for and return the answer; where it is `locked`, one may only look."""
         try:
-            if locked and message["step"] != "status":
+            if locked and message["step"] not in LOOKS:
                 raise ParametersError(locked)
             return {"op": "result", "id": message["id"], "body": self.step(message["step"], message)}
         except (ParametersError, OSError) as error:
@@ -171,21 +90,33 @@ class Parameters:
             return {"op": "failed", "id": message["id"], "kind": "failed", "reason": reason}
 
     def status(self) -> dict[str, Any]:
-        """Return the state, the live set's epoch, checksum and number of channels, and how many bytes have arrived."""
+        """Return the state, the live set's epoch, checksum, number of channels and context, and how many bytes have
+        arrived.
+        """
         with self._lock:
             self._expire()
             self._refresh()
             live = self._trial[2] if self._trial else self._live
-            channels = None if live is None else len(decode(live).channels)
+            channels, context = (None, None) if live is None else described(live)
             return {
                 "state": self._state,
                 "epoch": self._trial[1] if self._trial else self._epoch,
                 "crc": None if live is None else zlib.crc32(live),
                 "n_channels": channels,
+                "context": context,
                 "n_received_byte": len(self._data),
                 "timeout_s": self._timeout_s,
                 "said": self._said,
             }
+
+    def read(self, offset: int) -> dict[str, Any]:
+        """Return a piece of the live set, in hexadecimal, and how long the whole set is."""
+        with self._lock:
+            self._expire()
+            self._refresh()
+            if self._live is None:
+                raise ParametersError("no set is live on this board")
+            return {"data": self._live[offset : offset + READ_BYTE].hex(), "total": len(self._live)}
 
     def set(self, offset: int, total: int, fragment: bytes) -> dict[str, Any]:
         """Take a piece of a set; pieces come in order, and one that is sent again is taken again.
@@ -242,14 +173,15 @@ class Parameters:
                 if self._slots.live()[:2] != (self._slot, self._epoch):  # the other slot may be the live one by now
                     self._forget()
                     raise ParametersError("another agent on this board changed the live set meanwhile: begin again")
-                epoch = max(self._epoch, (self._slots.read(slot) or (0, b""))[0]) + 1  # never one that was used before
+                used = [(self._slots.read(each) or (0, b""))[0] for each in (0, 1)]
+                epoch = max(self._epoch, *used) + 1  # never one that was used before
                 self._slots.write(slot, epoch, self._data)
             self._trial, self._data = (slot, epoch, self._data), b""
             self._state, self._deadline_s = "trial", self._now_s() + self._timeout_s
             return self.status()
 
     def verify_live(self, epoch: int, first: int, probe: Sequence[float], expected: Sequence[float]) -> dict[str, Any]:
-        """Read the live set back, run the dual loop with it, and keep it if that gives what is expected.
+        """Read the live set back, compensate a probe with it, and keep it if that gives what is expected.
 
         `probe` and `expected` hold a value for each channel from `first` on, as many as a message carries; the
         checksum of what was read back speaks for all of them.
@@ -271,7 +203,7 @@ class Parameters:
                     if self._slots.read(slot) != (epoch, data):
                         raise ParametersError("the set that was written does not read back as it was")
                     _compare(decode(data), first, probe, expected)
-                    self._slots.point(slot, epoch)
+                    self._slots.point(slot, epoch, self._epoch if self._live is not None else 0)
             except (ParametersError, OSError) as error:
                 self.rollback()
                 raise ParametersError(f"{error}; the old set is live again") from None
@@ -281,14 +213,14 @@ class Parameters:
             return self.status()
 
     def rollback(self) -> dict[str, Any]:
-        """Return to the set that was live before: end a trial, or undo the last one that was kept.
+        """Return to what was live before: end a trial, or undo the last set that was kept.
 
-        A trial that has just been given up is not undone twice.
+        Where no older set is there, none is live then. A trial that has just been given up is not undone twice.
 
         Raises
         ------
         ParametersError
-            No older set is there any more.
+            No set is live.
         """
         with self._lock:
             self._expire()
@@ -301,11 +233,14 @@ class Parameters:
             return self.status()
 
     def _undo(self) -> None:
-        other = self._slots.read(1 - self._slot)
-        if self._live is None or other is None or other[0] >= self._epoch:
-            raise ParametersError("there is no older set to go back to")
-        self._slots.point(1 - self._slot, other[0])
-        self._slot, (self._epoch, self._live) = 1 - self._slot, other
+        if self._live is None:
+            raise ParametersError("no set is live on this board: there is nothing to roll back")
+        other, before = self._slots.read(1 - self._slot), self._slots.before()
+        if before and other is not None and other[0] == before:
+            self._slots.point(1 - self._slot, before)
+        else:
+            self._slots.clear()
+        self._refresh()
 
     def _expect(self, state: str, step: str) -> None:
         if self._state != state:
@@ -335,14 +270,10 @@ def _gave_up(what: str, timeout_s: float) -> str:
 
 
 def _compare(live: ParameterSet, first: int, probe: Sequence[float], expected: Sequence[float]) -> None:
-    n_left = len(live.channels) - first
+    n_left = len(live.offsets) - first
     if not 1 <= len(probe) <= n_left or len(expected) != len(probe):
         raise ParametersError(f"the probe has {len(probe)} values from channel {first} on, expected 1 to {n_left}")
-    try:
-        compensated = live.compensate(probe, first)
-    except (OverflowError, ValueError):
-        raise ParametersError("the probe is too large or too far off the grid to be compensated") from None
-    for i, (found, wanted) in enumerate(zip(compensated, expected), first):
+    for i, (found, wanted) in enumerate(zip(live.compensate(probe, first), expected), first):
         if not abs(found - wanted) <= LIVE_TOLERANCE * max(1.0, abs(wanted)):
             raise ParametersError(f"channel {i} of the live set gives {found:g} for the probe, expected {wanted:g}")
 
@@ -359,8 +290,8 @@ def _numbers(message: Any, name: str) -> List[float]:
     values = message.get(name)
     if not isinstance(values, list) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
         raise ParametersError(f"{name}: got {values!r:.40}, expected a list of numbers")
-    if not all(abs(value) < MAX_PROBE for value in values):
-        raise ParametersError(f"{name}: got a number that is not below {MAX_PROBE:g}, expected a list of such")
+    if not all(abs(value) < MAX_VALUE for value in values):
+        raise ParametersError(f"{name}: got a number that is not below {MAX_VALUE:g}, expected a list of such")
     return [float(value) for value in values]
 
 

@@ -316,4 +316,6 @@ def _why_not(request: Message) -> str:
     what = request.get("what", ["decode"])
     if not what or any(name not in WHAT for name in what):
         return f"what: got {what!r:.60}, expected some of {', '.join(WHAT)}"
+    if "texts" in what and (len(what) > 1 or not _driven(request)):
+        return "texts: expected alone, of another runtime than Trilemma's own decoder"
     return ""

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from app import VERSION
+from app.agent.compensating import BoardSets
 from app.agent.launch import SCRATCH, remove_scratch
 from app.agent.main import claim_stdout
+from app.agent.slots import Slots, parameters_folder
 from app.protocol import CONTROL, Decoder, ProtocolError, decode_control, encode_control
 
 PROGRESS_STEP_S = 0.05  # progress goes out at most 20 times a second
@@ -121,7 +123,8 @@ class Runner:
         if self._workload is None or self._workload[0] != key:
             progress(0.0, f"loading {path.name}")
             self._workload = None  # the old one's memory first
-            self._workload = (key, Workload(path, text_file=Path(text) if text else None))
+            sets = BoardSets(Slots(parameters_folder()))
+            self._workload = (key, Workload(path, text_file=Path(text) if text else None, parameters=sets))
         return self._workload[1]
 
     def _progress(self, request_id: int) -> Callable[[float, str], None]:

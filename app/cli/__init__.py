@@ -43,7 +43,8 @@ COMMANDS = {
     "doctor": "check which runs and measurements this machine supports, and name what is missing",
     "agent": "serve this machine's sensors and measurements over standard input and output, or at a socket",
     "pair": "give a board its certificate and token once through ssh, to attach it over TLS",
-    "parameters": "show, install or roll back the compensation parameters that are live on a board (SITS-Calib)",
+    "compensate": "compensate quantised weights: make a parameter set, install it, measure without and with it",
+    "parameters": "show, save, install or roll back the compensation parameters live on a board (SITS-Calib)",
     "simulate-board": "serve a simulated board of the catalogue, with heat, throttling and noise, behind the protocol",
 }
 """Command -> its line in `--help`, in that order."""
@@ -54,12 +55,14 @@ GROUPS = {
         {
             "knee": "find the most efficient clock: four knees of a table or of a board, and its power modes",
             "thermal": "fit the heat path of a board to a recording of its temperature after a step of power",
+            "sampling": "tell the rhythms of a recording, and as what a faster load appears in its samples",
             "fit": "fit a curve to two columns of a table: ridge polynomial, decay, knee, each with its left-out error",
             "schedule": "schedule a graph of operations (LLMCompiler) or a chain of stages from a file",
             "realtime": "bound the responses of real-time tasks from a file, and simulate them (RT-LLM Scheduler)",
             "clock": "compute clock offset, bounds and drift, timestamp range, fault tolerance and quorum size",
             "scenario": "judge an operating point, figures or a table by an application's limits",
             "formula": "list the formulas of the engine, or evaluate one with your own numbers",
+            "items": "list the items of the articles that take your numbers, each a command: lab A03 --latency 40ns",
             "published": "list the items of the two articles (QK-Dispatch, Edge-LoRA...), as printed and by physics",
         },
     ),
@@ -74,8 +77,10 @@ GROUPS = {
     ),
 }
 """Group -> its line in `--help`, and its commands."""
+_ITEM = re.compile(r"[ABab]\d{1,3}")
+"""An item of an article: a command of the group `lab` for each row of `app.text.lab.table`."""
 BENCH = "time Trilemma itself: engine, start, agent, kernels, decoder"
-_NEVER_MOVED = ("thermal", "formula", "fit")  # had their group from the first day
+_NEVER_MOVED = ("thermal", "sampling", "formula", "fit", "items")  # had their group from the first day
 MOVED = {name: group for group, (_, commands) in GROUPS.items() for name in commands if name not in _NEVER_MOVED}
 """Formerly ungrouped command -> its group; the old names still work."""
 TALK = ("agent", "simulate-board")
@@ -107,6 +112,8 @@ def known(words: Sequence[str]) -> tuple[str, ...]:
     first, second = [*words[:2], "", ""][:2]
     if first in MOVED:
         return (MOVED[first], first)
+    if first == "lab" and _ITEM.fullmatch(second):
+        return (first, second.upper())
     if first in GROUPS:
         return (first, second) if second in GROUPS[first][1] else ()
     return (first,) if first in COMMANDS or first == "bench" else ()
@@ -116,6 +123,8 @@ def _module(name: Sequence[str]) -> Any:
     """Import the module of a command, named as `known` returns it."""
     if list(name) == ["bench"]:
         return importlib.import_module("app.cli.bench.subjects")
+    if _ITEM.fullmatch(name[-1]):
+        return importlib.import_module("app.cli.lab.items").Item(name[-1])
     path = ".".join(name).replace("-", "_")
     return importlib.import_module(f"app.cli.{path}{'_' if keyword.iskeyword(name[-1]) else ''}")
 
@@ -152,6 +161,8 @@ def _parsers(name: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Arg
         group_parser = subparsers.add_parser(group, help=text, description=f"{text[0].upper()}{text[1:]}.")
         inside = group_parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
         found += [_add(inside, (group, key), line, name) for key, line in commands.items()]
+        if name[:1] == (group,) and name[1] not in commands:
+            found.append(_add(inside, name, _module(name).title, name))
     found.append(_add(subparsers, ("bench",), BENCH, name))
     return parser, next((own for own in found if own is not None), None)
 

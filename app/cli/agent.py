@@ -23,7 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     entry.add_arguments(parser)
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the agent as one file for a board, and end")
     parser.add_argument(
-        "--otlp", metavar="URL", help="send the board's values to an OpenTelemetry collector until Ctrl-C"
+        "--otlp",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="send the board's values to an OpenTelemetry collector until Ctrl-C (of OTEL_EXPORTER_OTLP_ENDPOINT)",
     )
     parser.add_argument(
         "--interval", type=float, default=10.0, metavar="SECONDS", help="time between exports of --otlp (10)"

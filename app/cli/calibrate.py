@@ -288,6 +288,7 @@ def document(
         "modes": {mode: document(one, None) for mode, one in (others or {}).items()},
         "leave_one_out_ttft": _check(calibration.ttft_check),
         "leave_one_out_reselection": _check(calibration.reselection_check),
+        "leave_one_out_power": {"rail": calibration.posterior.power_covers or None, **_check(calibration.power_check)},
         "published_formula_fitted": _check(calibration.article_check),
         "next": None if proposal is None else {"point": point_record(proposal[0]), "why": proposal[1]},
         "points": points,
@@ -335,6 +336,7 @@ def _print(
             *(_check_rows("decode time, all modes", _all_modes(calibration, others)) if others else ()),
             *_check_rows("time to first token", calibration.ttft_check),
             *_check_rows("token re-selection", calibration.reselection_check),
+            *_check_rows(f"power ({calibration.posterior.power_covers})", calibration.power_check),
             *_check_rows("published formula, its constant fitted", calibration.article_check),
         ]
     )

@@ -13,10 +13,13 @@ from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.cli.shared.verdict import mark_of, verdict_of
+from app.library.attention import nearest
 from app.library.board_library import BoardLibrary
+from app.library.prediction_curves import DROPPED_MASS
 from app.library.records import point_record
 from app.text.explain import document as verdict_document
-from app.text.format import counted, estimate_text, parse_quantity, quantity_text
+from app.text.format import at_most_text, counted, estimate_text, parse_quantity, quantity_text
+from app.text.r_max import UNMEASURED, bounds_text
 from core.catalogue.memory_reserve import usable_memory
 from core.predict.explain import Margin, margins, roofline_s
 from core.predict.parameters import extended, physical_parameters, ratio_names
@@ -107,7 +110,23 @@ def document(
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
         "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
+        "r_max": _r_max(point, catalogue, known, limits, library),
         "evidence": _evidence(point, catalogue, known),
+    }
+
+
+def _r_max(
+    point: OperatingPoint, catalogue: Catalogue, known: Posterior, limits: dict[str, float], library: BoardLibrary
+) -> dict[str, Any]:
+    """Return the largest prune rate, and beside it the bounds by measured sparsity and entropy."""
+    mark = mark_of(point, catalogue, known, library, limits.get("accuracy_frac"))
+    measured = nearest(library.evidence(catalogue), point)
+    bounds = None if measured is None else measured.bounds(DROPPED_MASS)
+    return {
+        "alpha": mark.alpha,
+        "rule": mark.text,
+        "bounds": {"absent": UNMEASURED} if bounds is None else asdict(bounds),
+        "beside": bounds_text(measured),
     }
 
 
@@ -166,6 +185,10 @@ def _print(found: dict[str, Any]) -> None:
     longest = found["largest_context_tokens"]
     text = longest["absent"] if isinstance(longest, dict) else quantity_text(float(longest), "tokens")
     print(f"\nLargest context: {text}{_in_memory(found['memory'])}.")
+    mark = found["r_max"]
+    at = "" if mark["alpha"] is None else f" (α {at_most_text(mark['alpha'], 2)})"
+    print(f"\n{mark['rule']}{at}.")
+    print(mark["beside"])
     evidence = found["evidence"]
     bandwidth = evidence["bandwidth_byte_s"]
     print(f"\nBandwidth {quantity_text(bandwidth['value'], 'byte/s')}: {bandwidth['source'] or 'no source'}")

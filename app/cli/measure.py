@@ -13,6 +13,7 @@ from app.campaign.plan import Round, Run
 from app.cli.predict import UNITS
 from app.cli.shared.library import open_library
 from app.cli.shared.model_file import add_model_file_argument, check_measurable, offered, with_model_file
+from app.cli.shared.otlp_run import RunExport
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from
 from app.cli.shared.progress import ProgressLine
@@ -55,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_point_arguments(parser)
     add_model_file_argument(parser)
     parser.add_argument(
+        "--otlp",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="send trace, values and log of the run to an OpenTelemetry collector (of OTEL_EXPORTER_OTLP_ENDPOINT)",
+    )
+    parser.add_argument(
         "--stages", action="store_true", help="time the stages of a token too: projections, attention, feed-forward..."
     )
 
@@ -62,12 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, print and save."""
     check_board_as(args.board_as)
+    export = RunExport(args.otlp)
     catalogue = with_model_file(args, load_catalogue())
     point, library = point_from(args, catalogue), open_library()
     try:
         what = (*WHAT, "stages") if args.stages else WHAT
         target = target_from(args.attach, args.ssh_config)
-        measurement, hello = _measure(library, target, point, what, args, catalogue)
+        measurement, hello = _measure(library, target, point, what, args, catalogue, export)
         point = _usual_there(point, args, hello, catalogue)
     except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
@@ -78,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
             library.remember_target(target.text, hello)
     except FileError as error:  # the numbers are still worth showing
         notes.append(f"Not saved: {error}.")
+    sent = export.send(measurement.body, point_record(point), notes)
     predicted = None
     if args.stages or not args.json:
         try:
@@ -87,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             notes.append(f"Predicted from priors alone: {error}.")
     stages = _predicted_stages(predicted, point, catalogue) if args.stages and predicted else {}
     if args.json:
-        about = {"notes": notes, "time_utc": measurement.time_utc}
+        about = {"notes": notes, "time_utc": measurement.time_utc, **sent}
         beside = {"predicted_stages_s": stages} if args.stages else {}
         print_json({"point": point_record(point), **measurement.body, **beside, **about})
     elif predicted is not None:
@@ -143,6 +153,7 @@ def _measure(
     what: tuple[str, ...],
     args: argparse.Namespace,
     catalogue: Catalogue,
+    export: RunExport,
 ) -> tuple[Measurement, Mapping[str, Any]]:
     found: list[Measurement] = []
     with AttachedBoard(target) as board, ProgressLine() as line:
@@ -158,8 +169,12 @@ def _measure(
 
         def show(_: Run, done_frac: float, text: str) -> None:
             line.show(done_frac, text)
+            export.say(text)
 
+        export.begin()
         carry_out(board, campaign, of_board, machine, keep, show)
+        for time_s, log in board.log:
+            export.say(log.text, log.level, time_s)
         if campaign.failure:
             raise UserError(campaign.failure)
     return found[0], board.hello

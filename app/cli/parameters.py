@@ -1,59 +1,50 @@
-"""``trilemma parameters``: show, install or roll back the compensation parameters that are live on a board."""
+"""``trilemma parameters``: show, save, install or roll back the compensation parameters that are live on a board."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.target import add_target_options, target_from
 from app.client.blocking_session import AttachedBoard, LinkError
-from app.client.parameters import Installed, install
-from app.parameter_set import MAX_CHANNELS, SCALE_RANGE, ParameterSet
+from app.library.files import FileError, reason, write_whole
+from app.parameter_set import MAX_SET_BYTE, Installed, ParametersError, ParameterSet, decode, install
+from app.text.compensation_text import live_sentence
 from app.text.format import counted
 from core.articles.as_printed.article_b import CALIBRATION, calibration_figures
-from core.catalogue.inputs import read_text
-from core.catalogue.schemas import AT_LEAST_ONE, Table, within
-from core.catalogue.toml_files import converted, parse
 
 EXAMPLES = """examples:
   trilemma parameters                                       those that are live on this machine
-  trilemma parameters --install resources/examples/parameters.toml --attach user@orin
+  trilemma parameters --save int4.set                       made here by trilemma compensate...
+  trilemma parameters --install int4.set --attach user@orin ...installed there
   trilemma parameters --rollback"""
-
-
-class ParameterSetFile(Table):
-    """A set of compensation parameters in its TOML file: one scale and one zero per channel."""
-
-    gain: Annotated[float, within(1e-6, 2.0 - 1e-6)]
-    scale: Annotated[tuple[Annotated[float, within(*SCALE_RANGE)], ...], AT_LEAST_ONE]
-    zero: Annotated[tuple[Annotated[float, within(-1e30, 1e30)], ...], AT_LEAST_ONE]
-    target_mean: Annotated[float, within(-1e30, 1e30)] = 0.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the action and the board."""
     what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--install", metavar="FILE", help="make this set live; resources/examples/parameters.toml documents the format"
-    )
-    what.add_argument("--rollback", action="store_true", help="restore the previous set")
+    what.add_argument("--install", type=Path, metavar="FILE", help="make this set live, a file that --save has written")
+    what.add_argument("--save", type=Path, metavar="FILE", help="write the live set to a file")
+    what.add_argument("--rollback", action="store_true", help="restore the previous set, or none")
     add_target_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the action and print the live parameters."""
-    wanted = None if args.install is None else read_parameters(Path(args.install))
+    wanted = None if args.install is None else read_parameters(args.install)
     installed = None
     try:
         with AttachedBoard(target_from(args.attach, args.ssh_config)) as board:
             if wanted is not None:
                 installed = install(board.parameters, wanted)
+            if args.save is not None:
+                write_whole(args.save, _live(board))
             status = board.parameters("rollback" if args.rollback else "status", {})
             provenance = "simulated" if board.hello.get("simulated") else "measured"
-    except LinkError as error:
+    except (LinkError, FileError) as error:
         raise UserError(str(error)) from error
     if args.json:
         print_json({"live": dict(status), "installed": None if installed is None else _record(installed, provenance)})
@@ -63,23 +54,38 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_parameters(path: Path) -> ParameterSet:
-    """Read a set from TOML: ``gain``, ``target_mean``, and ``scale`` and ``zero`` with one number per channel.
+    """Read a set from a file.
 
     Raises
     ------
     UserError
-        One sentence: file, key, expected value.
+        One sentence: file and expected content.
     """
     try:
-        made = converted(path.name, parse(path.name, read_text(path)), ParameterSetFile)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    n_scale, n_zero = len(made.scale), len(made.zero)
-    if n_scale != n_zero or n_scale > MAX_CHANNELS:
-        raise UserError(
-            f"{path.name}: got {n_scale} scales and {n_zero} zeros, expected equally many, at most {MAX_CHANNELS}"
-        )
-    return ParameterSet(made.gain, made.target_mean, tuple(zip(made.scale, made.zero, strict=True)))
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path.name}: not a file (a folder, a pipe or a device), expected a parameter set")
+        with path.open("rb") as file:
+            return decode(file.read(MAX_SET_BYTE + 1))
+    except OSError as error:
+        raise UserError(f"{path.name}: cannot be read: {reason(error)}, expected a file of --save") from error
+    except ParametersError as error:
+        raise UserError(f"{path.name}: {error}: expected a file that trilemma parameters --save has written") from error
+
+
+def _live(board: AttachedBoard) -> bytes:
+    """Return the live set of a board, read in pieces and checked."""
+    data, total = b"", 1
+    while len(data) < total:
+        answer = board.parameters("read", {"offset": len(data)})
+        piece, total = bytes.fromhex(str(answer.get("data", ""))), int(answer.get("total", 0))
+        if not piece or total > MAX_SET_BYTE:
+            raise UserError("the board does not send its live set: it changed meanwhile, or its agent is older")
+        data += piece
+    try:
+        decode(data)
+    except ParametersError as error:
+        raise UserError(f"the board sent a damaged set: {error}") from error
+    return data
 
 
 def _record(found: Installed, provenance: str) -> dict[str, Any]:
@@ -98,11 +104,7 @@ def _record(found: Installed, provenance: str) -> dict[str, Any]:
 
 
 def _print(status: Mapping[str, Any], installed: Installed | None, provenance: str) -> None:
-    if status["n_channels"] is None:
-        print("No parameters are live on this board.")
-    else:
-        channels = counted(status["n_channels"], "channel")
-        print(f"Live: {channels}, epoch {status['epoch']}, checksum {status['crc']:#010x}.")
+    print(live_sentence(status))
     if installed is None:
         return
     messages = counted(installed.n_message, "message")

@@ -26,14 +26,17 @@ from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from
 from app.cli.shared.progress import ProgressLine
 from app.cli.shared.target import add_target_options, target_from
+from app.cli.shared.texts import add_text_arguments, report
 from app.cli.sweep import axes_from, by_keys
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.target import Target
+from app.library.attention import nearest
 from app.library.axes import canonical, formats_of
 from app.library.files import FileError, write_whole
 from app.library.measurements import Measurement
 from app.library.records import point_record
 from app.text.format import estimate_text
+from app.text.r_max import bounds_text
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 from core.spec.runtime import OWN_RUNTIME
@@ -53,7 +56,8 @@ COLUMNS = {
 EXAMPLES = """examples:
   trilemma quality
   trilemma quality --over policy=attention_mass,key_norm --over alpha=0:0.9:0.1 --weights int8 --context 2048
-  trilemma quality --over weights=fp16,int8,int4 --model-file model-f16.gguf --json"""
+  trilemma quality --over weights=fp16,int8,int4 --model-file model-f16.gguf --json
+  trilemma quality --texts prompts.csv --runtime llamacpp_cpu --weights q4_k_m --reference fp16.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--attention", type=Path, metavar="FILE", help="write attention statistics of each head to a JSON file"
     )
     parser.add_argument("--text", type=Path, metavar="FILE", help="a UTF-8 text file (Python's documentation)")
+    add_text_arguments(parser)
     add_model_file_argument(parser)
     add_journal_arguments(parser)
     add_target_options(parser)
@@ -85,6 +90,10 @@ def run(args: argparse.Namespace) -> int:
     """Measure and report."""
     catalogue = with_model_file(args, load_catalogue())
     point = point_from(args, catalogue)
+    if args.texts is not None:
+        return report(args, point)
+    if args.reference is not None:
+        raise UserError("--reference compares runs of --texts: give that file too")
     axes = by_keys(axes_from(args.over), args, catalogue) if args.over else {}
     points = grid(point, axes, catalogue) if axes else star(point, catalogue)
     target = target_from(args.attach, args.ssh_config)
@@ -180,6 +189,9 @@ def _print(outcome: Outcome) -> None:
     rows = [(*(name.upper() for name in names), *(COLUMNS[name][0] for name in shown))]
     rows += [(*_named(m, names), *(_cell(m, name) for name in shown)) for m in outcome.measured]
     print_table(rows)
+    known = nearest(outcome.measured, outcome.measured[0].point) if outcome.measured else None
+    if known is not None:
+        print(bounds_text(known))
     for note in dict.fromkeys(note for m in outcome.measured for note in m.body.get("notes", [])):
         print(note)
     for point, reason in outcome.failed:

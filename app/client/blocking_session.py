@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -63,6 +64,8 @@ class AttachedBoard:
         What the agent says of itself and the board.
     channels
         Its sensor channels.
+    log
+        The last lines of its log, each with the seconds since 1970 at which it came.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class AttachedBoard:
     def __init__(self, open_transport: Callable[[], Transport]) -> None:
         self.hello: Mapping[str, Any] = {}
         self.channels: tuple[Channel, ...] = ()
+        self.log: deque[tuple[float, Log]] = deque(maxlen=1000)
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._complaint = ""  # the first line of the log that was no information, until attached
         self._error = ""  # the last line of the log about an error
@@ -198,7 +202,9 @@ class AttachedBoard:
             self.hello = {**self.hello, "state": event.state}
         elif isinstance(event, Catalogue):
             self.channels = event.channels
-        elif isinstance(event, Log) and event.level != "info":
-            self._complaint = self._complaint or event.text
+        elif isinstance(event, Log):
+            self.log.append((time.time(), event))
+            if event.level != "info":
+                self._complaint = self._complaint or event.text
             self._error = event.text if event.level == "error" else self._error
         return event

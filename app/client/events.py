@@ -22,6 +22,7 @@ class Channel:
     total: str = ""  # how it takes part in the power of the whole board; "" where it does not
     part_of: str = ""  # key of the channel that has counted it already
     note: str = ""
+    doubt: str = ""  # of a live agent's own channel only: one in doubt arrives without `total`
 
 
 @dataclass(frozen=True)

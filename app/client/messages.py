@@ -315,6 +315,9 @@ def sound_hello(message: Mapping[str, Any], role: Role = "agent") -> tuple[dict[
         if name in message and not (fits(message[name], bool) if right is None else right):
             del sound[name]
             wrong.append(name)
+    if not isinstance(sound.get("parameters", {}), dict):
+        del sound["parameters"]
+        wrong.append("parameters")
     if "recording" in sound:
         played = _kept(sound["recording"], "recording", wrong, _is_played)
         sound["recording"] = {"file": "?", **played}

@@ -30,8 +30,10 @@ POLICY_NAMES = {
     "rope_sensitivity": "position sensitivity",
     "composite": "composite score",
 }
+COMPENSATION_NAMES = {"feedback": "error feedback", "both": "offsets + feedback"}
 CHOICE_NAMES = {
     **POLICY_NAMES,
+    **COMPENSATION_NAMES,
     "head_major": "by head",
     "token_major": "by token",
     "rows": "whole rows",
@@ -311,7 +313,7 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
 
     The board's own bandwidth becomes None and its default power mode "". Without pruning, the policy, the layout of the
     kept tokens and the re-selection take their defaults, and so do the compiled context of a runtime that compiles none
-    and all fields without an effect.
+    and all fields without an effect. Weights in fp32 are not quantised, so nothing is compensated.
     """
     runtime = catalogue.runtimes[point.runtime]
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):
@@ -322,6 +324,8 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
         point = replace(point, power_mode="")
     if not runtime.static_graph or point.graph_tokens == runtime.graph_tokens:
         point = replace(point, graph_tokens=0.0)
+    if point.weights == "fp32":
+        point = replace(point, compensation="none")
     if point.on_chip_byte_s is not None and point.on_chip_byte_s == catalogue.boards[point.board].on_chip_byte_s:
         point = replace(point, on_chip_byte_s=None)
     idle: Any = {f.name: f.default for f in FIELDS if f.effective is not None and not f.effective(point)}

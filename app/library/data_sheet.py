@@ -150,6 +150,8 @@ def _as_told(board: Board, sheet: Board, found: DataSheet, *, threads: bool) -> 
         system_energy_j_byte=energy.system_energy_j_byte,
         system_energy_log_sd=energy.system_energy_log_sd,
         power_rail=energy.power_rail,
+        rail_limit_frac=energy.rail_limit_frac,
+        rail_limit_log_sd=energy.rail_limit_log_sd,
         identify=board.identify,
         listed=False,
         data_sheet=sheet.key,

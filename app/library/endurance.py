@@ -39,6 +39,9 @@ class Around:
     battery: float | None = None  # J
     duration: float = 3600.0  # s
     cooling: str = "heatsink"
+    limit_temp: float | None = None  # junction limit, deg C; None is the board's own rule
+    power: float | None = None  # W while decoding at the top clock; None is the predicted one
+    idle: float | None = None  # W of the board at rest; None is the measured or assumed one
     profile: str = "steady"  # a workload of the resources, or a file
 
 
@@ -90,15 +93,16 @@ def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | Non
     ValueError
         The board's power is unknown, or a file or a value is invalid; one sentence.
     """
-    speeds = board_speeds(point, catalogue, posterior)
+    speeds = board_speeds(point, catalogue, posterior, idle_w=around.idle, power_w=around.power)
     cooling = load_cooling()
     if around.cooling not in cooling:
         raise ValueError(f"cooling: got {around.cooling!r}, expected one of {', '.join(cooling)}")
     rules = load_throttle_rules()
+    rule = rules.get(point.board, rules["default"])
     device = device_of(
         speeds,
         cooling[around.cooling],
-        rules.get(point.board, rules["default"]),
+        rule if around.limit_temp is None else rule.with_limit(around.limit_temp),
         battery=None if around.battery is None else pack(around.battery, around.ambient),
     )
     workload = _workload(around.profile)
@@ -180,6 +184,6 @@ def _load_of_power(workload: Workload, device: Device) -> NDArray[np.float64]:
         worst = float(workload.power_w[np.argmax(np.abs(load - 0.5))])
         raise ValueError(
             f"profile: power_w: got {worst:g}, expected {device.idle_w:.3g} (idle) to {device.idle_w + top:.3g}"
-            " (decoding); --idle and --power set these two"
+            " (decoding), the idle and the decoding power"
         )
     return np.asarray(np.clip(load, 0.0, 1.0))

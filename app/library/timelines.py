@@ -12,6 +12,7 @@ from core.catalogue.toml_files import parse
 from core.physics.pipeline import chain_makespan, chain_starts, initiation_interval
 from core.physics.realtime import Response, responses, simulate, utilisation
 from core.physics.schedule import Schedule, Slack, list_schedule, slack
+from core.predict.decoder_graph import decoder_graph
 from core.spec import Catalogue, Estimate, OperatingPoint, Prediction
 
 MOST_EVENTS = 1e5  # of a busy period that is simulated
@@ -27,6 +28,7 @@ class Graph:
     plan: Plan
     made: Schedule
     slack: Slack
+    first_in_s: float  # end where ready operations start in the order given
 
     @property
     def meets_deadline(self) -> bool | None:
@@ -85,7 +87,55 @@ def timing_of_file(name: str) -> Graph | Chain | Tasks:
 
 def _graph(plan: Plan) -> Graph:
     deadline = plan.deadline_s if math.isfinite(plan.deadline_s) else None
-    return Graph(plan, list_schedule(plan.operations, plan.n_workers), slack(plan.operations, deadline))
+    in_order = dict.fromkeys((operation.name for operation in plan.operations), 0.0)
+    return Graph(
+        plan,
+        list_schedule(plan.operations, plan.n_workers),
+        slack(plan.operations, deadline),
+        list_schedule(plan.operations, plan.n_workers, rank=in_order).makespan_s,
+    )
+
+
+def model_plan(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    prediction: Prediction,
+    n_layers: int | None = 1,
+    n_workers: int = 2,
+    deadline_s: float | None = None,
+) -> Plan:
+    """Return the graph of a token of the point's model: one layer, more, or all (None).
+
+    Raises
+    ------
+    ValueError
+        The point has no decode time, or the model has fewer layers.
+    """
+    shape, weights = catalogue.models[point.model], catalogue.weight_formats[point.weights]
+    n = shape.n_layers if n_layers is None else n_layers
+    if not 1 <= n <= shape.n_layers:
+        raise ValueError(f"layers: got {n}, expected 1 to {shape.n_layers}, those of {shape.name}")
+    operations = decoder_graph(prediction, shape, weights, n)
+    taken = "a token" if n == shape.n_layers else "one layer" if n == 1 else f"{n} layers"
+    return Plan(f"{taken} of {shape.name}", operations, n_workers, math.inf if deadline_s is None else deadline_s)
+
+
+def graph_of_point(
+    point: OperatingPoint,
+    catalogue: Catalogue,
+    prediction: Prediction,
+    deadline_s: float | None,
+    n_layers: int | None = 1,
+) -> Graph:
+    """Return the schedule of the point's model on two engines; the deadline is that of a token, so of all layers.
+
+    Raises
+    ------
+    ValueError
+        As `model_plan`.
+    """
+    limit = deadline_s if n_layers is None else None
+    return _graph(model_plan(point, catalogue, prediction, n_layers, deadline_s=limit))
 
 
 def _chain(plan: Plan) -> Chain:

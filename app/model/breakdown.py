@@ -67,9 +67,10 @@ def roofline(
         known = initial_posterior(at, catalogue)
     bandwidth = float(known.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s)
     eta = float(np.exp(known.log_mean[known.names.index("eta")]))
+    decode = "decode, limited by power" if str(prediction.binding) == "power" else "decode"
     spots = []
     for name, output, costs in (
-        ("decode", prediction.decode_s, decode_costs(point, at, bandwidth)),
+        (decode, prediction.decode_s, decode_costs(point, at, bandwidth)),
         ("prompt", prediction.ttft_s, prefill_costs(point, at, bandwidth)),
     ):
         moved = float(costs.weight_byte) + float(getattr(costs, "kv_byte", 0.0))

@@ -7,12 +7,16 @@ from typing import Any
 from app.library import axes
 from app.library.limits import LIMITS, check_limits, checked_limit
 from app.model.state import PLAIN
+from app.text.lab.table import LABS
 from core.spec import BY_PATH, Catalogue, OperatingPoint
 
 THEMES = ("system", "light", "dark")
 _RANGES = {
     "energy.ambient": (-20.0, 60.0, "a temperature from -20 to 60 deg C"),
     "energy.battery": (36.0, 3.6e8, "an energy from 0.01 Wh to 100 kWh, or none"),
+    "energy.limit_temp": (30.0, 125.0, "a temperature from 30 to 125 deg C, or none"),
+    "energy.power": (1e-3, 1e4, "a power from 1 mW to 10 kW, or none"),
+    "energy.idle": (0.0, 1e4, "a power from 0 W to 10 kW, or none"),
     "energy.duration": (60.0, 72 * 3600.0, "a time from 1 min to 72 h"),
 }
 
@@ -53,6 +57,8 @@ def _checked_plain(path: str, value: Any) -> Any:
         One sentence naming the path, the value and what was expected.
     """
     default = PLAIN[path]
+    if path.startswith("lab."):
+        return _checked_lab(path, value)
     if path in _RANGES:
         low, high, words = _RANGES[path]
         if value is None and default is None:
@@ -65,3 +71,15 @@ def _checked_plain(path: str, value: Any) -> Any:
     if not isinstance(value, type(default)):
         raise ValueError(f"{path} is {value!r}: expected {'true or false' if default in (True, False) else 'a text'}")
     return value
+
+
+def _checked_lab(path: str, value: Any) -> Any:
+    """Return the value of an item of the lab, of the axis of its plot, or of one of its inputs."""
+    _, key, *option = path.split(".")
+    if not option:
+        if value not in LABS:
+            raise ValueError(f"{path} is {value!r}: expected one of {', '.join(LABS)}")
+        return value
+    if option == ["along"]:
+        return LABS[key].input(value).option
+    return LABS[key].input(option[0]).checked(value)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, QTimer
 
 from app.campaign.campaign import Campaign
-from app.campaign.plan import ACCURACY, SPEED, Run, calibration_rounds
+from app.campaign.plan import ACCURACY, SPEED, Run, What, calibration_rounds
 from app.campaign.recipe import measured, undisturbed
 from app.client import events
 from app.library import axes
@@ -160,19 +160,18 @@ class Conductor(QObject):
     def _session(self) -> Session:
         return self._attachment.session
 
-    def measure_now(self) -> str:
-        """Measure the current point: speed, then accuracy. Return why not, in one sentence, or ""."""
-        reason = self._store.not_measurable
-        if not reason:
-            self._measure(self._store.point, SPEED, ACCURACY)
+    def measure_now(self, what: What = SPEED, then: What = ACCURACY) -> str:
+        """Measure the current point: speed, then accuracy, or other parts. Return why not, in one sentence, or ""."""
+        if not (reason := self._store.not_measurable):
+            self._measure(self._store.point, what, then)
         return reason
 
-    def measure_stages(self) -> str:
-        """Time the stages of a token and of a request at the current point. Return why not, or ""."""
-        reason = self._store.not_measurable
-        if not reason:
-            self._measure(self._store.point, ("stages",))
-        return reason
+    def parameters(self, step: str = "status") -> str:
+        """Ask for the live parameter set of the board, or for a "rollback" to the one before. Return why not, or ""."""
+        if self._store.link.state != "attached":
+            return self._store.link.text
+        self._pending[self._session.parameters(step, {})] = Request("parameters")
+        return ""
 
     def calibrate_now(self) -> str:
         """Measure the bandwidth and the whole plan again. Return the reason against it in one sentence, or ""."""
@@ -212,8 +211,7 @@ class Conductor(QObject):
     def _handle(self, event: events.Event | Calibrated) -> None:
         if not isinstance(event, Calibrated):
             self.tape.take(event)
-        handler = self._handlers.get(type(event))
-        if handler is not None:
+        if (handler := self._handlers.get(type(event))) is not None:
             handler(event)
 
     def _on_connected(self, event: events.Connected) -> None:
@@ -246,8 +244,7 @@ class Conductor(QObject):
 
     def choose_sheet(self, key: str) -> None:
         """Describe the attached board by the data sheet of a key, "this" for none, "" for the one found by itself."""
-        hello = self._store.link.hello
-        if hello:
+        if hello := self._store.link.hello:
             self._board.choose_sheet(machine_key(hello), key)
             self._meet(hello)
 
@@ -277,8 +274,7 @@ class Conductor(QObject):
         return bool(self._store.log) and self._store.log[-1].text == text
 
     def _on_progress(self, event: events.Progress) -> None:
-        request = self._pending.get(event.request_id)
-        if request is not None:
+        if (request := self._pending.get(event.request_id)) is not None:
             self._show(request, event.done_frac, event.text)
 
     def _on_result(self, event: events.Result) -> None:
@@ -287,23 +283,27 @@ class Conductor(QObject):
             return
         if request.kind == "bandwidth":
             self._board.take_bandwidth(event.body)
+        elif request.kind == "parameters":
+            self._store.set_link(hello={**self._store.link.hello, "parameters": event.body})
         elif request.run is not None:
             self._take_result(request.run, event.body)
+            if "compensation" in request.what:
+                self.parameters()
             if request.then and request.point == self._store.point:
                 self._measure(request.point, request.then)
             elif request.kind == "measure" and "decode_s" in event.body and request.what == SPEED:
                 self._rested()
         self.fitting.start()
-        self._ended(request, "Measured.")
+        self._ended(request, request.outcome)
 
     def _on_failed(self, event: events.Failed) -> None:
         request = self._pending.pop(event.request_id, None)
         if request is None:
             return
-        if event.kind in ("failed", "link") and not self._said(event.reason):
-            self._store.say("error", event.reason)  # once, where a lost link ends all that waited
-        if event.kind == "link":
-            self._plan = None  # another one begins when the board is back
+        if event.kind in ("failed", "link") and not self._said(event.reason):  # once, where a lost link ends all
+            self._store.say("error", event.reason)
+        if event.kind == "link":  # another plan begins when the board is back
+            self._plan = None
         if request.run is not None and self._plan is not None:
             self._plan.failed(request.run, event.reason)
         self._ended(request, event.reason)

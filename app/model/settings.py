@@ -38,13 +38,16 @@ KEPT = (
     "curves",
     "energy",
     "schedule",
+    "lab",
     "scenario",
     "trade",
     "markers",
 )
 """The paths of the store, by their first part, that the settings hold."""
 
-_OF_VIEWS = tuple(path for path in PLAIN if path.split(".")[0] in ("curves", "energy", "schedule", "scenario", "trade"))
+_OF_VIEWS = tuple(
+    path for path in PLAIN if path.split(".")[0] in ("curves", "energy", "schedule", "lab", "scenario", "trade")
+)
 
 
 class Settings(msgspec.Struct):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from app.client.events import Channel
+from app.text.lab.table import LABS
 from core.spec import OperatingPoint
 
 
@@ -35,10 +36,16 @@ PLAIN: dict[str, Any] = {
     "energy.battery": None,  # J of the full pack; None is a mains supply
     "energy.duration": 3600.0,  # s
     "energy.cooling": "heatsink",
+    "energy.limit_temp": None,  # junction limit, deg C; None is the board's own rule
+    "energy.power": None,  # W while decoding at the top clock; None is the predicted one
+    "energy.idle": None,  # W of the board at rest; None is the measured or assumed one
     "energy.profile": "steady",  # a workload of the resources, or a file
     "schedule.file": "",  # "" is the request of the current point
     "trade.against": "accuracy",  # what latency is traded for
     "scenario": "",  # one of the resources, or a file; "" is the user's limits
+    "lab.item": "A03",
+    **{f"lab.{lab.key}.along": lab.input(lab.swept).option for lab in LABS.values()},  # the x axis of its plot
+    **{f"lab.{lab.key}.{one.option}": one.default for lab in LABS.values() for one in lab.inputs},
 }
 """Paths that hold one plain value -> what they hold at first."""
 

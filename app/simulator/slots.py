@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.agent.parameters import Slots
+from app.agent.slots import Slots
 
 
 class MemorySlots(Slots):
@@ -14,6 +14,7 @@ class MemorySlots(Slots):
     def __init__(self) -> None:
         self._sets: dict[int, tuple[int, bytes]] = {}
         self._live: tuple[int, int] | None = None
+        self._before = 0
 
     def live(self) -> tuple[int, int, bytes | None]:
         """Return slot, epoch and bytes of the live set; ``(1, 0, None)`` when there is none."""
@@ -30,9 +31,17 @@ class MemorySlots(Slots):
         """Put a set into a slot."""
         self._sets[slot] = (epoch, data)
 
-    def point(self, slot: int, epoch: int) -> None:
-        """Make a slot the live one."""
-        self._live = (slot, epoch)
+    def before(self) -> int:
+        """Return the epoch of the set that was live before the live one, 0 for none."""
+        return self._before
+
+    def point(self, slot: int, epoch: int, before: int = 0) -> None:
+        """Make a slot the live one; `before` is the epoch of the one that was."""
+        self._live, self._before = (slot, epoch), before
+
+    def clear(self) -> None:
+        """Make no slot the live one."""
+        self._live, self._before = None, 0
 
     @contextmanager
     def alone(self) -> Iterator[None]:

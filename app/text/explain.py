@@ -75,7 +75,7 @@ def _headline(verdict: Verdict) -> str:
     if isinstance(verdict.decode_s, Absent):
         said.append(f"There is no decode time to explain: {verdict.decode_s.reason}.")
     else:
-        said += [_bottleneck(verdict), _proposal(verdict, float(verdict.decode_s.median))]
+        said += [_bottleneck(verdict), *_power_limit(verdict), _proposal(verdict, float(verdict.decode_s.median))]
         said += [verdict.interval_basis] if verdict.interval_scale > 1.0 and verdict.interval_basis else []
     return " ".join(said)
 
@@ -122,6 +122,11 @@ def _bottleneck(verdict: Verdict) -> str:
     evidence = [f"{_percent(whole)} of each token's time is {_DOING[verdict.bound]} ({of})"]
     evidence += _listed(shares, [name for name in shares if name not in inside])[:1]
     return f"Decode is {_strong(f'{verdict.bound}-bound')}: {', '.join(evidence)}."
+
+
+def _power_limit(verdict: Verdict) -> list[str]:
+    """Return that a power limit binds, where the bottleneck does not say so."""
+    return [f"The {_strong('power limit binds')}."] if verdict.binding == "power" != verdict.bound else []
 
 
 def _listed(shares: Mapping[str, float], names: Sequence[str] | Mapping[str, float]) -> list[str]:

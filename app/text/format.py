@@ -2,7 +2,8 @@
 
 The only place where prefixes are added for display. Free of Qt, so the command line prints and reads the same texts.
 Units are the ones that names and files carry: ``s``, ``byte``, ``byte/s``, ``W``, ``J/token``, ``Hz``, ``op/s``,
-``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio); ``min``, ``h`` and ``Wh`` show seconds and
+``degC``, ``frac`` (shown in percent), ``tokens``, ``1`` (a plain ratio), ``bit``, ``1/s`` (transfers),
+``cycle``, ``1/cycle``, ``byte/cycle``; ``min``, ``h`` and ``Wh`` show seconds and
 joules that are many.
 """
 
@@ -66,6 +67,11 @@ _UNITS = {
     "degC": _Unit("°C", {"": 1.0}, {"°C": 1.0, "degC": 1.0, "C": 1.0}, {"": 1.0}, "65 °C"),
     "frac": _Unit("%", {"": 0.01}, {"%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
     "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _INTO, "2048 or 2k"),
+    "1/s": _Unit("T/s", _DECIMAL, {"T/s": 1.0, "/s": 1.0}, _DECIMAL, "6400 MT/s"),
+    "bit": _Unit("bit", {"": 1.0}, {"bit": 1.0, "bits": 1.0, "": 1.0}, {"": 1.0}, "16 bit"),
+    "cycle": _Unit("cycles", {"": 1.0}, {"cycles": 1.0, "cycle": 1.0, "": 1.0}, {"": 1.0}, "1.8 cycles"),
+    "1/cycle": _Unit("/cycle", {"": 1.0}, {"/cycle": 1.0, "": 1.0}, {"": 1.0}, "4096 /cycle"),
+    "byte/cycle": _Unit("B/cycle", {"": 1.0}, {"B/cycle": 1.0, "": 1.0}, {"": 1.0}, "64 B/cycle"),
     "1": _Unit("", {"": 1.0}, {"": 1.0, "%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
 }
 

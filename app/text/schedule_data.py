@@ -12,6 +12,7 @@ from core.physics.realtime import Response, Task, kernel_wait_quantile_s
 
 _N_TOKENS = 6  # of a request that are drawn
 _N_ITEMS = 6  # of a chain that are drawn
+_PATH = 12  # operations of a critical path that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,11 @@ def _graph(found: Graph) -> ScheduleContent:
     if deadline is not None:
         share = 100 * abs(1 - made.makespan_s / deadline)
         words += f", {share:.0f} % {'before' if found.meets_deadline else 'after'} its deadline of {_s(deadline)}"
+    first = found.first_in_s
+    saved = f"; this order saves {100 * (1 - made.makespan_s / first):.1f} %" if made.makespan_s < first else ""
     facts = (
-        f"Critical path: {' → '.join(slack.critical_path)}, {_s(slack.critical_s)}.",
+        f"Critical path: {_path(slack.critical_path)}, {_s(slack.critical_s)}.",
+        f"First in, first out: {_s(first)}{saved or ', no more than this order'}.",
         f"Sharing the memory stretches it by {made.stretch:.3g}; without sharing no order is below {_s(made.lower_s)} "
         f"and no list schedule above {_s(made.upper_s)} (Graham).",
     )
@@ -105,6 +109,12 @@ def _graph(found: Graph) -> ScheduleContent:
         (("operation", "worker", "start", "end", "slack"), *rows),
         found.meets_deadline,
     )
+
+
+def _path(names: tuple[str, ...]) -> str:
+    """Return a path in words; the middle of a long one is left out."""
+    shown = names if len(names) <= _PATH else (*names[: _PATH // 2], "…", *names[-_PATH // 2 :])
+    return " → ".join(shown)
 
 
 def _chain(found: Chain) -> ScheduleContent:

@@ -14,6 +14,7 @@ ALSO = "also_called"
 _ALSO_CALLED = {
     "export.runtime": "llama-server llama.cpp Ollama Modelfile vLLM TensorRT-LLM MLC RKLLM RKNN QNN Genie CANN MindIE",
     "energy": "SITSEnergy",
+    "lab": "Edge-LoRA QK-Dispatch A03 A04 A06 A07 A08 A11 A14 B02 B12 B15 B16",
     "schedule": "RT-LLM Scheduler LLMCompiler",
     "calibrate": "SITS-Calib",
     "stages": "QK-Dispatch",

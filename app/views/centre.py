@@ -22,12 +22,13 @@ VIEWS = {
     "pruning": ("Pruning", "app.views.panels.pruning", "Pruning"),
     "energy": ("Energy", "app.views.panels.energy", "Energy"),
     "schedule": ("Schedule", "app.views.panels.schedule", "ScheduleView"),
+    "lab": ("Lab", "app.views.panels.lab", "LabView"),
     "scenarios": ("Scenarios", "app.views.panels.scenarios", "Scenarios"),
     "loop": ("Loop", "app.views.panels.loop", "LoopView"),
 }
 """Views of the point: key -> title, module and class, made with the store, the undo stack and the theme."""
 
-_LOOSE_FROM_PX = 580  # the width of the middle that has room between the names of the views
+_LOOSE_FROM_PX = 700  # the width of the middle that has room between the names of the views
 _LIVE_AFTER_MS = 1000  # the live view remembers from then on, shown or not
 
 
@@ -54,6 +55,7 @@ class Centre(QWidget):
     """The sentence and the tabs."""
 
     proposed = Signal(object)  # an OperatingPoint to go to and measure
+    commanded = Signal(str)  # key of a command of the window
 
     def __init__(
         self, store: Store, stack: QUndoStack, conductor: Conductor, theme: Theme, why: QAction, pause: QAction
@@ -80,6 +82,7 @@ class Centre(QWidget):
                 made: QWidget = getattr(importlib.import_module(module), name)(store, stack, theme)
                 if isinstance(made, Measuring):
                     made.proposed.connect(self.proposed)
+                    made.commanded.connect(self.commanded)
                 return made
 
             return make

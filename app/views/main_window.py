@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSize, Qt, Signal
@@ -41,6 +42,7 @@ from core.spec import OperatingPoint
 
 LAYOUT_VERSION = 1
 SWITCHES = ("auto_measure", "curves.as_published")
+COMPENSATE_TIP = "Make a parameter set for these weights, install it, and measure without and with it"
 SAID_MS = 8000  # how long a warning stands at the foot; the log keeps it
 
 
@@ -136,7 +138,7 @@ class MainWindow(QMainWindow):
         pause.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # shown only: `keyPressEvent` takes what is left
         titles = {"curves": "Curves", "live": "Live", **{key: title for key, (title, *_) in VIEWS.items()}}
         for i, (key, title) in enumerate(titles.items(), start=1):
-            a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i}")  # type: ignore[misc]
+            a.add("&View", key, f"Show {title.lower()}", lambda k=key: self.centre.show_view(k), f"Ctrl+{i % 10}")  # type: ignore[misc]
         a.add("&View", "markers", "&Markers A and B", self._markers, "M", "Time, means and energy between two markers")
         a.add("&View", "why", "&Why?", lambda: Why(store, self).exec(), "Ctrl+I", "The numbers behind the verdict")
         a.add("&View", "table", "Curves as a &table…", lambda: CurveTable(store, self).exec(), "Ctrl+T")
@@ -155,7 +157,9 @@ class MainWindow(QMainWindow):
         self.board_commands = BoardCommands(a, self.boards, store, self)
         self.attach_wanted.connect(self.board_commands.attach)
         a.add("&Board", "measure", "&Measure this point", lambda: self._do(conductor.measure_now()), "Ctrl+M; F5")
-        a.add("&Board", "stages", "Measure its &stages", lambda: self._do(conductor.measure_stages()))
+        a.add("&Board", "stages", "Measure its &stages", lambda: self._do(conductor.measure_now(("stages",), ())))
+        a.add("&Board", "compensate", "Compensate its weights", self._compensate, tip=COMPENSATE_TIP)
+        a.add("&Board", "rollback", "Roll back the parameter set", lambda: self._do(conductor.parameters("rollback")))
         a.add("&Board", "calibrate", "&Calibrate now", lambda: self._do(conductor.calibrate_now()), "Ctrl+K")
         a.add("&Board", "cancel", "Canc&el all jobs", conductor.cancel, "Ctrl+.")
         a.add("&Board", "reconnect", "Reconnect &now", conductor.reconnect_now, "Ctrl+R")
@@ -192,6 +196,7 @@ class MainWindow(QMainWindow):
         a = self.actions_
         self.centre = Centre(self._store, self._stack, self._conductor, self._theme, a["why"], a["pause"])
         self.centre.proposed.connect(self._go_and_measure)
+        self.centre.commanded.connect(lambda key: a[key].trigger())
         self.headline, self.curves, self.tabs = self.centre.headline, self.centre.curves, self.centre.tabs
         middle = self.centre.layout()
         assert middle is not None
@@ -304,6 +309,14 @@ class MainWindow(QMainWindow):
     def _go_and_measure(self, point: OperatingPoint) -> None:
         self._stack.push(SetPoint(self._store, "Go to the proposed point", point))
         self._do(self._conductor.measure_now())
+
+    def _compensate(self) -> None:
+        point, refused = self._store.point, self._store.not_measurable
+        if not refused and point.weights == "fp32":
+            refused = "Weights in fp32 are the reference: choose a quantised format to compensate it."
+        if not refused and point.compensation == "none":
+            self._stack.push(SetPoint(self._store, "Compensate the weights", replace(point, compensation="both")))
+        self._do(refused or self._conductor.measure_now(("compensation",), ()))
 
     def _pin(self) -> None:
         self._store.set("pinned", self._store.point)

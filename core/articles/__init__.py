@@ -52,6 +52,7 @@ p_i         relaxed choice                                relax.choice_probabili
             its gradient                                  relax.access_time_gradient             A08
             the best width, by enumeration                relax.best_width                       A08
             mean time of a relaxed width                  relax.relaxed_access_time              A08
+            choice found by gradient descent              relax.descend                          A08
             ridge polynomial                              curve_fit.fit_polynomial               A09
             polynomial and exponential                    curve_fit.fit_decay                    A09
             two straight pieces and their knee            curve_fit.fit_knee                     A12

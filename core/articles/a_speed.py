@@ -165,9 +165,8 @@ def a05() -> Item:
     return Item(
         "A05",
         "Largest safe prune rate r_max",
-        "No base of the logarithm reproduces both rows: they need log L = 40 and 8.57. Half of the sparsity of a dense "
-        "causal matrix is its mask, and p sums to the number of heads, so that even attention gives -9.87. Use the "
-        "mass budget; the entropy bound where only the entropy is known, which says nothing once H / eps > ln L.",
+        f"{printed.R_MAX_CHECK} Use the mass budget; the entropy bound where only the entropy is known, which says "
+        "nothing once H / eps > ln L.",
         printed={name: r for name, (*_, r) in rows.items()},
         as_written={
             **written,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from core.articles.as_printed import article_b as printed
 from core.articles.item import Item, Value
 from core.physics import battery, dvfs, heatfield, power, realtime, thermal
+from core.physics.sampling import seen_period_s
 
 Vector = NDArray[np.float64]
 
@@ -44,9 +45,7 @@ def b03() -> Item:
 
 
 def _alias_s(period_s: float) -> float:
-    rate = 1e3 / printed.THERMAL_SAMPLE_MS
-    folded = abs(1 / period_s - rate * round(1 / period_s / rate))
-    return 1 / folded
+    return float(seen_period_s(period_s, 1e-3 * printed.THERMAL_SAMPLE_MS))
 
 
 def b04() -> Item:

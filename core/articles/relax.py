@@ -344,3 +344,55 @@ def relaxed_access_time(
     17.375
     """
     return relaxed_mean(access_time(line, _numbers(widths), burst, per_beat, per_burst), logits, temperature)
+
+
+def descend(times: ArrayLike, temperature: float, n_steps: int = 200, warm: float = 10.0, seed: int = 0) -> int:
+    """Return the choice that gradient descent over relaxed times ends at, the largest of its logits.
+
+    Each step draws Gumbel noise and moves the logits against the gradient of `relaxed_mean` of the scaled times, while
+    the temperature falls from `warm` times `temperature` to it. It starts from even logits and need not end at the
+    least time; `best_width` enumerates.
+
+    Parameters
+    ----------
+    times : array_like, shape (n,)
+        Time of each choice [any unit].
+    temperature : float
+        Temperature [1], > 0.
+    n_steps : int
+        Steps [1], >= 1.
+    warm : float
+        Ratio of the first temperature to the last [1], >= 1; 1 keeps it, as printed.
+    seed : int
+        Seed of the noise [1].
+
+    Returns
+    -------
+    int
+        Index of the choice [1].
+
+    Raises
+    ------
+    ValueError
+        `temperature`, `n_steps` or `warm` is outside its range.
+
+    References
+    ----------
+    .. [1] docs/articles.md A08
+    .. [2] jang2017, docs/references.md
+
+    Examples
+    --------
+    >>> descend([28.0, 18.0, 13.0, 10.5], 0.1)
+    3
+    """
+    check_range("temperature", temperature, 0.0, open_low=True)
+    check_range("n_steps", n_steps, 1)
+    check_range("warm", warm, 1.0)
+    t = np.asarray(times, dtype=float)
+    scaled = (t - t.mean()) / (t.std() or 1.0)
+    rng, logits = np.random.default_rng(seed), np.zeros(t.size)
+    for tau in temperature * np.geomspace(warm, 1.0, n_steps):
+        noise = gumbel_noise(np.clip(rng.random(t.size), 1e-12, 1.0 - 1e-12))
+        logits = logits - tau * relaxed_mean_gradient(scaled, logits, tau, noise)
+    return int(np.argmax(logits))

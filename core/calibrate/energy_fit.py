@@ -1,13 +1,15 @@
-"""Fit of energy per byte and static power of one rail to measured energies of tokens."""
+"""Fit of energy per byte and static power of one rail to measured energies of tokens, and its leave-one-out check."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.calibrate import robust
+from core.calibrate.leave_one_out import FEWEST, CrossCheck, cross_check
 from core.calibrate.observations import N_SCALE, MeasuredPoint
 from core.physics import power
 from core.predict.decode import decode_costs
@@ -56,6 +58,45 @@ def energy_fit(
     scatter_log_sd : float
         Expected log-sd of an energy about its prediction.
     """
+    observed, byte, time_s = _rows(points, catalogue)
+    prior = _robust_prior(before, scatter_log_sd)
+    return robust.fit(partial(log_energy, moved_byte=byte, time_s=time_s), observed, prior)
+
+
+def energy_check(
+    points: Sequence[MeasuredPoint], catalogue: Catalogue, before: tuple[Floats, Floats], scatter_log_sd: float
+) -> CrossCheck | None:
+    """Refit without each operating point and predict its power at its measured time.
+
+    Parameters
+    ----------
+    points, catalogue, before, scatter_log_sd : as for `energy_fit`
+
+    Returns
+    -------
+    CrossCheck or None
+        With powers [W] in place of times; None with energies of fewer than three points.
+    """
+    of = [m.point for m in points if m.energy_j is not None]
+    group = np.array([of.index(point) for point in of], dtype=np.intp)
+    if len(np.unique(group)) < FEWEST:
+        return None
+    observed, byte, time_s = _rows(points, catalogue)
+    prior = _robust_prior(before, scatter_log_sd)
+    predicted, log_sd = np.full((2, len(group)), np.nan)
+    for one in np.unique(group):
+        out = group == one
+        others = robust.Observed(observed.value[~out], observed.noise_sd[~out], observed.kind[~out])
+        refit = robust.fit(partial(log_energy, moved_byte=byte[~out], time_s=time_s[~out]), others, prior)
+        there, jacobian = log_energy(refit.mean, byte[out], time_s[out])
+        variance = np.sum(jacobian @ refit.cov * jacobian, axis=1) + np.square(observed.noise_sd[out])
+        predicted[out] = there
+        log_sd[out] = np.sqrt(variance + np.square(refit.scale[0] * robust.NORMAL_SD_PER_SCALE))
+    return cross_check(observed.value - np.log(time_s), predicted - np.log(time_s), log_sd)
+
+
+def _rows(points: Sequence[MeasuredPoint], catalogue: Catalogue) -> tuple[robust.Observed, Floats, Floats]:
+    """Return the logarithms of the energies, and the bytes and times of their tokens."""
     with_energy = [m for m in points if m.energy_j is not None]
     settings = [catalogue.resolve(m.point) for m in with_energy]
     costs = [decode_costs(m.point, at, 1.0) for m, at in zip(with_energy, settings, strict=True)]
@@ -67,9 +108,11 @@ def energy_fit(
         np.array([m.log_sd for m in with_energy]),
         np.zeros(len(with_energy), dtype=np.intp),
     )
-    scale = np.array([scatter_log_sd / robust.NORMAL_SD_PER_SCALE])
-    prior = robust.Prior(before[0], before[1], scale, n_scale=N_SCALE)
-    return robust.fit(lambda theta: log_energy(theta, byte, time_s), observed, prior)
+    return observed, byte, time_s
+
+
+def _robust_prior(before: tuple[Floats, Floats], scatter_log_sd: float) -> robust.Prior:
+    return robust.Prior(before[0], before[1], np.array([scatter_log_sd / robust.NORMAL_SD_PER_SCALE]), n_scale=N_SCALE)
 
 
 def log_energy(theta: Floats, moved_byte: Floats, time_s: Floats) -> tuple[Floats, Floats]:

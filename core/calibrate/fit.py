@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.calibrate import disturbance, robust
-from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior
+from core.calibrate.energy_fit import ENERGY_NAMES, energy_check, energy_fit, energy_prior
 from core.calibrate.leave_one_out import CrossCheck, article_shape, leave_one_out
 from core.calibrate.next_point import choose
 from core.calibrate.observations import DECODE, TTFT, AccuracyRows, MeasuredPoint, Rows, excess_priors
@@ -89,6 +89,7 @@ class Calibration:
     ttft_check: CrossCheck | None = None
     article_check: CrossCheck | None = None  # of the article's formula on the same points, its constant fitted
     reselection_check: CrossCheck | None = None  # of KV token re-selection
+    power_check: CrossCheck | None = None  # of power at the measured time, on the rail of the last energy
 
     @property
     def busy(self) -> str:
@@ -136,7 +137,7 @@ def calibrate(
     before = extended(before, dict(zip(accuracy_rows.names, accuracy_rows.prior_sd, strict=True)))
     posterior = _posterior(before, fitted, rows, accuracy_rows)
     condition_number = _condition_number(before, posterior)
-    posterior = _with_energy(posterior, points, catalogue, board)
+    posterior, power_check = _with_energy(posterior, points, catalogue, board, check=check)
     reselections = (
         []
         if board.runtime.reselection is None
@@ -167,6 +168,7 @@ def calibrate(
         check_reselections(board.runtime.reselection, reselections)
         if check and board.runtime.reselection is not None
         else None,
+        power_check,
     )
 
 
@@ -284,12 +286,12 @@ def _posterior(before: Posterior, fitted: robust.Fit, rows: Rows, accuracy_rows:
 
 
 def _with_energy(
-    posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: ResolvedPoint
-) -> Posterior:
-    """Return the posterior with the fit of the energies; of several rails, that of the last point with an energy."""
+    posterior: Posterior, points: Sequence[MeasuredPoint], catalogue: Catalogue, at: ResolvedPoint, *, check: bool
+) -> tuple[Posterior, CrossCheck | None]:
+    """Return the posterior with the fit of the energies, and its check; of several rails, that of the last energy."""
     rail = next((m.power_covers for m in reversed(points) if m.energy_j is not None), None)
     if rail is None:
-        return posterior
+        return posterior, None
     same = [m for m in points if m.energy_j is not None and m.power_covers == rail]
     stated = at.board.system_energy_j_byte
     before = (
@@ -303,7 +305,7 @@ def _with_energy(
     mean[index], cov[np.ix_(index, index)] = fitted.mean, fitted.cov
     scatter = float(fitted.scale[0] * robust.NORMAL_SD_PER_SCALE)
     idle = next((m.idle_w for m in reversed(same) if m.idle_w is not None), None)
-    return replace(
+    found = replace(
         known,
         log_mean=mean,
         log_cov=cov,
@@ -312,6 +314,7 @@ def _with_energy(
         n_energy=len(same),
         idle_power_w=idle,
     )
+    return found, energy_check(same, catalogue, prior, posterior.energy_log_sd) if check else None
 
 
 def _scaled(

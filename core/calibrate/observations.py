@@ -305,8 +305,13 @@ class AccuracyRows:
 
     @classmethod
     def of(cls, points: Sequence[MeasuredPoint], catalogue: Catalogue) -> AccuracyRows:
-        """Return the rows of measured points, without points that equal the reference: their logarithm is -inf."""
-        degraded = [m for m in points if sum(map(np.sum, accuracy.causes(m.point, catalogue.resolve(m.point)).medians))]
+        """Return the rows of measured points.
+
+        Points that equal the reference are left out, since their logarithm is -inf, and compensated ones, whose
+        degradation is not that of their format.
+        """
+        plain = [m for m in points if m.point.compensation == "none"]
+        degraded = [m for m in plain if sum(map(np.sum, accuracy.causes(m.point, catalogue.resolve(m.point)).medians))]
         found = [(m, KL, np.log(m.mean_kl), m.kl_log_sd) for m in degraded if m.mean_kl]
         for m in degraded:
             if m.top1_agreement is not None and m.mean_kl != 0.0:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from core.catalogue.csv_rows import read_columns, rows_of
 from core.catalogue.energy import DvfsTable, dvfs_table
+from core.catalogue.expression import Expression
 from core.catalogue.refusal import refusal
 from core.catalogue.schemas import (
     ChainFile,
@@ -112,12 +113,14 @@ def read_plan(path: Path) -> Plan:
     if "stage" in table:
         return _chain(path, converted(path.name, table, ChainFile))
     made = converted(path.name, table, GraphFile)
-    arguments = {name for function in FORMULAS.values() for name in _arguments(function)}
+    formulas = _formulas(path.name, made.formula)
+    arguments = {name for names, _ in formulas.values() for name in names}
     for key, value in made.default.items():
         if key not in arguments:
             raise refusal(f"{path.name}: default: {key}", value, f"one of {', '.join(sorted(arguments))}")
-    rows = enumerate(made.operation, 1)
-    operations = tuple(_operation(f"{path.name}: operation {i}", row, made.default) for i, row in rows)
+    operations = tuple(
+        _operation(f"{path.name}: operation {i}", row, made, formulas) for i, row in enumerate(made.operation, 1)
+    )
     return Plan(made.name or path.stem, operations, made.n_workers, made.deadline_s)
 
 
@@ -131,28 +134,62 @@ def _chain(path: Path, made: ChainFile) -> Plan:
     return Plan(name, stages=names, lengths=lengths, overlaps=overlaps, n_items=made.n_items, unit=made.unit)
 
 
-def _operation(where: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Operation:
-    formula = row.get("formula", "")
+_Formulas = Mapping[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], float]]]
+"""Formula by name -> its arguments, and its value for them."""
+
+
+def _formulas(where: str, own: Mapping[str, str]) -> _Formulas:
+    """Return the formulas of the engine and those that a file registers under [formula]."""
+
+    def known(function: Callable[..., float]) -> Callable[[Mapping[str, float]], float]:
+        return lambda values: function(**values)
+
+    found = {name: (_arguments(function), known(function)) for name, function in FORMULAS.items()}
+    for name, text in own.items():
+        if name in FORMULAS:
+            raise refusal(f"{where}: formula: {name}", text, f"another name than {', '.join(FORMULAS)}")
+        try:
+            expression = Expression(text)
+        except ValueError as error:
+            raise ValueError(f"{where}: formula: {name}: {error}") from None
+        if taken := [one for one in expression.names if one in _OPERATION_KEYS]:
+            raise refusal(f"{where}: formula: {name}", text, f"another name of a number than {taken[0]}")
+        found[name] = (expression.names, expression)
+    return found
+
+
+def _operation(where: str, row: Mapping[str, Any], file: GraphFile, formulas: _Formulas) -> Operation:
+    formula, memory = row.get("formula", ""), row.get("memory", "")
+    if memory and file.memory and memory not in file.memory:
+        raise refusal(f"{where}: memory", memory, f"one of {', '.join(file.memory)}")
     if not isinstance(formula, str) or not formula:
         plain = converted(where, row, PlainOperation)
-        return Operation(plain.name, plain.length_s, plain.after, plain.memory_frac)
-    if formula not in FORMULAS:
-        raise refusal(f"{where}: formula", formula, f"one of {', '.join(FORMULAS)}")
-    wanted = _arguments(FORMULAS[formula])
+        return Operation(plain.name, plain.length_s, plain.after, plain.memory_frac, plain.memory)
+    if formula not in formulas:
+        raise refusal(f"{where}: formula", formula, f"one of {', '.join(formulas)}")
+    wanted, value = formulas[formula]
+    defaults = file.default | ({"bandwidth_byte_s": file.memory[memory]} if memory in file.memory else {})
     given = {key: value for key, value in defaults.items() if key in wanted} | dict(row)
-    made = converted(where, given, _schema_of(formula))
+    made = converted(where, given, _schema_of(wanted))
     try:
-        length_s = FORMULAS[formula](**{name: getattr(made, name) for name in wanted})
+        length_s = value({name: getattr(made, name) for name in wanted})
+        return Operation(made.name, length_s, made.after, made.memory_frac, made.memory)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    return Operation(made.name, length_s, made.after, made.memory_frac)
+
+
+_OPERATION_KEYS = ("name", "after", "memory_frac", "memory", "formula")
 
 
 @functools.cache
-def _schema_of(formula: str) -> type[OperationRow]:
+def _schema_of(arguments: tuple[str, ...]) -> type[OperationRow]:
     """Return the schema of an operation whose length a formula gives: each argument is a key."""
-    arguments = [(name, Annotated[float, within(0.0, _ANY)]) for name in _arguments(FORMULAS[formula])]
-    return cast(type[OperationRow], msgspec.defstruct(formula, arguments, bases=(OperationRow,), kw_only=True))
+    keys = [(name, Annotated[float, within(*_RANGES.get(name, (0.0, _ANY)))]) for name in arguments]
+    return cast(type[OperationRow], msgspec.defstruct("Row", keys, bases=(OperationRow,), kw_only=True))
+
+
+_RANGES = {"gamma": (0.1, 0.9), "load_frac": (0.0, 1.0)}
+"""Ranges of arguments of a formula that the article names."""
 
 
 def _arguments(function: Callable[..., object]) -> tuple[str, ...]:

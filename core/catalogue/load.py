@@ -14,9 +14,10 @@ from typing import Any
 
 from core.catalogue import calibration_file
 from core.catalogue.models import read_model
+from core.catalogue.power_classes import power_class
 from core.catalogue.refusal import refusal
 from core.catalogue.runtimes import check_formats, read_runtime
-from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable, PowerPriorsTable
+from core.catalogue.schemas import BoardTable, FormatsTable, HeldOutTable
 from core.catalogue.text_files import one_line_end, read_text_of
 from core.catalogue.toml_files import converted, parse, resource, resource_folder, sources_of
 from core.catalogue.typical_rates import with_rate_uncertainty
@@ -29,7 +30,7 @@ from core.spec import (
 )
 from core.spec.interval_scale import HeldOut
 
-ASSUMED_RAIL = "whole board, a prior of its unit"
+ASSUMED_RAIL = "whole board, a prior of its class"
 
 
 @functools.cache
@@ -85,16 +86,15 @@ def _board(key: str, where: str, table: Mapping[str, Any]) -> Board:
 
 
 def with_assumed_energy(board: Board) -> Board:
-    """Return a board with the energy per byte of boards with the same decoding unit, where no source states its own."""
-    unit, found = board.unit, converted("power_priors.toml", resource("power_priors.toml"), PowerPriorsTable)
-    median, log_sd = getattr(found, f"{unit}_j_byte"), getattr(found, f"{unit}_log_sd")
+    """Return a board with the energy per byte of its class, where no source states its own."""
+    of = power_class(board.unit, board.key, board.name)
     return replace(
         board,
-        system_energy_j_byte=median,
-        system_energy_log_sd=log_sd,
+        system_energy_j_byte=of.energy_j_byte,
+        system_energy_log_sd=of.log_sd,
         energy_assumed=True,
-        power_rail=board.power_rail or ASSUMED_RAIL,
-        sources={**board.sources, "system_energy_j_byte": f"[prior] {found.source}"},
+        power_rail=board.power_rail or f"{ASSUMED_RAIL} ({of.words})",
+        sources={**board.sources, "system_energy_j_byte": f"[prior] {of.words}; {of.source}"},
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from core.catalogue.power_classes import fits
 from core.catalogue.schemas import MemoryReserve, MemoryReserveTable
 from core.catalogue.toml_files import converted, resource
 from core.spec import Board
@@ -52,13 +52,10 @@ def reserve_of(board: Board) -> MemoryReserve:
 
 @functools.lru_cache(maxsize=512)
 def _reserve(names: str, unit: str, memory_byte: float) -> MemoryReserve:
-    called = [name.lower().replace("_", " ") for name in names.split("\n")]
     return next(
         one
         for one in _table().reserve
-        if (not one.units or unit in one.units)
-        and memory_byte <= one.up_to_byte
-        and (not one.boards or any(fnmatchcase(name, pattern) for name in called for pattern in one.boards))
+        if memory_byte <= one.up_to_byte and fits(one.boards, one.units, unit, names.split("\n"))
     )
 
 

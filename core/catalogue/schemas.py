@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Struct, defstruct
+from msgspec import Meta, Struct, defstruct, field
 
 from core.spec import POLICIES
+from core.spec.board import WHOLE_BOARD_LIMIT_FRAC, WHOLE_BOARD_LIMIT_LOG_SD
 
 
 def within(low: float, high: float) -> Meta:
@@ -127,16 +128,21 @@ class PowerModeTable(Sourced):
     cpu_vector_op_s: Annotated[float, within(1e8, 1e17)] | None = None
 
 
-class PowerPriorsTable(Struct, forbid_unknown_fields=True, frozen=True):
-    """Energy per byte at the wall by decoding unit, for boards without a source [J/byte]."""
+class PowerClass(Struct, forbid_unknown_fields=True, frozen=True):
+    """Energy per byte of a class of boards without a source of their own."""
 
+    words: str
     source: str
-    cpu_j_byte: Annotated[float, within(1e-12, 1e-6)]
-    cpu_log_sd: Annotated[float, within(0.0, 3.0)]
-    gpu_j_byte: Annotated[float, within(1e-12, 1e-6)]
-    gpu_log_sd: Annotated[float, within(0.0, 3.0)]
-    npu_j_byte: Annotated[float, within(1e-12, 1e-6)]
-    npu_log_sd: Annotated[float, within(0.0, 3.0)]
+    energy_j_byte: Annotated[float, within(1e-12, 1e-6)]
+    log_sd: Annotated[float, within(0.0, 3.0)]
+    boards: tuple[str, ...] = ()  # patterns of name or key in small letters, blanks for underscores; () is any
+    units: tuple[Literal["cpu", "gpu", "npu"], ...] = ()  # that decode; () is any
+
+
+class PowerPriorsTable(Struct, forbid_unknown_fields=True, frozen=True):
+    """Classes of boards, of which the first that fits counts."""
+
+    classes: Annotated[tuple[PowerClass, ...], AT_LEAST_ONE] = field(name="class")
 
 
 class BoardTable(Sourced):
@@ -153,6 +159,8 @@ class BoardTable(Sourced):
     system_energy_j_byte: Annotated[float, within(1e-12, 1e-6)] | None = None
     system_energy_log_sd: Annotated[float, within(0.0, 3.0)] = 0.35
     power_rail: str = ""
+    rail_limit_frac: Annotated[float, within(0.05, 1.0)] = WHOLE_BOARD_LIMIT_FRAC
+    rail_limit_log_sd: Annotated[float, within(0.0, 3.0)] = WHOLE_BOARD_LIMIT_LOG_SD
     bandwidth_log_sd: Annotated[float, within(0.0, 3.0)] = 0.0
     integer_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
     fp8_speedup: Annotated[float, within(1.0, 8.0)] = 1.0
@@ -404,6 +412,8 @@ class GraphFile(Table):
     n_workers: Annotated[int, within(1, 1024)] = 1
     deadline_s: Annotated[float, within(0.0, 1e9)] = math.inf
     default: dict[str, Any] = {}
+    memory: dict[str, Annotated[float, within(1.0, 1e18)]] = {}
+    formula: dict[str, str] = {}
 
 
 class OperationRow(Table, kw_only=True):
@@ -412,6 +422,7 @@ class OperationRow(Table, kw_only=True):
     name: str
     after: tuple[str, ...] = ()
     memory_frac: Annotated[float, within(0.0, 1.0)] = 0.0
+    memory: str = ""
     formula: str = ""
 
 

@@ -75,6 +75,11 @@ KLD          mean Kullback-Leibler divergence              quality.mean_kl      
              its scatter about the degradation             quality.kl_log_sd                  M5
 top-1        agreement with the reference                  quality.top1_agreement             M5
              retrieval score after pruning                 quality.retrieval_score            M4
+BLEU         4-grams of texts in their references          text_scores.bleu                   B01
+             tokens of mteval-v13a                         text_scores.tokens_13a             B01
+ROUGE-L      longest common subsequence of words           text_scores.rouge_l                B01
+PPL          perplexity of tokens                          text_scores.perplexity             M5
+KL           from listed tokens, a lower bound             text_scores.top_kl                 M5
              dual loop, drift subtracted                   compensation.compensated           B10
 d(1-a)^n     drift left after n steps                      compensation.drift_after           B10
              steps that halve it                           compensation.steps_to_halve        B10
@@ -86,6 +91,7 @@ E            energy of a token by bytes moved              power.decode_energy_j
              least energy of a board                       power.energy_floor_j               M6
              energy of a token at another bandwidth        power.paced_energy_j               M6
              time of a token under a power limit           power.limited_time_s               M6
+             power known to be below a limit               power.below_limit                  M6
 P            mean power                                    power.mean_power_w                 M6
              energy under a power trace                    power.trace_energy_j               M6
 P_leak       leakage power                                 power.leakage_power_w              M6
@@ -118,6 +124,8 @@ C, R         ladder of a sum of exponentials               thermal.ladder_from_f
 T*           last stable temperature                       thermal.runaway_temp_c             B06
 P*           power at which it is reached                  thermal.runaway_power_w            B06
              exponentials fitted to a sensor               thermal.fit_foster                 M8
+1/|f-m/h|    period at which samples show a load           sampling.seen_period_s             B03
+             strongest rhythm of even samples              sampling.strongest_rhythm          B03
 alpha        thermal diffusivity                           heatfield.diffusivity_m2_s         B06
              longest stable explicit step                  heatfield.largest_explicit_step_s  B06
              explicit step of a field                      heatfield.explicit_step            B06

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri_exp
 
 from core.spec import Array
 from core.units import BIT_PER_BYTE, check_range
@@ -289,6 +290,46 @@ def limited_time_s(time_s: Array, energy_j: Array, rest_w: Array, limit_w: Array
     check_range("limit_w - rest_w", np.subtract(limit_w, rest_w), 0.0, open_low=True)
     beyond_j = np.subtract(energy_j, np.multiply(rest_w, time_s))
     return np.maximum(time_s, beyond_j / np.subtract(limit_w, rest_w))
+
+
+def below_limit(log_mean: Array, log_sd: Array) -> tuple[Array, Array, Array]:
+    """Return the 5 %, 50 % and 95 % quantiles of a normal variable that is known to be below 0.
+
+    ``F(x) = p F(0)``: the distribution is cut off at 0 and scaled. With the logarithm of a power over its limit, it is
+    the belief on a power that is known to keep it.
+
+    Parameters
+    ----------
+    log_mean : float or ndarray
+        Mean before it is known [1], any.
+    log_sd : float or ndarray
+        Standard deviation [1], > 0.
+
+    Returns
+    -------
+    tuple of float or ndarray
+        Quantiles [1], at most 0.
+
+    Raises
+    ------
+    ValueError
+        `log_sd` is not above 0.
+
+    References
+    ----------
+    .. [1] docs/physics.md M6
+
+    Examples
+    --------
+    >>> [round(float(each), 3) for each in below_limit(0.0, 0.5)]
+    [-0.98, -0.337, -0.031]
+    """
+    check_range("log_sd", log_sd, 0.0, open_low=True)
+    below = log_ndtr(np.divide(np.negative(log_mean), log_sd))
+    low, median, high = (
+        np.minimum(np.add(log_mean, np.multiply(log_sd, ndtri_exp(np.log(p) + below))), 0.0) for p in (0.05, 0.5, 0.95)
+    )
+    return low, median, high
 
 
 def mean_power_w(energy_j: Array, time_s: Array) -> Array:

@@ -1,9 +1,9 @@
 """Scheduling a graph of operations: slack, list schedules with shared bandwidth, and their bounds.
 
-An operation has a length, predecessors, and the share w of the memory bandwidth that it uses while it runs alone.
-Operations that run at the same time and ask for more than there is get ``w_i / sum w`` of it each, and so take
-``sum w`` times as long; those without traffic keep their length. Rates change when an operation starts or ends (event
-driven).
+An operation has a length, predecessors, and the share w of the bandwidth of its memory that it uses while it runs
+alone. Operations of one memory that run at the same time and ask for more than there is get ``w_i / sum w`` of it each,
+and so take ``sum w`` times as long; those without traffic keep their length. Rates change when an
+operation starts or ends (event driven).
 
 References
 ----------
@@ -35,13 +35,16 @@ class Operation:
     after : tuple of str
         Names of its predecessors.
     memory_frac : float
-        Share of the memory bandwidth that it uses while it runs alone [1], 0 to 1.
+        Share of the bandwidth of its memory that it uses while it runs alone [1], 0 to 1.
+    memory : str
+        The memory that it reads, such as HBM or DDR; operations of different memories do not slow each other down.
     """
 
     name: str
     length_s: float
     after: tuple[str, ...] = ()
     memory_frac: float = 0.0
+    memory: str = ""
 
     def __post_init__(self) -> None:
         check_range(f"{self.name}: length_s", self.length_s, 0.0)
@@ -211,7 +214,8 @@ def slack(operations: Sequence[Operation], deadline_s: float | None = None) -> S
     latest: dict[str, float] = {}
     for op in reversed(ordered):
         latest[op.name] = min((latest[n] for n in after[op.name]), default=end) - op.length_s
-    margins = {n: latest[n] - earliest[n] for n in earliest}
+    least = 1e-12 * max(critical, abs(end))  # what rounding leaves is none
+    margins = {n: latest[n] - earliest[n] if abs(latest[n] - earliest[n]) > least else 0.0 for n in earliest}
     return Slack(earliest, latest, margins, tuple(reversed(path)), critical)
 
 
@@ -261,8 +265,8 @@ def list_schedule(
 ) -> Schedule:
     """Return the list schedule that starts the ready operation of highest rank on each free worker.
 
-    Operations that run together and ask for more than the bandwidth get ``w_i / sum w`` of it each. Without sharing,
-    ``max(CP, W / m) <= makespan <= W / m + (1 - 1 / m) CP``.
+    Operations that run together and ask one memory for more than its bandwidth get ``w_i / sum w`` of it each. Without
+    sharing, ``max(CP, W / m) <= makespan <= W / m + (1 - 1 / m) CP``.
 
     Parameters
     ----------
@@ -330,8 +334,7 @@ def _run(ordered: Sequence[Operation], n_workers: int, rank: Mapping[str, float]
             name = heapq.heappop(ready)[2]
             started[name] = heapq.heappop(free), now
             left[name] = by_name[name].length_s
-        wanted = math.fsum(by_name[n].memory_frac for n in left) if share_bandwidth else 0.0
-        pace = {n: 1 / max(1.0, wanted) if by_name[n].memory_frac else 1.0 for n in left}
+        pace = _paces([by_name[n] for n in left]) if share_bandwidth else dict.fromkeys(left, 1.0)
         step = min(left[n] / pace[n] for n in left)
         ending = [n for n in left if left[n] / pace[n] <= step * (1 + 1e-12)]
         now += step
@@ -347,6 +350,14 @@ def _run(ordered: Sequence[Operation], n_workers: int, rank: Mapping[str, float]
                 if not waits[follower]:
                     heapq.heappush(ready, (-rank[follower], position[follower], follower))
     return spans
+
+
+def _paces(running: Sequence[Operation]) -> dict[str, float]:
+    """Return the pace of each operation that runs, 1 where the bandwidth of its memory suffices."""
+    wanted: dict[str, float] = {}
+    for op in running:
+        wanted[op.memory] = wanted.get(op.memory, 0.0) + op.memory_frac
+    return {op.name: 1.0 / max(1.0, wanted[op.memory]) if op.memory_frac else 1.0 for op in running}
 
 
 def contended_length_s(length_s: float, gamma: float, load_frac: float) -> float:

@@ -30,6 +30,7 @@ KV_ROUNDING = quality.Degradation(5e-5, 1.2)
 STEEPNESS_SD = 0.5  # [prior] of the exponent d of the pruning curve
 TOP1_LOG_SD = 0.10  # [prior] of one model and text about the curve of `quality.top1_agreement`, in ln(-ln agreement)
 SURE_SD = 1e-3  # of causes without degradation: keeps the covariance positive definite
+UNPREDICTED = Absent("the accuracy of compensated weights is not predicted: measure it")
 REFERENCE_MASS = 0.1  # dropped mass at which the factor on degradation by pruning is e^c
 
 
@@ -147,6 +148,15 @@ def estimates(point: OperatingPoint, found: Causes, posterior: Posterior) -> tup
     )
 
 
+def predicted(
+    point: OperatingPoint, at: ResolvedPoint, posterior: Posterior
+) -> tuple[Estimate | Absent, Estimate | Absent]:
+    """Return perplexity ratio and top-1 agreement as `estimates`; a compensated point has them measured only."""
+    if point.compensation != "none":
+        return UNPREDICTED, UNPREDICTED
+    return estimates(point, causes(point, at), posterior)
+
+
 def _known(point: OperatingPoint, posterior: Posterior) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and covariance of the accuracy parameters of a point."""
     index = [posterior.names.index(name) for name in names(point)]
@@ -160,12 +170,14 @@ def _degradation(gradient: tuple[Any, ...], cov: NDArray[np.float64], posterior:
     return degradation, quadratic(dict(enumerate(gradient)), cov) / np.square(safe) + posterior.degradation_log_sd**2
 
 
-def mean_kl(point: OperatingPoint, at: ResolvedPoint, posterior: Posterior) -> Estimate:
+def mean_kl(point: OperatingPoint, at: ResolvedPoint, posterior: Posterior) -> Estimate | Absent:
     """Return the mean KL divergence from the reference [nat], ``1.01 D``, of a point or an array of points.
 
     Without measured accuracy, D comes from published perplexities, and the scatter of divergences about them widens
     the interval.
     """
+    if point.compensation != "none":
+        return UNPREDICTED
     theta, cov = _known(point, extended(posterior, ratios(point, at)))
     found = causes(point, at)
     degradation, variance = _degradation(_degradation_gradient(found.medians, found.log_mass, theta), cov, posterior)

@@ -18,6 +18,7 @@ from core.physics.battery import Cell
 from core.physics.dvfs import relative_dynamic_power
 from core.predict.cosim import Device, Levels, Run, scaled_levels, simulate
 from core.predict.decode import decode_costs
+from core.predict.power_limit import most_w
 from core.predict.scenario import idle_power_w, initial_posterior, predict, rest_power_w
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, ResolvedPoint
 from core.units import Z90, check_range
@@ -26,6 +27,7 @@ EXPONENT = 2.6  # [prior] n of P ~ f^n without known voltages: 2 to 3
 LEAKAGE_FRAC, LEAKAGE_RATE_PER_K, LEAKAGE_TEMP_C = 0.1, 0.02, 60.0  # [prior] 0.01 to 0.03 /K
 DRAM_MOST_FRAC = 0.7  # [prior] upper bound of the DRAM's share of the power above idle
 MOST_IDLE_FRAC = 0.95  # [prior] of idle over decoding power at most, where that is a prediction
+MOST_FRAC = 0.95  # a part of a limit below this share of it is said
 N_LEVELS, LOWEST_FRAC = 13, 0.4  # [prior] levels of a board without a DVFS table, down to 40 % of its clock
 TOP_CLOCK_HZ = {"cpu": 2.4e9, "gpu": 1.0e9, "npu": 1.0e9}  # [prior] where no source gives the clock
 
@@ -70,7 +72,9 @@ def predicted_speeds(
     ValueError
         The board's power is not known, or the idle power is not below it.
     """
-    at, prediction = catalogue.resolve(point), predict(point, catalogue, posterior)
+    at = catalogue.resolve(point)
+    free = point if power_w is None else replace(point, power_limit_w=None)  # clocks fall from the power given
+    prediction = predict(free, catalogue, posterior)
     decode, watts = prediction.decode_s, prediction.power_w
     notes = []
     if power_w is None:
@@ -101,6 +105,9 @@ def predicted_speeds(
     limit_w = min(at.mode.power_limit_w or math.inf, float(point.power_limit_w or math.inf))
     if limit_w < math.inf:
         notes.append(f"power limit of {limit_w:g} W: clocks fall until it is kept")
+        if power_w is None and (part_w := most_w(limit_w, at, known)) < MOST_FRAC * limit_w:
+            notes.append(f"[prior] at most {part_w:.2g} W of it are of the parts that the power covers")
+            limit_w = part_w
     return Speeds(levels, idle, _log_sd(decode), _log_sd(watts), tuple(notes), limit_w)
 
 

@@ -2,7 +2,8 @@
 
 Reading has the same share of the peak bandwidth in every mode. Unpacking is work of the cores: its time goes with the
 inverse of the clock, at any bandwidth. Launching a layer's operators is partly work of other cores, whose clocks change
-less; it goes with the inverse square root. Static power goes with the clock. Factors of models do not change.
+less; it goes with the inverse square root. Static power goes with the clock. Energy per byte and factors of models do
+not change.
 `core.spec.PARAMETERS` has the rule of each cost parameter.
 
 References
@@ -57,6 +58,9 @@ def transferred(posterior: Posterior, old: PowerMode, new: PowerMode) -> Posteri
     if "static_power_w" in posterior.names:
         i = posterior.names.index("static_power_w")
         mean[i] += log_clock
+        cov[i, i] += (UNKNOWN_CLOCK_SD * abs(log_clock)) ** 2
+    if "energy_j_byte" in posterior.names:  # voltages go with the clock, by an amount that no source states
+        i = posterior.names.index("energy_j_byte")
         cov[i, i] += (UNKNOWN_CLOCK_SD * abs(log_clock)) ** 2
     return replace(
         posterior,

@@ -203,9 +203,7 @@ def _origin(n_points: int) -> Provenance:
 def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -> Prediction:
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
-    perplexity_ratio: Output
-    top1_agreement: Output
-    perplexity_ratio, top1_agreement = accuracy.estimates(point, accuracy.causes(point, at), known.posterior)
+    perplexity_ratio, top1_agreement = accuracy.predicted(point, at, known.posterior)
     unknown = options.unknown_accuracy(point)
     if unknown is not None:
         perplexity_ratio = top1_agreement = unknown
@@ -229,12 +227,14 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -
         variance = np.maximum(variance + known.decode_scale**2 * added, LEAST_LOG_SD**2)
     decode_s = _estimate(parts.total * known.model_factor, np.sqrt(variance), _origin(known.posterior.n_decode))
     energy_j, power_w = _energy(point, at, known, costs, parts, decode_s, variance)
+    limit_binds: Array | NDArray[np.bool_] = False
     free_s, ttft_s = decode_s.median, _ttft(point, at, known, bandwidth)
     idle_w = rest_power_w(at, known.posterior)
     if isinstance(energy_j, Estimate) and isinstance(power_w, Estimate):
         own = limited(point, at, known.posterior, decode_s, energy_j, power_w, ttft_s, idle_w)
         decode_s, energy_j, power_w, ttft_s = own.decode_s, own.energy_j, own.power_w, own.ttft_s
         outside += own.outside
+        limit_binds = own.binds
     waits_s = np.subtract(decode_s.median, free_s)
     return Prediction(
         decode_s=decode_s,
@@ -245,7 +245,7 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -
         top1_agreement=top1_agreement,
         memory_byte=memory_byte,
         parts_s=_parts_s(parts, known.model_factor) | {"power": plain(waits_s)},
-        binding=_binding(parts, waits_s),
+        binding=_binding(parts, limit_binds),
         outside=outside,
     )
 
@@ -365,7 +365,7 @@ def _parts_s(parts: latency.DecodeParts, factor: Array) -> dict[str, Array]:
     return {name: plain(term * factor) for name, term in terms.items()}
 
 
-def _binding(parts: latency.DecodeParts, waits_s: Array) -> NDArray[np.str_] | str:
+def _binding(parts: latency.DecodeParts, limit_binds: Array | NDArray[np.bool_]) -> NDArray[np.str_] | str:
     by_memory = np.greater_equal(parts.memory, parts.compute).astype(int)
-    named = BOUNDS.take(np.where(np.greater(waits_s, 0.0), 2, by_memory))
+    named = BOUNDS.take(np.where(limit_binds, 2, by_memory))
     return named if named.ndim else str(named)

@@ -60,6 +60,8 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
         sentences.append(f"{at.board.name} has less than the bandwidth asked for")
     if "alpha" not in at.runtime.knobs and _pruned(point):
         sentences.append(f"{at.runtime.name} cannot prune the KV cache: the effect of pruning is hypothetical")
+    if "compensation" not in at.runtime.knobs and point.compensation != "none":
+        sentences.append(f"{at.runtime.name} does not compensate weights as Trilemma's own decoder does")
     return (*sentences, *options.sentences(point, at))
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+WHOLE_BOARD_LIMIT_FRAC, WHOLE_BOARD_LIMIT_LOG_SD = 0.95, 0.03
+"""[prior] mean power of a limited board over its limit, 0.9 to 1: a regulator keeps peaks below the limit too."""
+
 
 @dataclass(frozen=True, slots=True)
 class PowerMode:
@@ -38,6 +41,8 @@ class Board:
     system_energy_log_sd: float = 0.35
     energy_assumed: bool = False  # whether the energy per byte is a prior of the unit, not of this board
     power_rail: str = ""  # the part of the board that power readings cover
+    rail_limit_frac: float = WHOLE_BOARD_LIMIT_FRAC  # share of a power limit of the board that `power_rail` gets
+    rail_limit_log_sd: float = WHOLE_BOARD_LIMIT_LOG_SD
     bandwidth_log_sd: float = 0.0  # > 0 where the peak bandwidth is assumed, as on a machine not yet measured
     integer_speedup: float = 1.0  # integer rate of a GPU's lanes over that of Apple M1 or Ampere
     fp8_speedup: float = 1.0  # rate of the matrix units in 8-bit floats over `compute_op_s`, which is of 16 bits

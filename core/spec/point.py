@@ -34,6 +34,11 @@ ADAPTED = ("attention", "all")
 """Matrices with low-rank adapters: query, key, value and output projections, or those of the feed-forward as well."""
 
 
+COMPENSATIONS = ("none", "offsets", "feedback", "both")
+"""Compensations of quantised weights in the measured decoder: per-channel offsets of the live parameter set (outer
+loop), rounding with error feedback (inner loop), or both."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
     """One point of the design space. Sliders write it; predictions, measurements and presets read it. Batch size is 1.
@@ -61,6 +66,7 @@ class OperatingPoint:
     head: str = ""  # weight format of the output head; "" is the one that `weights` implies
     graph_tokens: float = 0.0  # context that the prefill graphs were compiled for; 0 is the runtime's usual one
     power_limit_w: Array | None = None  # None is that of the power mode, where it has one
+    compensation: str = "none"  # of quantised weights
     score_weights: str = SCORE_WEIGHTS[0]  # of the composite policy: mass, small norm, recency, phase
     activation_keep: Array = 1.0  # share of the feed-forward activations of a token that are kept
     kv_layout: str = ""  # memory layout of the whole KV cache; "" is the runtime's own

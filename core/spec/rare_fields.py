@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.spec.field import Field, Slider
-from core.spec.point import ADAPTED, COMPOSITE, KV_LAYOUTS, SCORE_WEIGHTS, SPARSITY_PATTERNS
+from core.spec.point import ADAPTED, COMPENSATIONS, COMPOSITE, KV_LAYOUTS, SCORE_WEIGHTS, SPARSITY_PATTERNS
 from core.spec.score_weights import usual_writing
 
 RARE = (
@@ -50,6 +50,19 @@ RARE = (
         expected="a power of 0.1 W to 10 kW",
         array=True,
         rare=True,
+    ),
+    Field(
+        name="compensation",
+        path="point.compensation",
+        option="compensation",
+        label="Compensation",
+        help=f"compensation of quantised weights: {', '.join(COMPENSATIONS)} ({{default}})",
+        default="none",
+        placeholder="NAME",
+        options=COMPENSATIONS,
+        rare=True,
+        aside=True,
+        knob=True,
     ),
     Field(
         name="score_weights",

@@ -1,1 +1,1 @@
-"""Accuracy of a run against a reference run: language modelling, and needles in a haystack."""
+"""Accuracy of a run against a reference run: language modelling, needles in a haystack, the effect of compensation."""

@@ -43,19 +43,12 @@ class AccuracyEvaluator:
         self._prompts = prompts
         self._references: Memo[tuple[int, int], Scored] = Memo(_REFERENCE_BYTE, lambda scored: scored.log_probs.nbytes)
         self._haystacks: dict[tuple[int, int], Haystack] = {}
-        self._masses: dict[tuple[int, int], list[float]] = {}  # mean over KV heads, by start and length of the context
+        self._attention: dict[tuple[int, int], dict[str, Tensor]] = {}
 
     def quality(self, point: Point, n_windows: int, step: Step) -> Values:
         """Measure perplexity, its ratio, divergence and top-1 agreement over windows spread evenly over the text."""
-        longest = self._prompts.file.shape.max_context_tokens
-        n_context = min(point.context_tokens, longest - N_SCORED)
-        starts = self._starts(n_context, n_windows)
-        windows = []
-        for index, start in enumerate(starts):
-            part = _part(step, index / n_windows, 1 / n_windows)
-            reference = self._reference(start, n_context, _part(part, 0, 0.6))
-            run = reference if point.is_reference else self._scored(point, start, n_context, _part(part, 0.6, 0.4))
-            windows.append(Window.of(run, reference))
+        n_context = self._n_context(point)
+        starts, windows = self._starts(n_context, n_windows), self.windows([point], n_windows, step)[0]
         note = (
             f"Accuracy is relative to the file {self._prompts.file.path.name} run in fp32 without pruning, "
             f"over {N_SCORED} tokens behind a context of {n_context}"
@@ -69,21 +62,40 @@ class AccuracyEvaluator:
         }
         return {**pooled(windows), "attention": self._retained(starts, n_context)}, conditions, [note]
 
+    def windows(self, points: Sequence[Point], n_windows: int, step: Step) -> list[list[Window]]:
+        """Compare runs of points of one context with the reference over windows of the text: by point, then window."""
+        n_context = self._n_context(points[0])
+        found: list[list[Window]] = [[] for _ in points]
+        for index, start in enumerate(self._starts(n_context, n_windows)):
+            mine = part(step, index / n_windows, 1 / n_windows)
+            reference = self._reference(start, n_context, part(mine, 0, 0.6))
+            for which, point in enumerate(points):
+                own = part(mine, 0.6 + 0.4 * which / len(points), 0.4 / len(points))
+                run = reference if point.is_reference else self._scored(point, start, n_context, own)
+                found[which].append(Window.of(run, reference))
+        return found
+
+    def _n_context(self, point: Point) -> int:
+        return min(point.context_tokens, self._prompts.file.shape.max_context_tokens - N_SCORED)
+
     def attention(self, point: Point, step: Step) -> Values:
         """Measure where the model attends to at the end of the point's context, unpruned, head by head."""
-        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         n_context = min(point.context_tokens, len(self._prompts.text))
         prefilled = self._prompts.processed(decoder, point.kv, "text 0", self._prompts.text[:n_context], step)
         record = attention_statistics(prefilled).as_record()
         return {"attention_by_head": _rounded(record)}, {"attention_context_tokens": n_context}, []
 
     def _retained(self, starts: Sequence[int], n_context: int) -> dict[str, Any]:
-        """Return the attention mass that the heaviest tokens hold, mean over heads and windows, by the share kept."""
-        masses = torch.tensor([self._masses[start, n_context] for start in starts])
+        """Return the attention mass that the heaviest tokens hold, by the share kept, with the sparsity and the entropy
+        of the mass over positions: means over heads and windows.
+        """
+        each = [self._attention[start, n_context] for start in starts]
+        means = {name: torch.stack([one[name] for one in each]).mean(0).tolist() for name in each[0]}
         return {
             "n_tokens": n_context,
             "keep_shares": list(KEEP_SHARES),
-            "retained_mass": masses.mean(0).tolist(),
+            **means,
             "n_windows": len(starts),
             "provenance": "measured",
         }
@@ -92,7 +104,7 @@ class AccuracyEvaluator:
         """Measure how many needles are found, `N_NEEDLES` in each haystack, the cache pruned before the question."""
         n_context = min(point.context_tokens, self._prompts.file.shape.max_context_tokens - QUESTION_TOKENS)
         found = [
-            self._answered(point, n_context, index, _part(step, index / n_haystacks, 1 / n_haystacks))
+            self._answered(point, n_context, index, part(step, index / n_haystacks, 1 / n_haystacks))
             for index in range(n_haystacks)
         ]
         values = {
@@ -126,14 +138,18 @@ class AccuracyEvaluator:
             prefilled = self._prompts.processed(
                 self._prompts.decoder("fp32", step), "fp32", f"text {start}", text, step
             )
-            retained = attention_statistics(prefilled, KEEP_SHARES).retained_mass_kv
-            self._masses[start, n_context] = torch.tensor(retained).mean((0, 1)).tolist()
+            found = attention_statistics(prefilled, KEEP_SHARES)
+            self._attention[start, n_context] = {
+                "retained_mass": torch.tensor(found.retained_mass_kv).mean((0, 1)),
+                "sparse_share": torch.tensor(found.sparse_share).mean(),
+                "entropy_nat": torch.tensor(found.entropy_nat).mean(),
+            }
         return reference
 
     def _scored(self, point: Point, start: int, n_context: int, step: Step) -> Scored:
         """Predict the tokens behind a context with a point's formats, the context's cache pruned as the point says."""
         text = self._prompts.text[start : start + n_context + N_SCORED]
-        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         prefilled = self._prompts.processed(decoder, point.kv, f"text {start}", text[:n_context], step)
         following = text[n_context:]
         logits = [prefilled.logits[None]]
@@ -184,7 +200,7 @@ class AccuracyEvaluator:
             filler = self._prompts.text.roll(-(index * length // MAX_WINDOWS))
             hidden = haystack(self._prompts.tokenizer, filler, n_context, index)
             self._haystacks[n_context, index] = hidden
-        decoder = self._prompts.decoder(point.weights, step, point.activation_keep)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         prefilled = self._prompts.processed(decoder, point.kv, f"needles {index}", hidden.tokens, step)
         cache = prune.prune(
             prefilled,
@@ -216,5 +232,6 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def _part(step: Step, first: float, share: float) -> Step:
+def part(step: Step, first: float, share: float) -> Step:
+    """Return the callback of a part of a measurement, from `first` on, with a share of it."""
     return lambda done, text: step(first + share * done, text)

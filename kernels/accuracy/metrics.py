@@ -70,13 +70,15 @@ class Window:
     reference_loss: Tensor
     divergence: Tensor  # sum_v p_ref (ln p_ref - ln p_run) [nat]
     agrees: Tensor  # 1 where both hold the same next token most likely
+    lost: Tensor  # 1 where the reference holds the token that followed most likely and the run does not, -1 vice versa
 
     @classmethod
     def of(cls, run: Scored, reference: Scored) -> Window:
         """Compare two runs over the same tokens."""
         divergence = (reference.log_probs.exp() * (reference.log_probs - run.log_probs)).sum(-1).double()
-        agrees = (run.log_probs.argmax(-1) == reference.log_probs.argmax(-1)).double()
-        return cls(run.losses, reference.losses, divergence, agrees)
+        chosen, expected = run.log_probs.argmax(-1), reference.log_probs.argmax(-1)
+        right = [(each == reference.targets).double() for each in (chosen, expected)]
+        return cls(run.losses, reference.losses, divergence, (chosen == expected).double(), right[1] - right[0])
 
 
 def pooled(windows: Sequence[Window]) -> dict[str, dict[str, Any]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from kernels.attention.window import PLAIN, AttentionRule
 from kernels.cache.blocked_layout import block_elements
-from kernels.cache.contiguous import FloatKvCache
+from kernels.cache.contiguous import FloatKvCache, KvCache, copy_tokens
 from kernels.native.library import FLOAT_TYPES
 
 LAYOUTS = ("head_major", "token_major", "blocked")
@@ -82,3 +85,14 @@ class LaidOutKvCache(FloatKvCache):
     def byte_per_token(self) -> int:
         """Bytes that one cached token takes in all layers."""
         return sum(kv[:, :, :, 0].numel() * kv.element_size() for kv in self._kv)
+
+
+def moved_s(source: KvCache, new_cache: Callable[[int], KvCache], repeats: int = 5) -> list[float]:
+    """Return the times of moving all tokens of a cache into an empty one that `new_cache` makes [s]."""
+    durations_s = []
+    for _ in range(repeats):
+        target = new_cache(source.length)
+        start_s = time.perf_counter()
+        copy_tokens(source, target, None, source.length)
+        durations_s.append(time.perf_counter() - start_s)
+    return durations_s

@@ -39,6 +39,11 @@ class Prompts:
     file : ModelFile
     text : str
         What prompts are taken from.
+
+    Attributes
+    ----------
+    compensated : callable, optional
+        ``compensated(weights, compensation, step)`` returns the decoder of a compensation other than "none".
     """
 
     def __init__(self, file: ModelFile, text: str) -> None:
@@ -49,9 +54,12 @@ class Prompts:
         self._prompts: Memo[tuple[str, str, str, int], Prompt] = Memo(
             _PROMPT_BYTE, lambda p: _cache_byte(p.prefilled.cache)
         )
+        self.compensated: Callable[[str, str, Step], Decoder] | None = None
 
-    def decoder(self, weights: str, step: Step, activation_keep: float = 1.0) -> Decoder:
-        """Return the model with its weights in a format, and with so many of its activations."""
+    def decoder(self, weights: str, step: Step, compensation: str = "none", activation_keep: float = 1.0) -> Decoder:
+        """Return the model with its weights in a format, compensated or not, and with so many of its activations."""
+        if compensation != "none" and self.compensated is not None:
+            return self.compensated(weights, compensation, step).keeping(activation_keep)
         decoder = self._decoders.get(weights)
         if decoder is None:
             decoder = Decoder(self.file, weights, lambda done: step(0.3 * done, f"packing weights as {weights}"))

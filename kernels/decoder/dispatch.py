@@ -28,6 +28,7 @@ from kernels.decoder.linear import (
 from kernels.native import library
 from kernels.native.library import FLOAT_TYPES
 from kernels.native.linear import NativeLinear, float_linear, int4_linear, int8_linear
+from kernels.native.rounding import Rounding, nearest
 
 ROUNDED_TOLERANCE = 8e-3
 TOLERANCE = {"fp32": 2e-6, "fp16": 2e-3}
@@ -40,7 +41,7 @@ class Variant:
     """One way to hold the weights of a format: its name, and what makes a layer of fp32 weights [n_out, n_in]."""
 
     name: str
-    make: Callable[[Tensor], Linear]
+    make: Callable[..., Linear]  # and a `Rounding`, which formats without rounding to a grid ignore
 
 
 def variants(weight_format: str, device: str = "cpu", with_native: bool = True) -> list[Variant]:
@@ -49,33 +50,40 @@ def variants(weight_format: str, device: str = "cpu", with_native: bool = True) 
         raise ValueError(f"weights: got {weight_format!r}, expected one of {', '.join(FORMATS)}")
     on_cpu = torch.device(device).type == "cpu"
     has_native = with_native and on_cpu and library.available()
-    ours = [Variant("native", lambda w: native(w, weight_format))] if has_native else []
+    ours = (
+        [Variant("native", lambda w, rounding=nearest: native(w, weight_format, None, rounding))] if has_native else []
+    )
     if weight_format in GRID_BITS:
-        return [Variant("torch", lambda w: FloatLinear(on_grid(w, GRID_BITS[weight_format]), in_blocks=on_cpu))]
+        bits = GRID_BITS[weight_format]
+        return [Variant("torch", lambda w, rounding=nearest: FloatLinear(on_grid(w, bits, rounding), in_blocks=on_cpu))]
     if weight_format == "int8":
         return [*ours, Variant("torch _weight_int8pack_mm", Int8Linear)]
     if weight_format in INT4_GROUPS:
-        return [*ours, Variant("torch _weight_int4pack_mm", lambda w: Int4Linear(w, INT4_GROUPS[weight_format]))]
-    plain = Variant("torch linear", lambda w: FloatLinear(w, FLOAT_TYPES[weight_format]))
+        group = INT4_GROUPS[weight_format]
+        by_torch = Variant("torch _weight_int4pack_mm", lambda w, rounding=nearest: Int4Linear(w, group, rounding))
+        return [*ours, by_torch]
+    plain = Variant("torch linear", lambda w, _=nearest: FloatLinear(w, FLOAT_TYPES[weight_format]))
     if weight_format == "fp32" and on_cpu:
-        return [*ours, Variant("torch bmm of row blocks", lambda w: FloatLinear(w, in_blocks=True)), plain]
+        return [*ours, Variant("torch bmm of row blocks", lambda w, _=nearest: FloatLinear(w, in_blocks=True)), plain]
     return [*ours, plain]
 
 
-def native(weight: Tensor, weight_format: str, bias: Tensor | None = None) -> NativeLinear:
+def native(
+    weight: Tensor, weight_format: str, bias: Tensor | None = None, rounding: Rounding = nearest
+) -> NativeLinear:
     """Hold fp32 weights [n_out, n_in] for the C library; ValueError where it has no code for their shape or format."""
     if weight_format in INT4_GROUPS:
-        return int4_linear(weight, INT4_GROUPS[weight_format], bias)
+        return int4_linear(weight, INT4_GROUPS[weight_format], bias, rounding)
     if weight_format == "int8":
-        return int8_linear(weight, bias)
+        return int8_linear(weight, bias, rounding)
     if weight_format in FLOAT_TYPES:
         return float_linear(weight, weight_format, bias)
     if weight_format in GRID_BITS:
-        return float_linear(on_grid(weight, GRID_BITS[weight_format]), "fp32", bias)
+        return float_linear(on_grid(weight, GRID_BITS[weight_format], rounding), "fp32", bias)
     raise ValueError(f"weights: got {weight_format!r}, expected a format that the C library has")
 
 
-def pack(weight: Tensor, weight_format: str, with_native: bool = True) -> Linear:
+def pack(weight: Tensor, weight_format: str, with_native: bool = True, rounding: Rounding = nearest) -> Linear:
     """Hold a weight matrix in a format, for the variant that is fastest for its shape here.
 
     Parameters
@@ -86,6 +94,8 @@ def pack(weight: Tensor, weight_format: str, with_native: bool = True) -> Linear
         One of `kernels.decoder.linear.FORMATS`.
     with_native : bool
         Whether the C library is among the choices.
+    rounding : Rounding
+        How weights are rounded to the format's grid.
 
     Raises
     ------
@@ -93,7 +103,7 @@ def pack(weight: Tensor, weight_format: str, with_native: bool = True) -> Linear
         When no variant serves this shape in this format.
     """
     shape = (weight.shape[0], weight.shape[1])
-    return chosen_variant(weight_format, shape, weight.device.type, with_native).make(weight)
+    return chosen_variant(weight_format, shape, weight.device.type, with_native).make(weight, rounding)
 
 
 def chosen_variant(

@@ -14,6 +14,7 @@ from kernels.decoder.dispatch import native, pack
 from kernels.decoder.linear import Linear
 from kernels.decoder.weights import DecoderShape, ModelFile
 from kernels.native.linear import NativeLinear, from_blocks
+from kernels.native.rounding import Rounding, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +84,33 @@ def _by_head(shape: DecoderShape, q_norm: Tensor | None, k_norm: Tensor | None) 
     return torch.cat([q_norm.expand(shape.n_heads, -1), k_norm.expand(shape.n_kv_heads, -1)])
 
 
-def packed_linear(file: ModelFile, names: list[str], weight_format: str, with_native: bool) -> Linear:
+RoundingOf = Callable[[str], Rounding]
+"""How the weights of a layer are rounded, by the name of its first tensor."""
+
+
+def all_nearest(_name: str) -> Rounding:
+    """Round each weight for itself; a `RoundingOf`."""
+    return nearest
+
+
+def packed_linear(
+    file: ModelFile, names: list[str], weight_format: str, with_native: bool, rounding_of: RoundingOf = all_nearest
+) -> Linear:
     """Quantise for the variant that is fastest here."""
-    return pack(torch.cat([file.tensor(name) for name in names]), weight_format, with_native)
+    weight = torch.cat([file.tensor(name) for name in names])
+    return pack(weight, weight_format, with_native, rounding_of(names[0]))
 
 
-def native_linear(file: ModelFile, names: list[str], weight_format: str) -> NativeLinear:
+def native_linear(
+    file: ModelFile, names: list[str], weight_format: str, rounding_of: RoundingOf = all_nearest
+) -> NativeLinear:
     """Take the file's own blocks where they are what the format is, else quantise."""
     wanted = {"int4": ("Q4_0", "Q4_1"), "int8": ("Q8_0",)}.get(weight_format, ())
     formats = {file.format(name) for name in names}
     if len(formats) == 1 and (stored := formats.pop()) in wanted:
         return from_blocks(np.concatenate([file.blocks(name) for name in names]), stored, file.bias(names))
-    return native(torch.cat([file.tensor(name) for name in names]), weight_format, file.bias(names))
+    weight = torch.cat([file.tensor(name) for name in names])
+    return native(weight, weight_format, file.bias(names), rounding_of(names[0]))
 
 
 def rotations(shape: DecoderShape, factors: Tensor | None) -> list[Tensor]:

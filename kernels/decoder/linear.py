@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.native.linear import NativeLinear
+from kernels.native.rounding import Grid, Rounding, nearest
 
 INT4_GROUPS = {"int4": 32, "int4_g64": 64, "int4_g128": 128}
 GRID_BITS = {"int3": 3, "int2": 2}
@@ -77,11 +78,12 @@ class Int8Linear:
 
     activation_dtype = torch.bfloat16
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, rounding: Rounding = nearest) -> None:
         if weight.shape[1] % 16:  # the kernel silently skips the rest
             raise ValueError(f"weight: got {weight.shape[1]} inputs, expected a multiple of 16")
         self._scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30).bfloat16()
-        self._q = (weight / self._scale[:, None].float()).round_().clamp_(-127, 127).to(torch.int8)
+        scale = self._scale[:, None].float()
+        self._q = rounding(weight, Grid(scale, torch.zeros_like(scale), weight.shape[1], -127, 127)).to(torch.int8)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map bf16 x [n, n_in] to bf16 [n, n_out]."""
@@ -106,19 +108,18 @@ class Int4Linear:
 
     activation_dtype = torch.bfloat16
 
-    def __init__(self, weight: Tensor, group: int = INT4_GROUPS["int4"]) -> None:
+    def __init__(self, weight: Tensor, group: int = INT4_GROUPS["int4"], rounding: Rounding = nearest) -> None:
         n_out, n_in = weight.shape
         if n_in % group:
             raise ValueError(f"group: got {group}, expected a divisor of the {n_in} inputs")
         if n_out % 32:
             raise ValueError(f"weight: got {n_out} outputs, expected a multiple of 32")
         self._group, self._shape = group, (n_out, n_in)
-        grouped = weight.view(n_out, n_in // group, group)
-        low, high = grouped.aminmax(dim=-1)
+        low, high = weight.view(n_out, n_in // group, group).aminmax(dim=-1)
         scale = ((high - low) / 15).clamp_(min=1e-30).bfloat16()
         offset = (low + 8 * scale.float()).bfloat16()
-        q = ((grouped - offset[..., None].float()) / scale[..., None].float()).round_().add_(8).clamp_(0, 15)
-        self._packed = _packed_int4(q.to(torch.int32).view(n_out, n_in))
+        q = rounding(weight, Grid(scale.float(), offset.float(), group, -8, 7)).add_(8)
+        self._packed = _packed_int4(q.to(torch.int32))
         self._scale_and_offset = torch.stack([scale, offset], -1).transpose(0, 1).contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -185,19 +186,54 @@ def _int4_layout() -> tuple[int, bool] | None:
     return next((layout for layout in layouts if torch.equal(_unpack_int4(packed, *layout).int(), q)), None)
 
 
-def on_grid(weight: Tensor, bits: int) -> Tensor:
+def on_grid(weight: Tensor, bits: int, rounding: Rounding = nearest) -> Tensor:
     """Round fp32 weights [n_out, n_in] to 2**bits evenly spaced values in each group of 32 inputs."""
     n_out, n_in = weight.shape
     if n_in % _GRID_GROUP:
         raise ValueError(f"weight: got {n_in} inputs, expected a multiple of {_GRID_GROUP}")
-    grouped = weight.view(n_out, -1, _GRID_GROUP)
-    low, high = grouped.aminmax(dim=-1, keepdim=True)
+    low, high = weight.view(n_out, -1, _GRID_GROUP).aminmax(dim=-1)
     scale = ((high - low) / (2**bits - 1)).clamp_(min=1e-30)
-    rounded: Tensor = ((grouped - low) / scale).round_().mul_(scale).add_(low)
-    return rounded.view(n_out, n_in)
+    grid = Grid(scale, low, _GRID_GROUP, 0, 2**bits - 1)
+    return grid.values(rounding(weight, grid))
 
 
-Linear = FloatLinear | Int8Linear | Int4Linear | NativeLinear
+class BiasedLinear:
+    """y = W x + bias with the weights of another layer; bias is fp32 [n_out]."""
+
+    def __init__(self, inner: FloatLinear | Int8Linear | Int4Linear, bias: Tensor) -> None:
+        self.inner, self.bias = inner, bias
+        self.activation_dtype = inner.activation_dtype
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map x [n, n_in] in `activation_dtype` to fp32 [n, n_out]."""
+        return self.inner(x).float() + self.bias
+
+    def dequantised(self) -> Tensor | None:
+        """Return the weights as fp32 [n_out, n_in]; None where `inner` cannot."""
+        return self.inner.dequantised()
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Return the chosen rows of the weights."""
+        if isinstance(self.inner, Int4Linear):
+            raise ValueError("weights: got int4 for an embedding, expected a format whose rows can be read one by one")
+        return self.inner.rows(index)
+
+    @property
+    def byte(self) -> int:
+        """Bytes held."""
+        return self.inner.byte + self.bias.nbytes
+
+
+Linear = FloatLinear | Int8Linear | Int4Linear | NativeLinear | BiasedLinear
+
+
+def biased(linear: Linear, bias: Tensor) -> Linear:
+    """Return a layer with a bias (fp32 [n_out]) added to its own; the two share their weights."""
+    if isinstance(linear, NativeLinear):
+        return linear.with_bias(bias)
+    if isinstance(linear, BiasedLinear):
+        return BiasedLinear(linear.inner, linear.bias + bias)
+    return BiasedLinear(linear, bias)
 
 
 def apply_rows(linear: Linear, x: Tensor) -> Tensor:
@@ -209,6 +245,8 @@ def apply_rows(linear: Linear, x: Tensor) -> Tensor:
     x = x.to(linear.activation_dtype)
     if isinstance(linear, NativeLinear):
         return _apply_unpacked(linear, x) if x.shape[0] >= PREFILL_ROWS else linear(x)
+    if isinstance(linear, BiasedLinear):
+        return apply_rows(linear.inner, x).add_(linear.bias)
     if linear.activation_dtype == torch.float32:
         return linear(x)
     weight = linear.dequantised() if x.shape[0] >= PREFILL_ROWS else None

@@ -16,7 +16,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -27,9 +27,18 @@ from kernels.attention.window import attend_rows_by_rule, capped
 from kernels.cache.contiguous import KvCache, new_cache
 from kernels.cache.laid_out import LaidOutKvCache
 from kernels.cache.paged import PagedKvCache
-from kernels.decoder.layers import Layer, load_layer, native_linear, normalised_heads, packed_linear, rotations
-from kernels.decoder.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows
-from kernels.decoder.stages import StageTimes
+from kernels.decoder.layers import (
+    Layer,
+    RoundingOf,
+    all_nearest,
+    load_layer,
+    native_linear,
+    normalised_heads,
+    packed_linear,
+    rotations,
+)
+from kernels.decoder.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows, biased
+from kernels.decoder.stages import StageTimes, marker, no_mark
 from kernels.decoder.weights import DecoderShape, ModelFile
 from kernels.native import library
 from kernels.native.decoder import NativeDecoder, NativeLayer
@@ -40,6 +49,10 @@ CHUNK_TOKENS = 512
 """Prompt tokens processed together: enough for the matrix products, short enough to report progress and to cancel."""
 N_OBSERVED = 32
 """The last queries of a prompt, kept for the attention-mass policy."""
+
+
+Observer = Callable[[int, str, Tensor, Tensor], None]
+"""Called with a layer's number, the name of one of its matrices, and input and output [n, n_in], [n, n_out] of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +79,17 @@ class Decoder:
         Called with the share of the layers packed, 0..1; may raise to stop.
     use_native : bool
         Take the C library for the weights where it is there.
+    rounding_of : callable
+        How the weights of a matrix are rounded to the format.
 
     Attributes
     ----------
     is_native : bool
         Whether the C library decodes.
+    key : str
+        Differs between decoders that compute different numbers from one file.
+    observer : callable, optional
+        Sees the matrices of each layer at work while several tokens are processed at once.
     activation_keep : float
         Share of a token's feed-forward activations that are kept, the largest ones; 1 on a new decoder.
     """
@@ -81,12 +100,15 @@ class Decoder:
         weight_format: str,
         progress: Callable[[float], None] = lambda _: None,
         use_native: bool = True,
+        rounding_of: RoundingOf = all_nearest,
     ) -> None:
         self.shape = file.shape
-        self.weight_format = weight_format
+        self.weight_format = self.key = weight_format
+        self.observer: Observer | None = None
         self.activation_keep = 1.0
         self.is_native = use_native and library.available() and _native_serves(file.shape)
-        load = native_linear if self.is_native else functools.partial(packed_linear, with_native=use_native)
+        packed = functools.partial(packed_linear, with_native=use_native)
+        load = functools.partial(native_linear if self.is_native else packed, rounding_of=rounding_of)
         self._layers: list[Layer] = []
         for index in range(self.shape.n_layers):
             progress(index / (self.shape.n_layers + 4))
@@ -114,19 +136,30 @@ class Decoder:
         norms = sum(norm.nbytes for layer in self._layers for norm in layer.norms())
         return tables + norms + self._norm.nbytes + sum(part.byte for layer in self._layers for part in layer.linears())
 
+    def with_offsets(self, offsets: Tensor, key: str) -> Decoder:
+        """Return a decoder that shares the weights and adds offsets [n_layers, 2, hidden_size] to what the output layer
+        of attention and the last one of the feed-forward give.
+        """
+        expected = (self.shape.n_layers, 2, self.shape.hidden_size)
+        if tuple(offsets.shape) != expected:
+            raise ValueError(f"offsets: got shape {tuple(offsets.shape)}, expected {expected}")
+        made = copy.copy(self)
+        made.key, made.observer = key, None
+        made._layers = [
+            replace(layer, out=biased(layer.out, own[0]), down=biased(layer.down, own[1]))
+            for layer, own in zip(self._layers, offsets.float(), strict=True)
+        ]
+        made._native = made._described() if made.is_native else None
+        return made
+
     def keeping(self, activation_keep: float) -> Decoder:
         """Return a decoder of the same weights that prunes activations; it decodes operator by operator."""
         if activation_keep == self.activation_keep:
             return self
         made = copy.copy(self)
+        made.key = f"{self.key}, {activation_keep:g} of the activations"
         made.activation_keep, made._native, made.is_native = activation_keep, None, False
         return made
-
-    @property
-    def key(self) -> str:
-        """What separates its prompts from those of other decoders of a file."""
-        kept = "" if self.activation_keep == 1.0 else f", {self.activation_keep:g} of the activations"
-        return self.weight_format + kept
 
     def _described(self) -> NativeDecoder:
         described = []
@@ -199,7 +232,7 @@ class Decoder:
         q, kv = by_head[:n_q].view(1, n_kv, -1, head_dim), by_head[n_q:].view(2, 1, n_kv, 1, head_dim)
         rotation = {id(of_layer): of_layer[position] * self._q_scale for of_layer in self._rotations}
         n_keys = cache.length + 1
-        mark = _no_mark if stages is None else _marker(stages)
+        mark = no_mark if stages is None else marker(stages)
         for index, layer in enumerate(self._layers):
             heads.copy_(layer.qkv(self._normalise(x, residual, layer.attention_norm, layer.qkv.activation_dtype)))
             if layer.qkv_bias is not None:
@@ -263,7 +296,7 @@ class Decoder:
         queries = []
         for index, layer in enumerate(self._layers):
             progress(index / shape.n_layers)
-            h = apply_rows(layer.qkv, F.rms_norm(x, (x.shape[1],), layer.attention_norm, shape.rms_eps))
+            h = self._apply(index, "qkv", F.rms_norm(x, (x.shape[1],), layer.attention_norm, shape.rms_eps))
             if layer.qkv_bias is not None:
                 h += layer.qkv_bias
             heads = h.view(n, n_q + 2 * n_kv, shape.head_dim)
@@ -278,12 +311,12 @@ class Decoder:
             n_keys = cache.length + n
             mask = None if cache.mask is None else cache.mask[index, :, :, :n_keys]
             attended = self._attend_prompt(index, q, cache.dequantised(index, n_keys), mask)
-            out = apply_rows(layer.out, attended.transpose(0, 1).reshape(n, -1))
+            out = self._apply(index, "out", attended.transpose(0, 1).reshape(n, -1))
             x += self._behind(out, layer.post_attention_norm)
-            gate, up = apply_rows(
-                layer.gate_up, F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
-            ).chunk(2, -1)
-            x += self._behind(apply_rows(layer.down, self._gated(gate, up)), layer.post_feed_forward_norm)
+            inner = F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
+            gate, up = self._apply(index, "gate_up", inner).chunk(2, -1)
+            down = self._apply(index, "down", self._gated(gate, up))
+            x += self._behind(down, layer.post_feed_forward_norm)
         cache.length += n
         x = F.rms_norm(x if all_logits else x[-1:], (x.shape[1],), self._norm, shape.rms_eps)
         return self._bounded(apply_rows(self._head, x)), torch.stack(queries)
@@ -313,6 +346,12 @@ class Decoder:
             logits, chunk_queries = self.extend(chunk, first, cache, progress=layer_done)
             queries = [*queries[-1:], chunk_queries]
         return Prefilled(cache, logits[0], torch.cat(queries, 2)[:, :, -N_OBSERVED:], self._rotations)
+
+    def _apply(self, index: int, name: str, x: Tensor) -> Tensor:
+        y = apply_rows(getattr(self._layers[index], name), x)
+        if self.observer is not None:
+            self.observer(index, name, x, y)
+        return y
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         rows = _rows(self._embedding, tokens)
@@ -356,23 +395,3 @@ def _rows(table: Linear, index: Tensor) -> Tensor:
     if isinstance(table, Int4Linear):
         raise ValueError("weights: got int4 for an embedding, expected a format whose rows can be read one by one")
     return table.rows(index)
-
-
-def _no_mark(_layer: int, _stage: int) -> None:
-    """Note nothing."""
-
-
-def _marker(stages: StageTimes) -> Callable[[int, int], None]:
-    """Return a callable that books the time since its last call to a layer's stage; layer -1 is the head."""
-    last_s = time.perf_counter()
-
-    def mark(layer: int, stage: int) -> None:
-        nonlocal last_s
-        now_s = time.perf_counter()
-        if layer < 0:
-            stages.head_s = now_s - last_s
-        else:
-            stages.layer_s[layer, stage] = now_s - last_s
-        last_s = now_s
-
-    return mark

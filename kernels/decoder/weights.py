@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import struct
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -119,6 +121,14 @@ class ModelFile:
         self._tensors = {t.name: t for t in reader.tensors}
         self._architecture = str(self.metadata.get("general.architecture"))
         self.shape = self._read_shape()
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """Name of the model and checksum of some of its weights, which tell it from others and from other formats."""
+        crc = 0
+        for name in ("output_norm.weight", "blk.0.attn_output.weight"):
+            crc = zlib.crc32(np.ascontiguousarray(self._located(name)[0].data).tobytes(), crc)
+        return f"{self.metadata.get('general.name') or self.path.stem!s:.80} {crc:08x}"
 
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor as float32, rows = outputs, those of queries and keys in the order of `_located`.

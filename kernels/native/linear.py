@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kernels.native.library import FLOAT_TYPES, FORMATS, LinearStruct, address, multiply, round_rows, unpack_rows
+from kernels.native.rounding import Grid, Rounding, nearest
 
 GROUPS = (32, 64, 128)
 _INPUTS = 32
@@ -67,6 +68,12 @@ class NativeLinear:
         sizes = self.group, self.n_in, self.n_out
         return NativeLinear(self.weight_format, self._weight.clone(), scale, *sizes, self.bias)
 
+    def with_bias(self, bias: Tensor) -> NativeLinear:
+        """Return a layer with a bias [n_out] added to its own; the two share their weights."""
+        total = (bias if self.bias is None else self.bias + bias).float().contiguous()
+        sizes = self.group, self.n_in, self.n_out
+        return NativeLinear(self.weight_format, self._weight, self._scale, *sizes, total)
+
     def rounded(self, x: Tensor) -> Tensor:
         """Round fp32 activations [n, n_in] as the kernel does."""
         return round_rows(self.struct, x.contiguous()) if self.weight_format in ("int8", "int4") else x
@@ -100,15 +107,16 @@ def float_linear(weight: Tensor, weight_format: str, bias: Tensor | None = None)
     return NativeLinear(weight_format, weight.to(FLOAT_TYPES[weight_format]).contiguous(), None, 0, n_in, n_out, bias)
 
 
-def int8_linear(weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
+def int8_linear(weight: Tensor, bias: Tensor | None = None, rounding: Rounding = nearest) -> NativeLinear:
     """Hold fp32 weights [n_out, n_in] in int8 with a scale per row."""
     _check_inputs(weight, _INPUTS)
     scale = (weight.abs().amax(1) / 127).clamp_(min=1e-30)
-    q = (weight / scale[:, None]).round_().to(torch.int8)
+    grid = Grid(scale[:, None], torch.zeros(len(scale), 1), weight.shape[1], -127, 127)
+    q = rounding(weight, grid).to(torch.int8)
     return _int8(q, F.pad(scale, (0, -len(q) % _BLOCK)), 0, bias)
 
 
-def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None) -> NativeLinear:
+def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None, rounding: Rounding = nearest) -> NativeLinear:
     """Hold fp32 weights [n_out, n_in] in 4 bits with an fp16 scale and minimum per group; the last group of a row may
     be shorter.
     """
@@ -117,13 +125,11 @@ def int4_linear(weight: Tensor, group: int, bias: Tensor | None = None) -> Nativ
     _check_inputs(weight, _INPUTS)
     n_out, n_in = weight.shape
     padded = F.pad(weight, (0, -n_in % group), mode="replicate")
-    grouped = padded.view(n_out, -1, group)
-    low, high = grouped.aminmax(dim=-1)
+    low, high = padded.view(n_out, -1, group).aminmax(dim=-1)
     scale = ((high - low) / 15).half()
     low = low.half()
-    q = ((grouped - low[..., None].float()) / scale[..., None].float().clamp(min=1e-30)).round_().clamp_(0, 15)
-    q = q.to(torch.uint8).view(n_out, -1)[:, :n_in]
-    return _int4(q, torch.stack([scale, low], -1), group, bias)
+    grid = Grid(scale.float().clamp(min=1e-30), low.float(), group, 0, 15)
+    return _int4(rounding(weight, grid).to(torch.uint8), torch.stack([scale, low], -1), group, bias)
 
 
 def from_blocks(blocks: NDArray[np.uint8], block_format: str, bias: Tensor | None = None) -> NativeLinear:

@@ -1,1 +1,1 @@
-"""Passes over activations: pruning by magnitude, drift compensation with error feedback."""
+"""Passes over activations: pruning by magnitude, drift compensation, sliding statistics and offsets of channels."""

@@ -37,6 +37,8 @@ def value(median, q05=None, q95=None, provenance="measured", **more):
         ({"decode_s": value(1.0), "top1_agreement": value(1.5)}, "top1_agreement.median: got 1.5, expected 0 to 1"),
         ({"decode_s": value(1.0), "rails": []}, r"rails: got \[\], expected an object"),
         ({"decode_s": value(1.0), "rails": {"a": {"power_w": value("x")}}}, "rails.a.power_w.median: expected number"),
+        ({"decode_s": value(1.0), "compensation": 5}, "compensation: expected object, got whole number"),
+        ({"decode_s": value(1.0), "compensation": {"kind": "both"}}, "compensation: object missing required field"),
         ({"decode_s": value(1.0), "notes": "n"}, "notes: expected array, got text"),
         ({"decode_s": value(1.0), "notes": [5]}, r"notes\[0\]: expected text"),
         ({"decode_s": value(1.0), "conditions": {"quiet_share": "x"}}, "conditions.quiet_share: expected number"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set
 
-from app.agent.runtimes import llama_bench, llama_server
+from app.agent.runtimes import llama_bench, llama_server, texts
 from app.agent.runtimes.command import Command
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import Exchange
@@ -87,6 +87,7 @@ class Drivers:
             request["what"],
             progress,
             lambda: self._closed or request_id in self._cancelled,
+            request.get("options") or {},
         )
         kind, reason = "failed", ""
         body: Optional[Dict[str, Any]] = None
@@ -109,7 +110,7 @@ class Drivers:
         try:
             if entry.kind == "llama-server":
                 self._make_ready(entry, run)
-            return driver(entry.kind)(entry, run)
+            return texts.measure(entry, run) if "texts" in run.what else driver(entry.kind)(entry, run)
         except Failed:
             server = self._servers.get(entry.url)
             if server is not None and server.wait(ENDED_S):

@@ -48,7 +48,7 @@ def wait_until_ready(entry: RuntimeEntry, run: Run) -> None:
 
 def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     """Measure an operating point with a server that is ready."""
-    properties, route = _properties(entry, run)
+    properties, route = properties_of(entry, run)
     n_prompt, n_new = run.context_tokens, n_predict(run)
     settings = properties.get("default_generation_settings")
     n_room = count(settings if isinstance(settings, dict) else {}, "n_ctx")
@@ -72,7 +72,7 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     return result(entry, run, answers, known, conditions, notes)
 
 
-def _properties(entry: RuntimeEntry, run: Run) -> Tuple[Dict[str, Any], Dict[str, str]]:
+def properties_of(entry: RuntimeEntry, run: Run) -> Tuple[Dict[str, Any], Dict[str, str]]:
     """Return what the server tells of itself, and the member by which a router finds the model; {} without a router."""
     try:
         properties: Dict[str, Any] = call(entry, run, "/props")

@@ -48,12 +48,7 @@ class Interface:
 
 def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     """Measure an operating point."""
-    base, models = _models(entry, run)
-    names = [str(model["id"]) for model in models if "id" in model]
-    name = entry.name or (names[0] if len(names) == 1 else "")
-    if not name:
-        listed = ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
-        raise Failed(f"{entry.where} has {len(names)} models: give its entry the name of one: {listed}")
+    base, name, models = named_model(entry, run)
     n_new, n_prompt, seed = n_predict(run), run.context_tokens, time.time_ns()
     probe_text = prompts.fresh(min(_PROBE_CHAR, 8 * n_prompt), seed)
     interface, probe, notes = _find_interface(entry, run, base, name, probe_text)
@@ -65,6 +60,17 @@ def measure(entry: RuntimeEntry, run: Run) -> Dict[str, Any]:
     answers = repeat(entry, run, once)
     known = {"weights": _quantization(models, name)}
     return result(entry, run, answers, known, {"model_name": name}, notes)
+
+
+def named_model(entry: RuntimeEntry, run: Run) -> Tuple[str, str, List[Mapping[str, Any]]]:
+    """Return what stands before the paths of the interface, the model of an entry, and all that the server lists."""
+    base, models = _models(entry, run)
+    names = [str(model["id"]) for model in models if "id" in model]
+    name = entry.name or (names[0] if len(names) == 1 else "")
+    if not name:
+        listed = ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
+        raise Failed(f"{entry.where} has {len(names)} models: give its entry the name of one: {listed}")
+    return base, name, models
 
 
 def _models(entry: RuntimeEntry, run: Run) -> Tuple[str, List[Mapping[str, Any]]]:

@@ -44,6 +44,7 @@ class Run:
     what: Collection[str]
     progress: Callable[[float, str], None]
     cancelled: Callable[[], bool]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def context_tokens(self) -> int:
@@ -184,10 +185,14 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
     if point.get("power_limit_w") is not None:
         fields["power_limit_w"] = None
         notes.append("The power was not limited: %s ran in the power mode of the board." % entry.kind)
-    for name, none in UNSET.items():
-        if point.get(name, none) != none:
-            fields[name] = none
-            notes.append(f"{name} {point[name]} was not applied: {entry.kind} has no such setting.")
+    if point.get("compensation", "none") != "none":
+        fields["compensation"] = "none"
+        notes.append(
+            f"compensation {point['compensation']} was not applied: {entry.kind} runs its weights as they are."
+        )
+    for name in (name for name, none in UNSET.items() if point.get(name, none) != none):
+        fields[name] = UNSET[name]
+        notes.append(f"{name} {point[name]} was not applied: {entry.kind} has no such setting.")
     for name in ("weights", "kv"):
         told, stated, wanted = one_line(known.get(name) or ""), getattr(entry, name), point.get(name)
         actual = (stated or told) if told.lower().startswith("unknown") else (told or stated)

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 from app.agent.energy import request_windows
 from app.agent.runtimes import outcome
 from app.agent.runtimes.entry import RuntimeEntry
+from app.agent.runtimes.interrupts import interrupt_record, interrupt_ticks
 from app.agent.runtimes.outcome import Failed, Refused, Run, Timeline
 
 N_PREDICT = 48
@@ -28,6 +29,7 @@ class Answer:
     told: Dict[str, Any] = field(default_factory=dict)  # the server's own figures, SI
     prefill_s: float = float("nan")  # as the server says
     notes: List[str] = field(default_factory=list)  # sentences of this request
+    interrupts: Tuple[int, int] = (-1, -1)  # ticks of the machine in interrupts before and behind it
 
 
 def adapted(
@@ -76,7 +78,9 @@ def repeat(entry: RuntimeEntry, run: Run, ask: Callable[[int], Answer]) -> List[
         run.check()
         done = min(0.95, 0.2 + 0.75 * spent_s / ENOUGH_S)
         run.progress(done, f"{entry.kind}: a prompt of {run.context_tokens} tokens, run {i + 1}")
+        before = interrupt_ticks()
         answer = ask(i)
+        answer.interrupts = before, interrupt_ticks()
         if not answer.timeline.token_s:
             raise Failed(f"{entry.where} generated nothing")
         if "decode" in run.what and answer.n_generated < MIN_TOKENS:
@@ -149,6 +153,10 @@ def result(
             notes.append(f"{last.n_generated} tokens came in {n_pieces} pieces: the time of a token is a mean.")
         more = request_windows(timeline.start_s, timeline.token_s[0], timeline.token_s[-1], last.n_generated)
     body["spans"] = timeline.spans(last.prefill_s)
+    body["request_stages_s"] = {  # within the spans
+        "buffer_write_s": outcome.record([a.timeline.buffer_write_s for a in answers]),
+        "peripheral_s": interrupt_record([a.interrupts for a in answers]),
+    }
     body["applied"], body["notes"] = fields, notes
     body["conditions"] = {"runtime": entry.kind, **conditions, **last.told, **more, "runs": len(answers)}
     return body

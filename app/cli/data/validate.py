@@ -16,6 +16,7 @@ from app.text.format import counted
 from core.catalogue.load import load_catalogue
 from core.tables.as_points import Comparison
 from core.tables.hierarchical_priors import Learner
+from core.tables.power_left_out import ClassCheck, left_out
 from core.tables.rows import COLUMNS, PublishedTable
 from core.tables.validation import FEW_MODELS, METHODS, QUANTITIES, GroupReport, Report, validate
 
@@ -89,6 +90,19 @@ def document(
             for quantity in QUANTITIES
         },
         "groups": [_group(group) for group in report.groups],
+        "power_of_boards_left_out": [_power_class(check) for check in left_out(table.rows)],
+    }
+
+
+def _power_class(check: ClassCheck) -> dict[str, Any]:
+    boards = zip(check.boards, check.energy_j_byte.tolist(), check.predicted_j_byte.tolist(), strict=True)
+    return {
+        "class": check.words,
+        "n_boards": len(check.boards),
+        "rms_log_error": check.rms_log_error,
+        "median_error_frac": check.median_error_frac,
+        "coverage_frac": check.coverage_frac,
+        "boards": [{"board": name, "energy_j_byte": own, "predicted_j_byte": others} for name, own, others in boards],
     }
 
 
@@ -168,6 +182,7 @@ def _print(table: PublishedTable, compared: Comparison, report: Report, *, every
             if rows:
                 print(f"\n{quantity}, {of}: errors of a group, {_OVER_GROUPS}")
                 print_table([_SUMMARY, *rows])
+    _print_power(left_out(table.rows))
     if every_group:
         _print_groups(report)
 
@@ -217,6 +232,23 @@ def _summary_row(report: Report, quantity: str, method: str, fewest: int) -> tup
     same_percents = [f"{100 * share:.1f} %" for share in by_shipped] or ["–", "–"]
     counts = (str(n) for n in (found.n_boards, found.n_groups, found.n_rows))
     return (method, *counts, median, sure, mean, p90, coverage, ratio, *same_percents)
+
+
+def _print_power(checks: Sequence[ClassCheck]) -> None:
+    if not checks:
+        return
+    print("\nenergy per byte of whole boards: each board left out, predicted by the others of its class (or its prior)")
+    rows = [
+        (
+            check.words,
+            str(len(check.boards)),
+            f"{100 * check.median_error_frac:.0f} %",
+            f"{check.rms_log_error:.2f}",
+            f"{100 * check.coverage_frac:.0f} %",
+        )
+        for check in checks
+    ]
+    print_table([("CLASS", "BOARDS", "MEDIAN", "RMS OF LN", "IN 90 %"), *rows])
 
 
 def _print_groups(report: Report) -> None:

@@ -39,6 +39,7 @@ EXAMPLES = """examples:
   trilemma lab clock stamp 2026-01-01T00:00:00Z       the six bits that an article writes into a packet
   trilemma lab clock consensus 4 --mean 12ms          faults and quorum of a group, and how long its k-th answer takes
   trilemma lab clock consensus 10 --mean 8ms --p95 15ms --rounds 3 --hops 2
+  trilemma lab B16 --mean 83ms --p95 110ms --hops 5   the other way: the hops of a measured delay
 """
 
 

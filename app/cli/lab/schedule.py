@@ -1,37 +1,52 @@
-"""``trilemma lab schedule FILE``: a graph of operations with slack, spans and bounds, or a chain of stages."""
+"""``trilemma lab schedule FILE``: a graph of operations with slack, spans and bounds, or a chain of stages.
+
+``--from-model`` takes the layers of a model at an operating point instead of a file.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
-from app.text.format import counted, quantity_text
+from app.cli.shared.point import add_point_arguments, point_from, with_described
+from app.library.timelines import model_plan
+from app.text.format import counted, parse_quantity, quantity_text
 from core.catalogue.inputs import Plan, read_plan
 from core.physics.pipeline import chain_makespan, chain_starts, initiation_interval, stage_utilisation
 from core.physics.schedule import list_schedule, slack
+from core.predict.scenario import initial_posterior, predict
 
 EXAMPLES = """examples:
   trilemma lab schedule resources/examples/schedule.toml --workers 2
-  trilemma lab schedule resources/examples/pipeline.toml --json"""
+  trilemma lab schedule resources/examples/pipeline.toml --json
+  trilemma lab schedule --from-model --model qwen2.5-1.5b --board raspberry_pi_5 --runtime llamacpp_cpu --weights q4_k_m
+  trilemma lab schedule --from-model --layers all --budget 20ms"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file and the number of workers."""
     parser.add_argument(
         "file",
+        nargs="?",
         metavar="FILE",
         help="TOML; resources/examples/schedule.toml (a graph) and pipeline.toml (a chain) document the form",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="number of workers in place of the file's")
+    parser.add_argument("--budget", metavar="TIME", help="deadline of the graph in place of the file's, such as 20ms")
+    parser.add_argument("--from-model", action="store_true", help="the layers of --model with their predicted times")
+    parser.add_argument("--layers", metavar="N", help="layers of the model, a number or all (1)")
+    add_point_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Schedule and print."""
     try:
-        plan = read_plan(Path(args.file))
+        plan = _plan(args)
         if args.workers is not None and not 1 <= args.workers <= 1024:
             raise ValueError(f"workers: got {args.workers}, expected a whole number from 1 to 1024")
         if args.workers is not None and plan.stages:
@@ -48,6 +63,33 @@ def run(args: argparse.Namespace) -> int:
     return 1 if document.get("meets_deadline") is False else 0
 
 
+def _plan(args: argparse.Namespace) -> Plan:
+    """Return the plan of the file or of the model, with the budget in place of its deadline."""
+    if (args.file is None) != args.from_model:
+        got = "neither" if args.file is None else "both"
+        raise ValueError(f"got {got} of a file and --from-model, expected one of them")
+    if args.layers is not None and not args.from_model:
+        raise ValueError("layers: got a number for a file, expected --from-model beside it")
+    plan = _model_plan(args) if args.from_model else read_plan(Path(args.file))
+    if args.budget is None:
+        return plan
+    if plan.stages:
+        raise ValueError("budget: got a time for a chain, expected a graph")
+    return replace(plan, deadline_s=parse_quantity(args.budget, "s", name="budget", low=0.0, high=1e9, bare=None))
+
+
+def _model_plan(args: argparse.Namespace) -> Plan:
+    library = open_library()
+    catalogue = with_described(args, library.catalogue())
+    point = point_from(args, catalogue)
+    known = library.posterior(point, catalogue) or initial_posterior(catalogue.resolve(point), catalogue)
+    text = args.layers or "1"
+    if text != "all" and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"layers: got {text[:40]!r}, expected a number or all")
+    n_layers = None if text == "all" else int(text)
+    return model_plan(point, catalogue, predict(point, catalogue, known), n_layers)
+
+
 def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
     """Return a graph's slack, list schedule and bounds as JSON values."""
     has_deadline = math.isfinite(plan.deadline_s)
@@ -55,6 +97,7 @@ def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
     made = list_schedule(plan.operations, n_workers)
     alone = list_schedule(plan.operations, n_workers, share_bandwidth=False)
     in_order = list_schedule(plan.operations, n_workers, rank=dict.fromkeys((op.name for op in plan.operations), 0.0))
+    memory = {operation.name: operation.memory for operation in plan.operations}
     return {
         "name": plan.name,
         "n_workers": n_workers,
@@ -66,12 +109,13 @@ def graph(plan: Plan, n_workers: int) -> dict[str, Any]:
         "graham_bound_s": made.upper_s,
         "critical_path": list(found.critical_path),
         "critical_path_s": found.critical_s,
-        "deadline_s": plan.deadline_s if has_deadline else {"absent": "the file gives none"},
+        "deadline_s": plan.deadline_s if has_deadline else {"absent": "none is given"},
         "meets_deadline": made.makespan_s <= plan.deadline_s if has_deadline else None,
         "operations": [
             {
                 "name": span.name,
                 "worker": span.worker,
+                "memory": memory[span.name],
                 "start_s": span.start_s,
                 "end_s": span.end_s,
                 "earliest_s": found.earliest_s[span.name],

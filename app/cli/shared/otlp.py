@@ -25,10 +25,10 @@ from app.agent.serving.metrics import (
     Sample,
 )
 from app.agent.signals import when_told_to_end
+from app.cli.shared.otlp_run import MISSING, collector_address, endpoint_of, resource
 from app.cli.shared.output import UserError
 
 NEEDED = ("opentelemetry.sdk.metrics", "opentelemetry.exporter.otlp.proto.http.metric_exporter")
-MISSING = "OTLP needs packages that are not installed: pip install 'trilemma[otlp]'"
 _UNITS = {"watts": "W", "celsius": "Cel", "hertz": "Hz", "bytes": "By", "ratio": "1", "volts": "V", "amperes": "A"}
 _UNITS |= {"joules": "J", "seconds": "s", "": "1"}  # as UCUM writes them
 
@@ -52,14 +52,12 @@ def send(url: str, interval_s: float, root: Path, ended: threading.Event | None 
     UserError
         The packages are missing, or the address is invalid.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"--otlp {url}: expected an address such as http://collector:4318")
+    url = collector_address(url)
     if not interval_s > 0:
         raise UserError(f"--interval: got {interval_s:g}, expected more than 0 seconds")
     if not _installed():
         raise UserError(MISSING)
-    endpoint = url if parts.path.strip("/") else url.rstrip("/") + "/v1/metrics"
+    endpoint = url if urlsplit(url).path.strip("/") else endpoint_of(url, "metrics")
     meters = Meters(root)
     meters.start()
     provider = _provider(endpoint, interval_s, meters)
@@ -83,11 +81,9 @@ def _provider(endpoint: str, interval_s: float, meters: Meters) -> Any:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-    from opentelemetry.sdk.resources import Resource
 
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=endpoint), 1e3 * interval_s)
-    resource = Resource.create({"service.name": "trilemma-agent", "service.version": VERSION})
-    provider = MeterProvider([reader], resource, shutdown_on_exit=False)
+    provider = MeterProvider([reader], resource("trilemma-agent"), shutdown_on_exit=False)
     meter = provider.get_meter("trilemma", VERSION)
     for family in (*QUANTITIES.values(), PERIOD, TOTAL, BOARD, STATE, WARNING, ABSENT):
         meter.create_observable_gauge(_name(family), [_callback(meters, family)], _unit(family), family.help)

@@ -93,7 +93,8 @@ class Breakdown(Page):
         else:
             e = prediction.decode_s
             took = estimate_text(float(e.median), float(e.q05), float(e.q95), "s")
-            set_text(self.sentence, f"A token takes {took}, {WORDS[e.provenance]}.")
+            binds = " The power limit binds." if str(prediction.binding) == "power" else ""
+            set_text(self.sentence, f"A token takes {took}, {WORDS[e.provenance]}.{binds}")
         origin = prediction.decode_s.provenance if isinstance(prediction.decode_s, Estimate) else Provenance.PREDICTED
         self.parts.show_bars(
             [
@@ -114,9 +115,15 @@ class Breakdown(Page):
         known = {name: value for name, value in request.items() if isinstance(value, Mapping) and "median" in value}
         said = "KV build and first token are one forward pass and are not added twice."
         if spans:
-            bars = stage_bars(spans)
-            missing = [words for name, words in _STAGES.items() if name not in {span["stage"] for span in spans}]
+            bars, told = stage_bars(spans), {span["stage"] for span in spans}
             said += f" Together {quantity_text(sum(bar.value for bar in bars), 's')}, end to end."
+            within = {name: value for name, value in known.items() if name not in told}
+            if within:
+                names = " and ".join(_STAGES.get(name, name) for name in within)
+                said += f" {names[0].upper()}{names[1:]} {'lie' if len(within) > 1 else 'lies'} within them"
+                said += ", of all programs." if "peripheral_s" in within else "."
+            bars += [_measured_bar(_STAGES.get(name, name), value) for name, value in within.items()]
+            missing = [words for name, words in _STAGES.items() if name not in told | within.keys()]
         elif known:
             bars = [_measured_bar(_STAGES.get(name, name), value) for name, value in known.items()]
             missing = [words for name, words in _STAGES.items() if name not in known]

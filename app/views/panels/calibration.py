@@ -34,6 +34,7 @@ class CalibrationPanel(QWidget):
         self._rows: list[tuple[ElidedLabel, QLabel, QLabel]] = []  # one a parameter, kept from fit to fit
         self._busy = label("", "bad", wrap=True)
         self._error, self._coverage = label("", "secondary", wrap=True), label("", "dim", wrap=True)
+        self._power = label("", "dim", wrap=True)
         self._published, self._next = label("", "dim", wrap=True), label("", "secondary", wrap=True)
         self._go = QPushButton("Measure it")
         self._go.setObjectName("calibration.next")
@@ -69,6 +70,7 @@ class CalibrationPanel(QWidget):
         inside.addWidget(self._busy)
         inside.addWidget(self._error)
         inside.addWidget(self._coverage)
+        inside.addWidget(self._power)
         inside.addWidget(self._published)
         inside.addLayout(self._parameters)
         inside.addWidget(self._next)
@@ -109,7 +111,7 @@ class CalibrationPanel(QWidget):
 
     def _refresh(self) -> None:
         calibration = self._store.calibration
-        for part in (self._busy, self._coverage, self._published, self._next, self._go):
+        for part in (self._busy, self._coverage, self._power, self._published, self._next, self._go):
             part.setVisible(False)
         if calibration is None or self._store.not_measured_here:
             self._show_rows(0)
@@ -144,6 +146,7 @@ class CalibrationPanel(QWidget):
             f"{calibration.posterior.interval_scale_basis} R²\u00a0{number_text(check.r2, 4)}".replace("  ", " "),
         )
         self._coverage.setVisible(True)
+        self._show_power_check()
         if published is not None:
             set_text(
                 self._published,
@@ -151,6 +154,21 @@ class CalibrationPanel(QWidget):
                 f"{_percent(published.median_error_frac)}, p90 {_percent(published.p90_error_frac)}.",
             )
             self._published.setVisible(True)
+
+    def _show_power_check(self) -> None:
+        calibration = self._store.calibration
+        check = calibration.power_check if calibration is not None else None
+        if calibration is None or check is None:
+            return
+        covers = calibration.posterior.power_covers
+        of = f" ({covers})" if covers else ""
+        set_text(
+            self._power,
+            f"Power{of}, each point left out: median {_percent(check.median_error_frac)}, "
+            f"p90 {_percent(check.p90_error_frac)}; {_percent(check.coverage_frac)} of {counted(check.n, 'point')} in "
+            "the 90 % interval.",
+        )
+        self._power.setVisible(True)
 
     def _show_parameters(self) -> None:
         calibration = self._store.calibration

@@ -33,18 +33,32 @@ from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Provenance
 _PACE_MS = 150  # the simulation follows a drag at this pace
 _FILE = "file"
 _SOON = "Being simulated."  # until the first answer
-_FIELD_PX = 28
+_FIELD_PX, _LEAST_FIELD_PX = 28, 130
+_MOST_COLUMNS = 5
 _CHARTS = {
     "energy.temperature": ("Die temperature", energy_data.temperature_chart),
     "energy.speed": ("Speed while it decodes", energy_data.speed_chart),
     "energy.charge": ("Battery", energy_data.battery_chart),
     "energy.clocks": ("Clocks and knees", energy_data.dvfs_chart),
 }
+_POWER_LIMIT = "point.power_limit"  # the field of the operating point, shown here too
 _QUANTITIES = {
-    "energy.ambient": ("Ambient", "degC", "degC"),
+    _POWER_LIMIT: ("TDP", "W", "W"),
+    "energy.limit_temp": ("Junction limit", "degC", "degC"),
+    "energy.power": ("Power, decoding", "W", "W"),
+    "energy.idle": ("Power, idle", "W", "W"),
     "energy.battery": ("Battery", "Wh", "Wh"),
+    "energy.ambient": ("Ambient", "degC", "degC"),
     "energy.duration": ("Duration", "h", "h"),
 }
+_EMPTY = {
+    _POWER_LIMIT: "no limit",
+    "energy.limit_temp": "board's own",
+    "energy.power": "predicted",
+    "energy.idle": "estimated",
+    "energy.battery": "mains",
+}
+"""Optional quantities, with the meaning of an empty field."""
 
 
 class Energy(Page):
@@ -78,9 +92,8 @@ class Energy(Page):
 
     def _field(self, path: str) -> QuantityField:
         name, unit, bare = _QUANTITIES[path]
-        field = QuantityField(name, path, unit, bare, optional=path == "energy.battery")
-        if path == "energy.battery":
-            field.setPlaceholderText("mains")
+        field = QuantityField(name, path.replace("point.", "energy."), unit, bare, optional=path in _EMPTY)
+        field.setPlaceholderText(_EMPTY.get(path, ""))
         field.entered.connect(lambda value: self._set(path, value, field))
         field.refused.connect(self._refuse)
         return field
@@ -96,7 +109,7 @@ class Energy(Page):
         card.body.addWidget(self._limit)
         named = [(_QUANTITIES[path][0], field) for path, field in self._fields.items()]
         pairs: list[tuple[str, QWidget]] = [*named, ("Cooling", self._cooling), ("Workload", self._profile)]
-        card.body.addWidget(CardGrid([_titled(*pair) for pair in pairs], 150, len(pairs)))
+        card.body.addWidget(CardGrid([_titled(*pair) for pair in pairs], _LEAST_FIELD_PX, _MOST_COLUMNS))
         card.body.addWidget(self._wrong)
         self._wrong.hide()
         return card
@@ -148,7 +161,7 @@ class Energy(Page):
     # ---- what the store says
 
     def _on_changed(self, path: str) -> None:
-        if path.startswith("energy."):
+        if path.startswith("energy.") or path in (_POWER_LIMIT, "point"):
             self._show_settings()
 
     def _show_settings(self) -> None:
@@ -186,6 +199,10 @@ class Energy(Page):
             set_text(self._heat_words, "")
             self._bars.show_bars([])
             self.heat.show_field(None)
+            for part in (self._power, self._notes, *self._knees.values()):
+                set_text(part, "")
+            for widget in (self._rails, self._rails_name):
+                widget.hide()
             for path, card in self.cards.items():
                 card.show_chart(Chart(_CHARTS[path][0], ("", ""), ("", ""), message="–"))
             return

@@ -1,4 +1,4 @@
-"""The live view: latency, power and accuracy against time, as the point changes and as measurements land.
+"""The live view: latency, power, accuracy and the board's temperatures against time, as measurements land.
 
 Time runs in seconds before the right edge. Pause holds the view while everything is still recorded; so does dragging
 into the past. Zoom and the crosshair work while it runs. What was measured at another point than was on the screen
@@ -30,8 +30,9 @@ from app.views.panels.markers import Markers, power_between
 from app.views.widgets.common import Card, ElidedLabel, label, row, set_text
 from app.views.widgets.live_card import KEPT, LiveCard
 from app.views.widgets.live_card import SPAN_S as SHOWN_S
+from app.views.widgets.sensor_card import MOST, SensorCard
 from app.views.widgets.theme import GAP, Theme
-from core.spec import Estimate
+from core.spec import Estimate, Provenance
 
 Floats = NDArray[np.float64]
 
@@ -61,6 +62,8 @@ class Live(QWidget):
         self._n_measurements, self._measured_at, self._own = -1, np.empty(0), np.empty(0, dtype=bool)
         self._points: deque[tuple[float, object]] = deque(maxlen=KEPT)  # on the screen, since when
         self.cards = [LiveCard(store, theme, quantity) for quantity in (LATENCY, POWER, TOP1)]
+        self.heat = SensorCard(theme, "degC", "Temperature")
+        self.heat.hide()  # until a board has a sensor
         self.markers = Markers(self.cards, lambda: self._origin_s, store, stack)
         self.markers.changed.connect(self._show_reading)
         self.markers.zoom_wanted.connect(self._zoom)
@@ -71,8 +74,10 @@ class Live(QWidget):
             card.plot.pointed.connect(self._pointed)
             card.plot.moved.connect(self._moved)
             card.plot.double_clicked.connect(self.run_on)
-        for card in self.cards[1:]:
-            card.plot.setXLink(self.cards[0].plot)
+        self.heat.plot.pointed.connect(self._pointed)
+        self.heat.plot.moved.connect(self._moved)
+        for plot in (*(card.plot for card in self.cards[1:]), self.heat.plot):
+            plot.setXLink(self.cards[0].plot)
         self._frame = QTimer(self, interval=FRAME_MS)
         self._frame.timeout.connect(self._tick)
         store.changed.connect(self._on_changed)
@@ -104,6 +109,7 @@ class Live(QWidget):
         layout.addLayout(line)
         for card in self.cards:
             layout.addWidget(card, 1)
+        layout.addWidget(self.heat, 1)
         layout.addWidget(self._make_table())
 
     def _make_table(self) -> Card:
@@ -203,6 +209,7 @@ class Live(QWidget):
         """Call and draw what the board says by where it comes from."""
         provenance = measured_as(self._hello)
         set_text(self._measured, WORDS[provenance])
+        self.heat.origin = "" if provenance is Provenance.MEASURED else WORDS[provenance]
         for card in self.cards:
             card.plot.show_measured(provenance)
 
@@ -225,8 +232,17 @@ class Live(QWidget):
             rows, own = self._rows(card.quantity)
             card.show_time(self._origin_s, now_s, rows[:, own], rows[:2, ~own], trace, happened)
             card.show_now()
+        self._draw_heat(left, right)
         self.markers.draw()
         self._show_reading()
+
+    def _draw_heat(self, left: float, right: float) -> None:
+        channels = self._store.link.channels
+        keys = [c.key for c in channels if c.unit == self.heat.unit and not c.absent][:MOST]
+        self.heat.setVisible(bool(keys))
+        if keys:
+            traces = [(key, *self._series(key, left, right)) for key in keys]
+            self.heat.show_time(traces, right if self._at is None else self._at)
 
     def _place_measurements(self, now_s: float) -> None:
         """Put each measurement on the samples' clock; repeated only when one is added."""
@@ -266,8 +282,12 @@ class Live(QWidget):
         key = next((c.key for c in channels if c.unit == "W" and not c.absent), "")
         if not key:
             return np.empty(0), np.empty(0)
-        until_s = self._origin_s + right
-        t, y = self._conductor.history.series(channels, key, right - left, until_s)
+        return self._series(key, left, right)
+
+    def _series(self, key: str, left: float, right: float) -> tuple[Floats, Floats]:
+        """Return the samples of a channel between two plotted times."""
+        channels = self._store.link.channels
+        t, y = self._conductor.history.series(channels, key, right - left, self._origin_s + right)
         return t + right, y
 
     # ---- words
@@ -276,6 +296,7 @@ class Live(QWidget):
         self._at = x
         for card in self.cards:
             card.point_at(x)
+        self.heat.point_at(x)
         self._show_reading()
 
     def _show_reading(self) -> None:

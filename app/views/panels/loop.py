@@ -1,4 +1,6 @@
-"""The loop view: whether the board still runs as calibrated, what drifted, the correction, and the next measurement."""
+"""The loop view: whether the board still runs as calibrated, what drifted, the correction, the next measurement, and
+the compensation of quantised weights.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
 
 from app.library.loop import Loop
 from app.model.followed import before_and_after, warning
@@ -14,6 +16,7 @@ from app.model.store import Store
 from app.text.format import estimate_text
 from app.text.loop_charts import detector_chart, residual_chart
 from app.text.loop_text import NOTHING, state_sentence, term_rows
+from app.views.panels.compensation import CompensationCard
 from app.views.widgets.chart_card import ChartCard
 from app.views.widgets.common import Card, label, row, set_role, set_text
 from app.views.widgets.page import CardGrid, Measuring
@@ -49,7 +52,10 @@ class LoopView(Measuring):
         self.charts = CardGrid([self.residuals, self.detector])
         for card in (self.residuals, self.detector):
             card.setMinimumHeight(230)
-        super().__init__("loop", "Loop", [self._top(), self.tables, self.charts])
+        self.compensation = CompensationCard(store)
+        self._space = QWidget()  # in place of the charts while there are none
+        super().__init__("loop", "Loop", [self._top(), self.tables, self.compensation, self.charts, self._space])
+        self.compensation.commanded.connect(self.commanded)
         self.follow(store, _concerns, self.refresh, _PACE_MS)
 
     def _top(self) -> Card:
@@ -86,11 +92,13 @@ class LoopView(Measuring):
         self._show_next(loop)
         self.tables.setVisible(loop is not None)
         self.charts.setVisible(loop is not None)
+        self._space.setVisible(loop is None)
         if loop is not None:
             self.residuals.show_chart(residual_chart(loop))
             self.detector.show_chart(detector_chart(loop))
             _show(self._terms, self.term_labels, term_rows(loop))
             _show(self._both, self.both_labels, self._before_and_after())
+        self.compensation.refresh()
 
     def _show_next(self, loop: Loop | None) -> None:
         store = self._store
@@ -147,4 +155,4 @@ def _show(grid: QGridLayout, labels: list[tuple[QLabel, ...]], rows: Sequence[tu
 
 
 def _concerns(path: str) -> bool:
-    return path in ("calibration", "prediction", "measurements", "link")
+    return path in ("calibration", "prediction", "measurements", "link", "point.weights")

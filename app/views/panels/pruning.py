@@ -7,11 +7,14 @@ from dataclasses import replace
 import numpy as np
 from PySide6.QtGui import QUndoStack
 
-from app.library.attention import nearest
+from app.library.attention import RetainedMass, nearest
 from app.library.axes import POLICY_NAMES
+from app.library.prediction_curves import DROPPED_MASS
 from app.model.store import Store
 from app.text.chart import Chart, Points, Rule, Series
 from app.text.format import at_most_text, number_text
+from app.text.quantities import WORDS
+from app.text.r_max import bounds_text
 from app.views.widgets.chart_card import ChartCard
 from app.views.widgets.common import Card, label, set_text
 from app.views.widgets.page import CardGrid, Page
@@ -36,11 +39,14 @@ class Pruning(Page):
         self.time = ChartCard(theme, "pruning.time", "Latency by layout")
         self.agreement = ChartCard(theme, "pruning.agreement", "Agreement by policy")
         self.retrieval = ChartCard(theme, "pruning.retrieval", "Retrieval by policy")
+        self.bounds = label("", "dim", wrap=True, selectable=True)
+        self.bounds.setAccessibleName("Bounds by sparsity and entropy")
         cards = [self.mass, self.time, self.agreement, self.retrieval]
         for card in cards:
             card.setMinimumHeight(230)
         top = Card()
         top.body.addWidget(self.sentence)
+        top.body.addWidget(self.bounds)
         super().__init__("pruning", "Pruning", [top, CardGrid(cards)])
         self.follow(store, _concerns, self.refresh, _PACE_MS)
 
@@ -49,10 +55,14 @@ class Pruning(Page):
         mark = self._store.r_max
         at = "" if mark.alpha is None else f" (α {at_most_text(mark.alpha, 2)})"
         set_text(self.sentence, f"{mark.text}{at}.")
+        set_text(self.bounds, bounds_text(self._known()))
         self.mass.show_chart(self._mass_chart())
         self.time.show_chart(self._curves("layout", LAYOUTS, {key: key for key in LAYOUTS}, "decode_s"))
         self.agreement.show_chart(self._curves("policy", POLICIES, POLICY_NAMES, "top1_agreement"))
         self.retrieval.show_chart(self._retrieval_chart())
+
+    def _known(self) -> RetainedMass | None:
+        return nearest([*self._store.elsewhere, *self._store.measurements], self._store.point)
 
     def _rules(self) -> tuple[Rule, ...]:
         mark = self._store.r_max.alpha
@@ -66,7 +76,11 @@ class Pruning(Page):
         kept = np.maximum(np.round(n * (1 - alpha)), 1.0)
         mass = np.asarray(zipf_retained_mass(n, kept))
         here = float(np.interp(float(self._store.point.alpha), alpha, mass))
-        known = nearest([*self._store.elsewhere, *self._store.measurements], self._store.point)
+        known = self._known()
+        bounds = None if known is None else known.bounds(DROPPED_MASS)
+        rules = self._rules()
+        if bounds is not None:
+            rules = (*rules, Rule("x", bounds.as_published, WORDS[Provenance.AS_PUBLISHED], "published"))
         dots, measured = tuple[Points, ...](), ""
         if known is not None:
             dots = (Points(1 - np.array(known.keep_shares), np.array(known.retained_mass), "measured"),)
@@ -79,7 +93,7 @@ class Pruning(Page):
                 Series(alpha, mass, Provenance.PREDICTED, "heaviest tokens"),
                 Series(alpha, 1 - alpha, Provenance.PREDICTED, "any tokens", "dim"),
             ),
-            rules=self._rules(),
+            rules=rules,
             points=dots,
             x_range=(-0.01, 0.96),
             y_range=(0.0, 1.04),

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QFileDialog, QTableWidget, QTableWidgetItem
 
-from app.library.timelines import Chain, Graph, Request, Tasks, request_of, timing_of_file
+from app.library.timelines import Chain, Graph, Request, Tasks, graph_of_point, request_of, timing_of_file
 from app.model.background import Background
 from app.model.commands import SetValue
 from app.model.store import Store
@@ -21,8 +21,11 @@ from app.views.widgets.timeline import TimelineView
 
 _PACE_MS = 150
 _FILE = "file"
+_LAYER, _TOKEN = "model.layer", "model.token"
 OPTIONS = (
     ("", "the request of this point"),
+    (_LAYER, "this model: one layer on two engines"),
+    (_TOKEN, "this model: all layers on two engines"),
     ("schedule", "example: operations on two engines"),
     ("pipeline", "example: mixed-precision pipeline"),
     ("realtime", "example: real-time tasks"),
@@ -105,7 +108,11 @@ class ScheduleView(Page):
 
     def _ask(self) -> None:
         store, name = self._store, self._store.get("schedule.file")
-        if name:
+        if name in (_LAYER, _TOKEN):
+            n_layers = 1 if name == _LAYER else None
+            known = (store.point, store.catalogue, store.prediction, store.limits.latency_s)
+            self._work.run(partial(graph_of_point, *known, n_layers), self.show_found)
+        elif name:
             self._work.run(partial(timing_of_file, name), self.show_found)
         else:
             request = request_of(store.point, store.catalogue, store.prediction, store.limits.latency_s)

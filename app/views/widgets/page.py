@@ -121,3 +121,4 @@ class Measuring(Page):
     """A page that proposes measurements."""
 
     proposed = Signal(object)  # an OperatingPoint to go to and measure
+    commanded = Signal(str)  # key of a command of the window

@@ -200,6 +200,7 @@ QLabel { background: transparent; }
 QWidget[role="dim"], QWidget[role="bad"], QWidget[role="ok"], QWidget[role="secondary"]
     { font-size: ${secondary}px; }
 QWidget[role="dim"] { color: $dim; }
+QWidget[role="published"] { color: $published; font-size: ${secondary}px; }
 QWidget[role="bad"] { color: $bad; }
 QWidget[role="ok"] { color: $ok; }
 QLabel[role="heading"] { color: $dim; font-size: ${heading}px; font-weight: 600; }

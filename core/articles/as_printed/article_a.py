@@ -117,6 +117,12 @@ def mixed_bandwidth(sram_gb_s: float, dram_gb_s: float, hit_rate: float) -> floa
 R_MAX_PRINTED = ((0.6, 2.0, 2048, 0.57), (0.4, 4.5, 2048, 0.19))
 """Mean head sparsity, position entropy, length, r_max."""
 
+R_MAX_CHECK = (
+    "No base of the logarithm reproduces both rows: they need log L = 40 and 8.57. Half of the sparsity of a dense "
+    "causal matrix is its mask, and p sums to the number of heads, so that even attention gives -9.87."
+)
+"""The checks that r_max fails."""
+
 
 def r_max(mean_head_sparsity: Array, position_entropy: Array, n_tokens: Array, base: float = math.e) -> Array:
     """Return the largest prune rate, ``mean head sparsity (1 - H_pos / log L)``.

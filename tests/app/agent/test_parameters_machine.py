@@ -13,12 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from app.agent import parameters
-from app.agent.parameters import TIMEOUT_S, Parameters, Slots
-from app.parameter_set import ParametersError, ParameterSet, decode
+from app.agent import slots
+from app.agent.parameters import TIMEOUT_S, Parameters
+from app.agent.slots import Slots
+from app.parameter_set import CONTEXT, ParametersError, ParameterSet, decode
 
-GOOD = [ParameterSet(0.1 * i, 0.0, ((0.5, 0.25 * i),) * i) for i in (1, 2, 3)]
-BAD = [ParameterSet(3.0, 0.0, ((1.0, 0.0),)), ParameterSet(0.5, 0.0, ((-1.0, 0.0),))]
+FOR = dict.fromkeys(CONTEXT, "x")
+GOOD = [ParameterSet(FOR, 0.1 * i, (0.25 * i,) * i) for i in (1, 2, 3)]
+BAD = [ParameterSet(FOR, 3.0, (1.0,)), ParameterSet(FOR, 0.5, (float("nan"),))]
 PROBE = 1.2
 AGENTS = st.sampled_from((0, 1))
 
@@ -106,7 +108,7 @@ class Board(RuleBasedStateMachine):
         answer = self.does(agent, "rollback")
         self.trial[agent] = (0, b"")
         if answer and before["state"] == "idle" and "the trial was given up" not in before["said"]:
-            assert self.older is not None
+            assert self.live is not None
             self.live, self.older = self.older, None
 
     @rule(pause_s=st.sampled_from((0.4, 0.6)))
@@ -125,7 +127,7 @@ class Board(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch):
-    monkeypatch.setattr(parameters.os, "fsync", lambda fd: None)
+    monkeypatch.setattr(slots.os, "fsync", lambda fd: None)
 
 
 def test_only_a_set_that_was_verified_is_ever_live(quick_disk):

@@ -172,6 +172,34 @@ def test_knee_reads_a_file_and_refuses_what_has_no_power(capsys, tmp_path):
 # --- schedule, realtime -----------------------------------------------------------------------------------------------
 
 
+def test_schedule_of_the_model_of_a_point(capsys):
+    one = document(capsys, "lab", "schedule", "--from-model", "--context", "512")
+    assert [row["name"] for row in one["operations"]].count("attention") == 1
+    assert one["makespan_s"] <= one["makespan_in_file_order_s"] * (1 + 1e-9)
+    every = document(capsys, "lab", "schedule", "--from-model", "--layers", "all", "--budget", "10s", "--workers", "1")
+    assert every["meets_deadline"] is True
+    assert every["n_workers"] == 1
+    decode = document(capsys, "predict")["decode_s"]["median"]
+    assert every["makespan_s"] == pytest.approx(decode, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "got neither of a file and --from-model"),
+        (["x.toml", "--from-model"], "got both"),
+        (["--from-model", "--layers", "-1"], "expected a number or all"),
+        (["--from-model", "--layers", "999"], "expected 1 to 30"),
+        (["--from-model", "--budget", "3"], "expected a number and its unit"),
+        ([str(RESOURCES / "examples" / "pipeline.toml"), "--budget", "3s"], "expected a graph"),
+        ([str(RESOURCES / "examples" / "schedule.toml"), "--layers", "3"], "expected --from-model"),
+    ],
+)
+def test_a_mistake_about_the_model_s_graph_is_one_sentence(words, said, capsys):
+    assert main(["lab", "schedule", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_schedule_of_the_example_graph(capsys):
     made = document(capsys, "lab", "schedule", str(RESOURCES / "examples" / "schedule.toml"))
     assert made["makespan_s"] <= made["makespan_in_file_order_s"] <= made["graham_bound_s"] * 2

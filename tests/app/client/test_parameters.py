@@ -1,6 +1,5 @@
 """The board's compensation parameters: steps in their order, a board that dies at any of them, and the whole way."""
 
-import json
 import math
 import signal
 import struct
@@ -16,15 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import LAUNCHER
-from app.agent.parameters import Parameters, Slots
-from app.client.blocking_session import AttachedBoard, LinkError
-from app.client.parameters import install
-from app.client.transport import LocalTransport
-from app.parameter_set import MAX_FRAGMENT_BYTE, ParametersError, ParameterSet, decode
-from core.physics.compensation import compensated
+from app.agent.parameters import Parameters
+from app.agent.slots import Slots
+from app.parameter_set import CONTEXT, MAX_FRAGMENT_BYTE, ParametersError, ParameterSet, decode, described
 
-OLD = ParameterSet(0.25, 2.0, ((1.0, 0.0),) * 3)
-NEW = ParameterSet(0.5, 1.0, ((0.25, 0.125),) * 300)  # two messages and a half
+MADE_FOR = {"chip": "A chip", "version": "1.0", "model": "m 1f", "weights": "int4", "compensation": "both"}
+OLD = ParameterSet(MADE_FOR, 0.25, (1.0, 0.0, -2.0))
+NEW = ParameterSet(MADE_FOR, 0.5, (0.25,) * 700)  # a message and a half
 
 
 class Clock:
@@ -51,7 +48,7 @@ def put(board, wanted, size=MAX_FRAGMENT_BYTE):
     data = send(board, wanted, size)
     board.verify(zlib.crc32(data))
     epoch = board.commit()["epoch"]
-    n = min(3, len(wanted.channels))
+    n = min(3, len(wanted.offsets))
     return board.verify_live(epoch, 0, [1.2, 2.2, 3.2][:n], decode(data).compensate([1.2, 2.2, 3.2][:n]))
 
 
@@ -65,14 +62,15 @@ def test_a_set_goes_the_whole_way_and_lives_on(slots):
     assert board.status()["epoch"] == 0
     assert put(board, OLD)["epoch"] == 1
     assert put(board, NEW)["epoch"] == 2
-    assert board.status()["n_channels"] == 300
+    assert board.status()["n_channels"] == 700
     assert live_of(slots) == NEW
     assert Parameters(slots).status()["epoch"] == 2  # a board that starts again
 
 
-def test_3072_channels_need_pieces_and_a_message_holds_256():
-    assert len(ParameterSet(1.0, 0.0, ((1.0, 0.0),) * 3072).encode()) - 16 == 24576
-    assert MAX_FRAGMENT_BYTE // struct.calcsize("<ff") == 256
+def test_3072_channels_need_pieces_and_a_message_holds_512():
+    few, many = (len(ParameterSet(MADE_FOR, 1.0, (1.0,) * n).encode()) for n in (1, 3073))
+    assert many - few == 3072 * 4 == 6 * MAX_FRAGMENT_BYTE
+    assert MAX_FRAGMENT_BYTE // struct.calcsize("<f") == 512
 
 
 def test_pieces_may_come_twice_but_not_with_a_hole(slots):
@@ -91,12 +89,14 @@ def test_pieces_may_come_twice_but_not_with_a_hole(slots):
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (OLD._replace(gain=2.0), "gain 2 and target mean 2: expected 0 < gain < 2"),
-        (OLD._replace(gain=math.nan), "gain nan"),
-        (OLD._replace(target_mean=math.inf), "target mean inf"),
-        (OLD._replace(channels=((1.0, 0.0), (0.0, 0.0))), "channel 1: scale 0 and zero 0"),
-        (OLD._replace(channels=((1.0, math.nan),)), "channel 0: scale 1 and zero nan"),
-        (OLD._replace(channels=()), "says 0 channels"),
+        (OLD._replace(gain=2.0), "the gain 2, expected 0 < gain < 2"),
+        (OLD._replace(gain=math.nan), "the gain nan"),
+        (OLD._replace(offsets=(1.0, math.inf)), "channel 1 of the set has the offset inf, expected a finite"),
+        (OLD._replace(offsets=(math.nan,)), "channel 0 of the set has the offset nan"),
+        (OLD._replace(offsets=()), "says 0 channels"),
+        (OLD._replace(context={**MADE_FOR, "chip": "a\nb"}), "the set has no context, expected texts of chip, version"),
+        (OLD._replace(context={**MADE_FOR, "weights": 4}), "the set has no context"),
+        (OLD._replace(context={**MADE_FOR, "model": "m" * 3000}), "the set has no context"),
     ],
 )
 def test_numbers_out_of_range_never_get_behind_verify(slots, wanted, words):
@@ -158,6 +158,7 @@ def test_a_long_pause_gives_up_what_was_begun(slots):
         "epoch": 1,
         "crc": zlib.crc32(OLD.encode()),
         "n_channels": 3,
+        "context": MADE_FOR,
         "n_received_byte": 0,
         "timeout_s": 0,
         "said": "the trial was given up: nothing came for 0.5 s",
@@ -177,27 +178,54 @@ def test_a_live_set_that_does_not_do_what_was_meant_is_rolled_back(slots):
     assert live_of(slots) == OLD
 
 
-def test_rollback_undoes_the_last_set_once_and_no_epoch_comes_twice(slots):
+def test_rollback_goes_to_the_older_set_then_to_none_and_no_epoch_comes_twice(slots):
     board = Parameters(slots)
-    with pytest.raises(ParametersError, match="no older set to go back to"):
+    with pytest.raises(ParametersError, match="no set is live on this board: there is nothing to roll back"):
         board.rollback()
     put(board, OLD)
     put(board, NEW)
     assert board.rollback()["epoch"] == 1
     assert live_of(slots) == OLD
-    with pytest.raises(ParametersError, match="no older set"):
+    assert board.rollback()["n_channels"] is None
+    assert live_of(slots) is None
+    with pytest.raises(ParametersError, match="nothing to roll back"):
         board.rollback()
     assert put(board, NEW)["epoch"] == 3
+    assert Parameters(slots).rollback()["n_channels"] is None
 
 
-def test_the_board_compensates_as_the_engine_does():
-    golden = ParameterSet(0.05, 2.0, ((1.0, 0.0),) * 3)
-    assert golden.compensate([1.2, 2.2, 3.2]) == pytest.approx([1.0, 2.0, 3.0])  # B10
-    assert golden.compensate([1.3, 2.1, 3.2]) == pytest.approx([1.005, 1.995, 3.0])
-    values = np.random.default_rng(0).normal(size=64)
-    scales, zeros = np.linspace(0.1, 0.5, 64), np.linspace(-1.0, 1.0, 64)
-    mine = ParameterSet(0.3, 0.1, tuple(zip(scales, zeros, strict=True))).compensate(list(values))
-    assert mine == pytest.approx(compensated(values, 0.1, 0.3, scales, zeros))
+def test_the_live_set_is_read_in_pieces(slots):
+    board = Parameters(slots)
+    with pytest.raises(ParametersError, match="no set is live on this board"):
+        board.step("read", {"offset": 0})
+    large = NEW._replace(offsets=tuple(float(i) for i in range(9000)))
+    put(board, large)
+    data = b""
+    while len(data) < len(large.encode()):
+        data += bytes.fromhex(board.step("read", {"offset": len(data)})["data"])
+    assert decode(data) == large
+    assert board.step("read", {"offset": len(data)}) == {"data": "", "total": len(data)}
+
+
+def test_a_locked_board_may_be_looked_at_only(slots):
+    board = Parameters(slots)
+    put(board, OLD)
+    for step, members in (("status", {}), ("read", {"offset": 0})):
+        assert board.answer({"id": 1, "step": step, **members}, "locked here")["op"] == "result"
+    for step in ("set", "commit", "rollback"):
+        assert board.answer({"id": 1, "step": step}, "locked here")["reason"] == "locked here"
+
+
+def test_the_set_says_what_it_is_for_without_its_offsets():
+    assert described(NEW.encode()) == (700, MADE_FOR)
+    assert tuple(MADE_FOR) == CONTEXT
+
+
+def test_a_live_set_adds_its_offsets_to_outputs():
+    values = np.random.default_rng(0).normal(size=300)
+    mine = NEW._replace(offsets=tuple(np.linspace(-1.0, 1.0, 700)))
+    expected = values + np.array(decode(mine.encode()).offsets)[50:350]
+    assert decode(mine.encode()).compensate(list(values), 50) == pytest.approx(expected.tolist())
 
 
 DIES = textwrap.dedent(
@@ -206,6 +234,7 @@ DIES = textwrap.dedent(
     sys.path.insert(0, sys.argv[3])
     from pathlib import Path
     from app.agent import parameters as p
+    from app.agent.slots import Slots
     from app.parameter_set import ParameterSet
     n_left = int(sys.argv[2])
     def moment():
@@ -223,8 +252,8 @@ DIES = textwrap.dedent(
         setattr(os, name, watched)
     for name in ("fsync", "replace"):
         watch(name)
-    board = p.Parameters(p.Slots(Path(sys.argv[1])))
-    new = ParameterSet(0.5, 1.0, ((0.25, 0.125),) * 300)
+    board = p.Parameters(Slots(Path(sys.argv[1])))
+    new = ParameterSet(dict.fromkeys(("chip", "version", "model", "weights", "compensation"), "x"), 0.5, (0.25,) * 700)
     data = new.encode()
     board.set(0, len(data), data[:2048])
     board.set(2048, len(data), data[2048:])
@@ -246,14 +275,14 @@ def test_a_board_that_dies_at_any_write_has_the_old_set_or_the_whole_new_one(slo
         )
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         found = live_of(Slots(folder))
-        assert found in (OLD, NEW)
-        seen.add(found)
+        assert found in (OLD, NEW._replace(context=dict.fromkeys(CONTEXT, "x")))
+        seen.add(found.gain)
         assert put(Parameters(Slots(folder)), NEW)["state"] == "idle"  # and it goes on
         lived = done.returncode == 0
         if lived:
             break
     assert lived
-    assert seen == {OLD, NEW}
+    assert seen == {OLD.gain, NEW.gain}
 
 
 @pytest.mark.parametrize("cut", [0, 3, 20, 30])
@@ -263,68 +292,6 @@ def test_a_torn_slot_or_name_is_not_live(slots, cut):
     name.write_bytes(name.read_bytes()[:cut])
     assert Parameters(slots).status()["epoch"] == 0
     assert put(Parameters(slots), NEW)["state"] == "idle"
-
-
-# --- over the link of a real agent
-
-
-@pytest.fixture
-def data_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRILEMMA_DATA_DIR", str(tmp_path))
-    return tmp_path
-
-
-def command(*words):
-    done = subprocess.run(
-        [sys.executable, str(LAUNCHER), "parameters", *map(str, words)], capture_output=True, text=True, timeout=60
-    )
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def test_a_set_is_installed_over_the_link_and_rolled_back(data_dir):
-    example = Path(LAUNCHER).parent / "resources" / "examples" / "parameters.toml"
-    assert "No parameters are live" in command().stdout
-    for epoch in (1, 2):
-        found = json.loads(command("--install", example, "--json").stdout)
-        assert (found["live"]["epoch"], found["live"]["n_channels"], found["live"]["state"]) == (epoch, 4, "idle")
-        assert found["installed"]["n_message"] == 1
-        assert 0 < found["installed"]["set_s"] < found["installed"]["total_s"]
-    assert json.loads(command("--rollback", "--json").stdout)["live"]["epoch"] == 1
-    refused = command("--rollback")
-    assert (refused.returncode, "no older set to go back to" in refused.stderr) == (2, True)
-
-
-def test_the_article_s_3072_channels_go_over_the_link(data_dir):
-    wanted = ParameterSet(0.05, 0.0, tuple((0.01 * (i + 1), 0.5 * i) for i in range(3072)))
-    with AttachedBoard(LocalTransport) as board:
-        found = install(board.parameters, wanted)
-        assert board.parameters("status", {})["n_channels"] == 3072
-        with pytest.raises(LinkError, match="verify belongs to the state receiving"):
-            board.parameters("verify", {"crc": 1})
-    assert (found.n_message, found.payload_byte) == (13, 24592)  # 24576 of them channels
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("gain = 3", "gain: got 3, expected a number from"),
-        ("gain = 0.5", "scale: got nothing, expected a list of numbers"),
-        ("gain = 0.5\nscale = [0.0]\nzero = [0.0]", "scale: got 0.0, expected a list of numbers"),
-        ("gain = 0.5\nscale = [1.0]\nzero = [nan]", "zero: got nan"),
-        ("gain = 0.5\nscale = [1.0, 1.0]\nzero = [0.0]", "got 2 scales and 1 zeros, expected equally many"),
-        ("gain = ", "that is not TOML"),
-    ],
-)
-def test_a_wrong_file_is_refused_before_a_board_is_asked(data_dir, text, words):
-    path = data_dir / "set.toml"
-    path.write_text(text, encoding="utf-8")
-    done = command("--install", path)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert command("--install", data_dir / "none.toml").stderr.endswith(
-        "none.toml: cannot be read (No such file or directory), expected a file\n"
-    )
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 10**400])

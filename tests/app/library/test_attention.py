@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from app.library.attention import RetainedMass, nearest
 from app.library.measurements import Measurement
 from app.library.prediction_curves import r_max
 from app.model.store import Store
+from app.text.r_max import bounds_text
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
 
@@ -63,3 +65,25 @@ def test_the_store_moves_the_mark_when_accuracy_is_measured(qapp):
     assert store.r_max != before
     store.set("point.board", "raspberry_pi_5")  # not the board it was measured on: the model says what it said
     assert "assumed" in store.r_max.text
+
+
+def test_the_article_s_bound_stands_beside_that_of_the_mass():
+    known = RetainedMass(512, (0.451, 1.0), (0.98, 1.0), sparse_share=0.608, entropy_nat=3.402)
+    found = known.bounds(0.02)
+    assert found.as_published == pytest.approx(0.277, abs=1e-3)
+    assert known.r_max(0.02) == pytest.approx(0.549)
+    assert found.entropy == 0.0  # H / eps = 170 nat > ln 512
+    assert found.effective_support == pytest.approx(1 - np.exp(3.402) / 512)
+    assert known.bounds(0.9).entropy == pytest.approx(1 - np.exp(3.402 / 0.9) / 512)
+    words = bounds_text(known)
+    assert "as published: 0.28" in words
+    assert "by attention mass it is 0.54" in words
+    assert "No base of the logarithm" in words
+    assert RetainedMass(512, (1.0,), (1.0,)).bounds(0.02) is None
+    assert bounds_text(None).startswith("Measure the accuracy")
+
+
+def test_sparsity_and_entropy_are_read_where_they_were_measured():
+    record = {"n_tokens": 512, "keep_shares": [1.0], "retained_mass": [1.0], "sparse_share": 0.6, "entropy_nat": 3.4}
+    found = nearest([Measurement(OperatingPoint(), {"attention": record}, "", "here")], OperatingPoint())
+    assert (found.sparse_share, found.entropy_nat) == (0.6, 3.4)

@@ -27,8 +27,9 @@ OTHER = {
     "board": "rk3588", "power_mode": "15W", "model": "qwen2.5-1.5b", "runtime": "builtin", "alpha": 0.5,
     "bandwidth_byte_s": 3e10, "beta": 2.0, "context_tokens": 2048.0, "weights": "int8", "kv": "int8",
     "policy": "key_norm", "layout": "paged", "reselect_tokens": 64.0, "head": "fp16", "graph_tokens": 2048.0,
-    "power_limit_w": 12.0, "score_weights": "0.4/0.3/0.2/0.1", "activation_keep": 0.5, "kv_layout": "blocked",
-    "weight_sparsity": 0.5, "sparsity_pattern": "rows", "on_chip_frac": 0.5, "on_chip_byte_s": 1e12,
+    "power_limit_w": 12.0, "compensation": "both", "score_weights": "0.4/0.3/0.2/0.1", "activation_keep": 0.5,
+    "kv_layout": "blocked", "weight_sparsity": 0.5,
+    "sparsity_pattern": "rows", "on_chip_frac": 0.5, "on_chip_byte_s": 1e12,
     "adapter_rank": 16.0, "adapter_matrices": "all",
 }  # fmt: skip
 BODY = {"decode_s": {"median": 0.009, "q05": 0.0088, "q95": 0.0093, "n": 21, "provenance": "measured"}}

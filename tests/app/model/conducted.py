@@ -52,6 +52,9 @@ class ScriptedSession:
         self.options.append(options)
         return self._take("measure", PointRecord(**point).point(), tuple(what), queue)
 
+    def parameters(self, step, members):
+        return self._take("parameters", step, (), False)
+
     def cancel(self, request_id):
         self.cancelled.append(request_id)
 

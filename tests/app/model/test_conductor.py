@@ -272,3 +272,26 @@ def test_a_frame_takes_events_for_a_while_and_leaves_the_rest_for_the_next(board
     for _ in range(10):
         board.conductor._drain()
     assert [line.text for line in list(board.store.log)[n:]] == [f"line {i}" for i in range(10)]
+
+
+def test_a_compensation_is_measured_and_the_live_set_asked_for(board):
+    board.attach()
+    board.answer_all()
+    board.store.set("point", OperatingPoint(weights="int4_g128", compensation="both"))
+    assert board.conductor.measure_now(("compensation",), ()) == ""
+    (request_id,) = board.session.asked
+    assert board.asked() == [("measure", board.store.point, ("compensation",), False)]
+    del board.session.asked[request_id]
+    board.hear(Result(request_id, {"compensation": {"absent": "not timed"}}))
+    (request_id,) = [i for i, (op, *_) in board.session.asked.items() if op == "parameters"]
+    board.hear(Result(request_id, {"n_channels": 4, "epoch": 1, "crc": 7}))
+    assert board.store.link.hello["parameters"]["epoch"] == 1
+    del board.session.asked[request_id]
+    assert board.conductor.parameters("rollback") == ""
+    (request_id,) = [i for i, (op, *_) in board.session.asked.items() if op == "parameters"]
+    board.hear(Failed(request_id, "failed", "no set is live on this board: there is nothing to roll back"))
+    assert "nothing to roll back" in board.store.log[-1].text
+
+
+def test_no_parameter_set_is_rolled_back_without_a_board(board):
+    assert board.conductor.parameters("rollback") == board.store.link.text

@@ -14,14 +14,13 @@ from app import LAUNCHER
 from app.cli import main
 from app.client.blocking_session import AttachedBoard, LinkError
 from app.client.events import Catalogue, Connected, Disconnected, Failed, Log, Progress, Result, Samples
-from app.client.parameters import install
 from app.client.recorder import Recorder
 from app.client.recording import Recording
 from app.client.session import Session
 from app.client.target import open_target
 from app.client.transport import LocalTransport
 from app.library.machine import why_not_measurable
-from app.parameter_set import ParameterSet
+from app.parameter_set import CONTEXT, ParameterSet, install
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
 from tests.app.simulator.simulated import KEY, POINT
@@ -207,9 +206,10 @@ def test_a_simulated_board_that_is_not_there_cannot_be_attached():
             pass
 
 
-def test_a_simulated_board_takes_parameters_as_a_real_one_does(capsys):
-    file = str(LAUNCHER.parent / "resources" / "examples" / "parameters.toml")
-    assert main(["parameters", "--attach", f"sim:{KEY}", "--install", file, "--json"]) == 0
+def test_a_simulated_board_takes_parameters_as_a_real_one_does(tmp_path, capsys):
+    file = tmp_path / "four.set"
+    file.write_bytes(ParameterSet(dict.fromkeys(CONTEXT, "x"), 0.5, (1.0, 2.0, 3.0, 4.0)).encode())
+    assert main(["parameters", "--attach", f"sim:{KEY}", "--install", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["live"]["state"] == "idle"
     assert (found["live"]["n_channels"], found["installed"]["epoch"]) == (4, 1)
@@ -217,7 +217,7 @@ def test_a_simulated_board_takes_parameters_as_a_real_one_does(capsys):
 
 
 def test_a_simulated_board_goes_back_to_the_older_set():
-    first, second = (ParameterSet(0.5, mean, ((1.0, 0.0),)) for mean in (0.0, 2.0))
+    first, second = (ParameterSet(dict.fromkeys(CONTEXT, "x"), 0.5, (offset,)) for offset in (1.0, 2.0))
     with AttachedBoard(lambda: LocalTransport(argv(KEY))) as board:
         assert board.parameters("status", {})["n_channels"] is None
         with pytest.raises(LinkError, match="verify belongs to the state receiving"):
@@ -228,3 +228,10 @@ def test_a_simulated_board_goes_back_to_the_older_set():
         back = board.parameters("rollback", {})
         assert (live["epoch"], live["crc"]) == (2, zlib.crc32(second.encode()))
         assert (back["epoch"], back["crc"]) == (1, zlib.crc32(first.encode()))
+        assert board.parameters("rollback", {})["n_channels"] is None
+
+
+def test_compensation_is_not_simulated():
+    words = "compensation is not simulated: expected some of ttft, decode, quality"
+    with AttachedBoard(lambda: LocalTransport(argv(KEY))) as board, pytest.raises(LinkError, match=words):
+        board.measure(POINT, ("compensation",), lambda done, text: None)

@@ -125,3 +125,12 @@ def test_json_has_the_same_figures():
 def test_costs_are_ranked_and_nothing_is_left_out():
     assert ranked({"a": 1.0, "b": 3.0, "c": 0.0}) == [("b", 3.0, 0.75), ("a", 1.0, 0.25)]
     assert ranked({}) == []
+
+
+def test_a_power_limit_that_binds_is_said_once():
+    limited = replace(of(None, weights=30, kv=18, layers=26, unpack=22, power=4), binding="power")
+    assert plain(limited).count("power limit binds") == 1
+    mostly = replace(of(Bound.POWER, weights=40, power=60), binding="power")
+    assert "Decode is power-bound" in plain(mostly)
+    assert "power limit binds" not in plain(mostly)
+    assert "power limit binds" not in plain(of(Bound.MEMORY, weights=90, layers=10))

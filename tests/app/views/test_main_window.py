@@ -1,5 +1,7 @@
 """The window as a whole: commands that run, files, layout."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
@@ -189,3 +191,22 @@ def test_a_key_runs_its_command_whatever_has_the_focus_but_a_text(window, key, h
     field.setFocus()
     QTest.keyClick(field, key, held)
     assert len(ran) == (4 if key == Qt.Key.Key_F1 else 3)
+
+
+def test_compensation_is_asked_for_at_a_quantised_point_only(window, monkeypatch):
+    store, asked = window._store, []
+    monkeypatch.setattr(window._conductor, "measure_now", lambda *parts: asked.append((store.point, parts)) or "")
+    before = store.point
+    window.actions_["compensate"].trigger()
+    assert asked == []  # nothing is attached
+    assert store.point == before
+    store.set_machine("m", [], "")
+    store.set_link(state="attached", hello={"can": {"measure": True}, "models": [{}]})
+    window.actions_["compensate"].trigger()
+    assert asked == [(replace(before, compensation="both"), (("compensation",), ()))]
+    window._stack.undo()
+    assert store.point == before
+    store.set("point.weights", "fp32")
+    window.actions_["compensate"].trigger()
+    assert len(asked) == 1
+    assert "fp32 are the reference" in store.log[-1].text

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior, log_energy
+from core.calibrate.energy_fit import ENERGY_NAMES, energy_check, energy_fit, energy_prior, log_energy
 from core.calibrate.observations import MeasuredPoint
 from core.catalogue.load import load_catalogue
 from core.physics import power
@@ -82,3 +84,27 @@ def test_a_point_without_a_time_takes_the_usual_one():
     usual_s = moved(timed.point) / (power.USUAL_READ_SHARE * CATALOGUE.resolve(timed.point).mode.bandwidth_byte_s)
     same = MeasuredPoint(timed.point, usual_s, energy_j=timed.energy_j)
     np.testing.assert_allclose(fit([bare]).mean, fit([same]).mean)
+
+
+def checked(given, scatter=0.05):
+    return energy_check(given, CATALOGUE, energy_prior("wall", 204.8e9, 5e-10, 1.0), scatter)
+
+
+def test_the_power_of_a_left_out_point_follows_from_the_others():
+    good = points(4e-10, 30.0)
+    check = checked(good)
+    assert check.n == len(good)
+    np.testing.assert_allclose(check.measured_s, [m.energy_j / m.decode_s for m in good])  # powers [W]
+    assert check.median_error_frac < 0.1
+    assert check.coverage_frac == 1.0
+    wrong = [replace(good[0], energy_j=2.0 * good[0].energy_j), *good[1:]]
+    error = np.abs(checked(wrong).error_frac)
+    assert error.argmax() == 0
+    assert error[0] == pytest.approx(0.5, abs=0.1)
+
+
+def test_repeats_of_a_point_are_left_out_together_and_two_points_are_too_few():
+    one, two, three, _ = points(4e-10, 30.0)
+    assert checked([one, two]) is None
+    assert checked([one, one, two, two]) is None
+    assert checked([one, replace(one, energy_j=1.2 * one.energy_j), two, three]).n == 4

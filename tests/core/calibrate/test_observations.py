@@ -120,3 +120,12 @@ def test_exact_accuracy_says_nothing_and_an_agreement_is_a_share_of_tokens():
         step = np.where(np.arange(len(theta)) == i, 1e-5, 0.0)
         slope = (rows.model(step)[0] - rows.model(-step)[0]) / 2e-5
         np.testing.assert_allclose(jacobian[:, i], slope, atol=1e-7)
+
+
+def test_compensated_weights_tell_their_time_and_nothing_of_the_accuracy_of_their_format():
+    plain = MeasuredPoint(replace(BASE, weights="int8"), 0.01, mean_kl=0.02, kl_log_sd=0.1)
+    compensated = replace(plain, point=replace(plain.point, compensation="both"), mean_kl=0.001)
+    rows = AccuracyRows.of([plain, compensated], CATALOGUE)
+    assert np.exp(rows.observed.value).tolist() == pytest.approx([0.02])
+    assert len(pooled([plain, compensated])) == 2
+    assert [m.decode_s for m in pooled([plain, compensated])] == [0.01, 0.01]

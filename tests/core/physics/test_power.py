@@ -4,9 +4,11 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from core.catalogue.load import load_catalogue
 from core.physics.power import (
+    below_limit,
     decode_energy_j,
     dram_energy_j,
     energy_floor_j,
@@ -51,6 +53,17 @@ def test_every_board_with_a_figure_stands_on_its_row():
         assert board.power_rail
         n_checked += 1
     assert n_checked >= 6
+
+
+def test_a_variable_known_to_be_below_zero_is_cut_off_there():
+    low, median, high = below_limit(np.array([-10.0, 0.0, 3.0, 60.0]), 0.5)
+    np.testing.assert_allclose([low[0], median[0], high[0]], [-10.822427, -10.0, -9.177573], rtol=1e-6)
+    np.testing.assert_allclose(median[1], 0.5 * norm.ppf(0.25), rtol=1e-12)
+    assert np.all(low < median)
+    assert np.all(median < high)
+    assert np.all(high < 0.0)
+    with pytest.raises(ValueError, match="log_sd"):
+        below_limit(0.0, 0.0)
 
 
 def test_energy_is_power_times_time():

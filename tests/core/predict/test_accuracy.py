@@ -9,7 +9,7 @@ from core.catalogue.load import load_catalogue
 from core.predict import accuracy
 from core.predict.parameters import extended, prior
 from core.predict.scenario import predict
-from core.spec import Estimate, OperatingPoint, Provenance
+from core.spec import Absent, Estimate, OperatingPoint, Provenance
 
 CATALOGUE = load_catalogue()
 BASE = OperatingPoint(weights="int8", context_tokens=1024.0)
@@ -178,3 +178,13 @@ def test_a_calibration_that_was_stopped_before_a_policy_was_judged_leaves_that_p
     keys = [parameter.key for parameter in calibration.parameters]
     assert "degradation.attention_mass" in keys
     assert "degradation.snapkv" not in keys
+
+
+def test_the_accuracy_of_compensated_weights_is_measured_only_and_their_speed_that_of_the_format():
+    plain = OperatingPoint(weights="int4")
+    for kind in ("offsets", "feedback", "both"):
+        found, same = predict(replace(plain, compensation=kind), CATALOGUE), predict(plain, CATALOGUE)
+        assert isinstance(found.top1_agreement, Absent)
+        assert isinstance(found.perplexity_ratio, Absent)
+        assert "measure it" in found.top1_agreement.reason
+        assert (found.decode_s, found.memory_byte) == (same.decode_s, same.memory_byte)

@@ -9,6 +9,7 @@ from core.physics.power import limited_time_s
 from core.predict import cosim
 from core.predict.endurance import device_of, predicted_speeds
 from core.predict.parameters import extended
+from core.predict.power_limit import same_rail
 from core.predict.scenario import initial_posterior, predict
 from core.spec import Absent, OperatingPoint, Provenance
 
@@ -43,6 +44,54 @@ def test_no_model_format_or_runtime_exceeds_the_limit_of_a_mode(board, mode):
                 np.testing.assert_allclose(total, found.decode_s.median, rtol=1e-9)
 
 
+def test_a_rail_gets_its_share_of_the_limit_of_a_mode():
+    free, found = (predict(replace(NANO, power_mode=mode), CATALOGUE) for mode in ("MAXN", "7W"))
+    assert free.power_w.median > 7.0
+    assert pytest.approx(found.power_w.median, rel=0.2) == 0.42 * 7.0
+    assert 0.1 < np.log(found.power_w.q95 / found.power_w.q05) < 1.0
+    assert found.binding == "power"
+    whole = replace(CATALOGUE.boards[NANO.board], rail_limit_frac=0.95, rail_limit_log_sd=0.03)
+    other = replace(CATALOGUE, boards={**CATALOGUE.boards, NANO.board: whole})
+    assert predict(replace(NANO, power_mode="7W"), other).power_w.median > 1.5 * found.power_w.median
+
+
+def test_time_and_energy_share_what_the_limit_says_by_their_uncertainty():
+    def shifts(energy_sd, decode_sd):
+        point = replace(NANO, power_mode="15W")
+        known = replace(calibrated(point, 400e-12, 2.0), energy_log_sd=energy_sd, decode_log_sd=decode_sd)
+        at = CATALOGUE.resolve(point)
+        free_mode = replace(at.board, power_modes={**at.board.power_modes, "15W": replace(at.mode, power_limit_w=None)})
+        free = predict(point, replace(CATALOGUE, boards={**CATALOGUE.boards, NANO.board: free_mode}), known)
+        found = predict(point, CATALOGUE, known)
+        assert free.power_w.median > 15.0 >= found.power_w.q95
+        energies, times = (
+            np.log([getattr(p, name).median for p in (free, found)]) for name in ("energy_j_per_token", "decode_s")
+        )
+        return energies[0] - energies[1], times[1] - times[0]
+
+    energy, time = shifts(1.0, 0.02)
+    assert energy > 3.0 * time > 0.0
+    energy, time = shifts(0.02, 1.0)
+    assert time > 0.9
+    assert energy < 0.0  # static power draws longer
+
+
+def test_a_prior_energy_that_is_lowered_is_said():
+    point = OperatingPoint(board="jetson_orin_nano_8gb", power_mode="7W", runtime="llamacpp_gpu", model="llama-3.2-1b")
+    found = predict(point, CATALOGUE)
+    assert any("energy is lowered by up to" in each and "7 W" in each for each in found.outside)
+    assert found.power_w.q95 <= 7.0
+    assert found.power_w.q95 > 1.1 * found.power_w.median
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [("", "GPU rail", True), ("VDD_IN", "VDD_CPU_GPU_CV rail", False), ("wall, peak", "wall", True)],
+)
+def test_rails_are_the_same_by_the_first_word_of_their_names(one, other, same):
+    assert same_rail(one, other) is same
+
+
 def calibrated(point, per_byte, static_w):
     base = extended(initial_posterior(CATALOGUE.resolve(point), CATALOGUE), {})
     base = extended(base, {"energy_j_byte": 0.05, "static_power_w": 0.05})
@@ -66,10 +115,12 @@ def test_a_calibrated_board_keeps_the_limit(static_w):
 @pytest.mark.parametrize("limit_w", [2.5, 4.0, 6.0])
 def test_the_time_is_that_of_the_clocks_that_keep_the_limit(limit_w):
     free, found = predict(PI, CATALOGUE), predict(replace(PI, power_limit_w=limit_w), CATALOGUE)
-    rest_w = min(CATALOGUE.boards["raspberry_pi_5"].idle_power_w, 0.5 * limit_w)
-    expected = (free.energy_j_per_token.median - rest_w * free.decode_s.median) / (limit_w - rest_w)
+    drawn_w = 0.95 * limit_w
+    rest_w = min(CATALOGUE.boards["raspberry_pi_5"].idle_power_w, 0.5 * drawn_w)
+    expected = (free.energy_j_per_token.median - rest_w * free.decode_s.median) / (drawn_w - rest_w)
     assert found.decode_s.median == pytest.approx(expected, rel=1e-9)
-    assert found.power_w.median == pytest.approx(limit_w)
+    assert found.power_w.median == pytest.approx(drawn_w)
+    assert found.power_w.q05 < found.power_w.median < found.power_w.q95 <= limit_w
     assert found.decode_s.q05 <= found.decode_s.median <= found.decode_s.q95
     assert found.binding == "power"
 

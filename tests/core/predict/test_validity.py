@@ -83,3 +83,12 @@ def test_an_upper_bound_of_the_cache_is_named_with_the_prediction_and_its_memory
     assert memory_fit(large, over).upper_bound
     exact = replace(over, model=CATALOGUE.models["llama-3-8b"])
     assert not any("upper bound" in text or "up to" in text for text in outside(large, exact))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "compensation", "there"),
+    [("builtin", "both", False), ("llamacpp_cpu", "both", True), ("llamacpp_cpu", "none", False)],
+)
+def test_only_trilemma_s_own_decoder_compensates_weights(runtime, compensation, there):
+    sentences = said("this", runtime, "int4", compensation=compensation)
+    assert any("does not compensate weights" in text for text in sentences) is there

@@ -87,7 +87,7 @@ def windows_about(truth, n_windows, n, between_sd, g):
     for _ in range(n_windows):
         losses = truth + torch.randn(1, generator=g) * between_sd + torch.randn(n, generator=g) * 0.5
         zero = torch.zeros(n, dtype=torch.float64)
-        found.append(Window(losses.double(), zero, losses.double().abs(), zero))
+        found.append(Window(losses.double(), zero, losses.double().abs(), zero, zero))
     return found
 
 

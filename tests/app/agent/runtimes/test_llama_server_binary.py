@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.runtimes import llama_server, streams
+from app.agent.runtimes import llama_server, streams, texts
 from app.agent.runtimes.drivers import Drivers
 from app.agent.runtimes.entry import RuntimeEntry
 from app.agent.runtimes.http import call
@@ -102,6 +102,11 @@ def test_the_stages_of_a_real_request_sum_to_it(served):
     whole_s = spans[-1]["end_s"] - spans[0]["start_s"]
     assert sum(span["end_s"] - span["start_s"] for span in spans) == pytest.approx(whole_s, abs=1e-9)
     decode_s = next(s["end_s"] - s["start_s"] for s in spans if s["stage"] == "decode_s")
+    within = served["request_stages_s"]
+    assert 0.0 < within["buffer_write_s"]["median"] < whole_s
+    assert (
+        "absent" in within["peripheral_s"] or 0.0 <= within["peripheral_s"]["median"] <= within["peripheral_s"]["q95"]
+    )
     window = served["conditions"]["decode_window_s"]
     assert decode_s == pytest.approx(window[1] - window[0])
 
@@ -216,3 +221,25 @@ def test_llama_bench_says_what_is_wrong(bench):
     )
     assert "ended with status 1: " in wrong.measure()["reason"]
     assert "kv int3 is not a KV format of llama.cpp" in bench.measure(kv="int3")["reason"]
+
+
+def test_a_prompt_is_answered_and_its_reference_scored(server, served):
+    asked = {"prompt": "The capital of France is", "reference": " Paris.", "n_tokens": 4}
+    told = {}
+    for reference in (asked["reference"], " xylophone."):
+        server._answered.clear()
+        point = {"runtime": server.entry.runtime, "model": "smollm2-135m", "weights": "q4_1", "kv": "fp16"}
+        request = {"op": "measure", "id": 2, "point": point, "what": ["texts"]}
+        server.drivers.send({**request, "options": {**asked, "reference": reference}})
+        assert server._answered.wait(PATIENCE_S)
+        assert server.messages[-1]["op"] == "result", server.messages[-1]
+        told[reference] = server.messages[-1]["body"]["answer"]
+    right, wrong = told[" Paris."], told[" xylophone."]
+    assert right["text"].startswith(" Paris")
+    assert right["request_s"] > 0.0
+    assert len(right["tokens"]) == 2
+    assert right["tokens"][0]["first"]
+    assert right["tokens"][0]["listed"]
+    assert -2.5 < right["tokens"][0]["log_probability"] < 0.0
+    assert wrong["tokens"][0]["log_probability"] < right["tokens"][0]["log_probability"] - 3.0
+    assert len(right["tokens"][0]["top"]) == texts.N_KEPT

@@ -27,10 +27,10 @@ def test_a_record_is_the_quantiles_of_its_samples():
 
 
 def test_knobs_that_are_not_applied_are_said_and_the_point_that_ran_is_told():
-    run = run_of(alpha=0.5, beta=2.0, bandwidth_byte_s=5e9, kv="int8")
+    run = run_of(alpha=0.5, beta=2.0, bandwidth_byte_s=5e9, kv="int8", compensation="both")
     fields, notes = applied(entry(kv="fp16"), run, {"weights": "q4_1"})
-    assert fields == {"alpha": 0.0, "beta": 1.0, "bandwidth_byte_s": None, "kv": "fp16"}
-    assert len(notes) == 3
+    assert fields == {"alpha": 0.0, "beta": 1.0, "bandwidth_byte_s": None, "compensation": "none", "kv": "fp16"}
+    assert len(notes) == 4
     assert applied(entry(kv="fp16"), run_of(), {"weights": "q4_1"}) == ({}, [])
 
 

@@ -133,6 +133,12 @@ def test_what_stays_on_the_board_is_changed_only_with_leave(tmp_path, words, loc
             answers += [message] if message["op"] in ("result", "failed") else []
         assert answers[0]["op"] == "result"
         assert (answers[1].get("reason") == serve.LOCKED) is locked
+        if locked:  # a set that is made on the board is installed too
+            asked = {"op": "measure", "id": 2, "point": {}, "what": ["decode", "compensation"]}
+            connection.sendall(encode_control(asked, 2))
+            while (message := next_message(connection, decoder))["op"] != "failed":
+                pass
+            assert (message["id"], message["reason"]) == (2, serve.LOCKED)
 
 
 def test_one_client_too_many_is_told_so_and_leaves_nothing_open(unix):

@@ -103,3 +103,30 @@ def test_predicted_stages_are_shown_where_none_is_measured(qtbot, store, absent)
 def test_spans_of_one_stage_are_added():
     bars = stage_bars([{"stage": "protocol_s", "start_s": i, "end_s": i + 0.25} for i in range(4)])
     assert [(bar.name, bar.value) for bar in bars] == [("protocol", 1.0)]
+
+
+def test_stages_within_the_spans_of_a_request_stand_behind_them(qtbot, store):
+    store.set_machine("here", [], "")
+    view = shown(qtbot, Breakdown(store, undo_stack(), Theme("dark")))
+    names = ("prompt_load_s", "kv_build_s", "first_token_s", "decode_s", "protocol_s")
+    spans = [{"stage": name, "start_s": i, "end_s": i + 1.0} for i, name in enumerate(names)]
+    value = {"median": 0.25, "q05": 0.25, "q95": 0.25, "n": 2, "provenance": "measured"}
+    body = {"spans": spans, "request_stages_s": {"buffer_write_s": value, "peripheral_s": {"absent": "not told"}}}
+    store.add_measurement(Measurement(store.point, body, "2026-01-01T00:00:00+00:00", "here"))
+    view.refresh()
+    assert [bar.value for bar in view.stages._bars] == [1.0] * 5 + [0.25]
+    words = view._stage_words.text()
+    assert "Together 5.00 s, end to end. Buffer write lies within them." in words
+    assert words.endswith("Not measured at this point: peripheral interrupt.")
+
+
+def test_breakdown_and_roofline_name_the_power_limit(qtbot, store):
+    view = shown(qtbot, Breakdown(store, undo_stack(), Theme("dark")))
+    store.set("point", OperatingPoint(board="raspberry_pi_5", runtime="llamacpp_cpu", weights="q4_k_m", kv="fp16"))
+    view.refresh()
+    assert "power limit" not in view.sentence.text()
+    store.set("point.power_limit", 4.0)
+    view.refresh()
+    assert view.sentence.text().endswith("The power limit binds.")
+    named = roofline(store.point, store.catalogue, store.posterior, store.prediction)
+    assert named.spots[0].name == "decode, limited by power"

@@ -23,6 +23,8 @@ def calibrated(store):
     for i, point in enumerate(points):
         t = 0.7 * predict(point, CATALOGUE).decode_s.median * (1 + 0.01 * (-1) ** i)
         body = {"decode_s": {"median": t, "q05": 0.99 * t, "q95": 1.01 * t, "n": 9, "provenance": "measured"}}
+        power = {"median": 5.0 + i, "q05": 5.0 + i, "q95": 5.0 + i, "n": 9, "provenance": "measured"}
+        body |= {"power_w": power, "conditions": {"power_covers": "the package"}}
         measurements.append(Measurement(point, body, "2026-01-01T00:00:00+00:00", store.machine))
     store.set_machine(store.machine, measurements, "")
     calibration = calibrate([measured_point(m.point, m.body) for m in measurements], CATALOGUE)
@@ -37,6 +39,9 @@ def test_calibration_puts_the_error_first_and_r2_last(window, qtbot):
     assert f"{100 * calibration.check.median_error_frac:.1f} %" in panel._error.text()
     assert panel._coverage.text().index("covers") < panel._coverage.text().index("R²")
     assert "published formula" in panel._published.text()
+    error = 100 * calibration.power_check.median_error_frac
+    assert panel._power.text().startswith(f"Power (the package), each point left out: median {error:.1f} %")
+    assert panel._power.isVisibleTo(panel)
     words = [w.text() for w in panel.findChildren(QWidget) if hasattr(w, "text")]
     assert "not identified" in words
     assert panel._next.text().startswith("Next: ")

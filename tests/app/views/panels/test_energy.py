@@ -1,6 +1,7 @@
 """The energy view: words and charts against the simulation, controls against the store, work off the GUI thread."""
 
 import threading
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -225,15 +226,65 @@ def test_settings_are_controls_with_undo(view, store, qtbot):
         ("energy.ambient", "200", "from -20 to 60 deg C"),
         ("energy.duration", "1000 h", "from 1 min to 72 h"),
         ("energy.battery", "much", "such as 56 Wh"),
+        ("energy.limit_temp", "1e9", "from 30 to 125 deg C"),
+        ("energy.power", "-5", "from 1 mW to 10 kW"),
+        ("energy.power", "0", "from 1 mW to 10 kW"),
+        ("energy.idle", "nan", "idle"),
+        ("energy.power_limit", "5 V", "TDP"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(view, store, path, typed, says):
-    field, before = view.findChild(QWidget, path), store.get(path)
+    stored = path.replace("energy.power_limit", "point.power_limit")
+    field, before = view.findChild(QWidget, path), store.get(stored)
     field.setText(typed)
     field.setModified(True)
     field.editingFinished.emit()
     assert says in view._wrong.text()
-    assert store.get(path) == before
+    assert store.get(stored) == before
+
+
+def enter(view, path, text):
+    field = view.findChild(QWidget, path)
+    field.setText(text)
+    field.setModified(True)
+    field.editingFinished.emit()
+    return field
+
+
+def test_tdp_junction_limit_battery_and_workload_are_solved_together(view, store, qtbot):
+    store.set("energy.duration", 3600.0)
+    enter(view, "energy.power", "30 W")
+    enter(view, "energy.idle", "4 W")
+    enter(view, "energy.battery", "56 Wh")
+    qtbot.waitUntil(lambda: "battery lasts" in view.sentence.text())
+    found = hold(store.point, CATALOGUE, None, around(store))
+    assert found.run.power_w.max() > 20.0
+    enter(view, "energy.power_limit", "15 W")
+    enter(view, "energy.limit_temp", "85 degC")
+    store.set("energy.profile", "video_enc")
+    assert store.point.power_limit_w == 15.0
+    together = hold(store.point, CATALOGUE, None, around(store))
+    assert together.run.power_w.max() <= 15.0 + 1e-9
+    assert together.run.temp_c.max() <= 86.0
+    assert together.profile == "video_enc"
+    assert together.results["hours_per_charge"].median > found.results["hours_per_charge"].median > 1.0
+    qtbot.waitUntil(lambda: "power limit of 15" in view._notes.text())
+    view._stack.undo()
+    view._stack.undo()
+    assert store.point.power_limit_w is None
+
+
+def around(store):
+    return Around(**{f.name: store.get(f"energy.{f.name}") for f in fields(Around)})
+
+
+def test_an_idle_power_above_the_decoding_power_is_said_and_leaves_no_card_waiting(view, store, qtbot):
+    enter(view, "energy.power", "3 W")
+    enter(view, "energy.idle", "5 W")
+    qtbot.waitUntil(lambda: "expected less than the decoding power" in view.sentence.text())
+    assert view.sentence.text().startswith("Not simulated")
+    words = [w.text() for w in view.findChildren(QWidget) if hasattr(w, "text") and callable(w.text)]
+    assert not any("Being simulated" in each or "--" in each for each in words)
 
 
 def test_a_workload_that_is_gone_is_said(view, store, qtbot, tmp_path):
@@ -245,7 +296,7 @@ def test_a_workload_that_is_gone_is_said(view, store, qtbot, tmp_path):
 def test_a_board_with_a_prior_of_power_is_simulated(view, store, qtbot):
     store.set("energy.duration", 600.0)
     store.set("point", OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8"))
-    qtbot.waitUntil(lambda: "tokens/s" in view.sentence.text() and "prior of its unit" in view._notes.text())
+    qtbot.waitUntil(lambda: "tokens/s" in view.sentence.text() and "prior of its class" in view._notes.text())
     assert "--" not in view.sentence.text() + view._notes.text()
 
 

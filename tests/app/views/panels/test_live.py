@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QApplication,
 )
 
+from app.client.events import Channel
 from app.library.measurements import Measurement
 from app.views.main_window import MainWindow
 from core.spec import Provenance
@@ -103,3 +104,22 @@ def test_a_measurement_lies_at_most_at_the_live_edge_though_the_date_has_stepped
     window.live._place_measurements(100.0)
     assert window.live._measured_at[-1] == pytest.approx(100.0, abs=60.0)
     assert window.live._measured_at[-1] <= 100.0
+
+
+def test_temperatures_are_drawn_over_time_where_the_board_has_sensors(window, qtbot):
+    store = window._store
+    attach(store)
+    window.tabs.setCurrentIndex(1)
+    heat = window.live.heat
+    QApplication.processEvents()
+    assert not heat.isVisible()  # the sensor is absent
+    there = [Channel(f"{name}.temp_c", "degC", "hwmon", None) for name in ("cpu", "gpu")]
+    store.set_link(channels=(*store.link.channels, *there))
+    qtbot.waitUntil(lambda: heat.isVisible() and len(heat.plot.traces) == 2)
+    assert list(heat.plot.named) == ["CPU temperature", "GPU temperature"]
+    assert heat.plot.x_range == window.live.cards[0].plot.x_range
+    assert heat.reading(0.0) == "CPU temperature 6.00 °C · GPU temperature 6.00 °C"
+    pens = [trace.opts["pen"] for trace in heat.plot.traces]
+    assert pens[0].color() != pens[1].color()
+    store.set_link(channels=store.link.channels[:2])
+    qtbot.waitUntil(lambda: not heat.isVisible())

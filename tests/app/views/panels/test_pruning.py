@@ -57,6 +57,12 @@ def test_the_mass_that_was_measured_stands_beside_the_assumed_one(qtbot, store):
     np.testing.assert_allclose((dots.x, dots.y), ([0.75, 0.5, 0.0], [0.9, 0.97, 1.0]))
     assert view.mass.chart.description.endswith("dots: measured on this model at 512 tokens.")
     assert store.r_max.alpha == pytest.approx(1 / 3)  # where the dots say: from 0.5 at 97 % to 0 at 100 %
+    assert "no entropy of attention" in view.bounds.text()
+    record |= {"sparse_share": 0.608, "entropy_nat": 3.402}
+    store.add_measurement(Measurement(store.point, {"attention": record}, "2026-01-02T00:00:00+00:00", "here"))
+    view.refresh()
+    assert "as published: 0.28" in view.bounds.text()
+    assert [rule.name for rule in view.mass.chart.rules][-1] == "as published"
     store.set("point.board", "raspberry_pi_5")
     view.refresh()
     assert not view.mass.chart.points

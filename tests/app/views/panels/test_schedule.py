@@ -177,6 +177,15 @@ def test_the_view_follows_the_choice_and_undo(schedule, store, qtbot):
     qtbot.waitUntil(lambda: schedule.sentence.text().startswith("A token takes"))
 
 
+def test_the_model_of_the_point_is_scheduled_beside_first_in_first_out(schedule, store, qtbot):
+    store.set("schedule.file", "model.layer")
+    qtbot.waitUntil(lambda: schedule.sentence.text().startswith("One layer of SmolLM2-135M"))
+    assert "First in, first out: " in schedule._facts.text()
+    store.set("limits.latency", 10.0)
+    store.set("schedule.file", "model.token")
+    qtbot.waitUntil(lambda: "before its deadline of 10.0 s" in schedule.sentence.text())
+
+
 def test_a_file_that_is_no_schedule_is_one_sentence(schedule, store, qtbot, tmp_path):
     path = tmp_path / "broken.toml"
     path.write_text("[[operation]]\nname = 3\n")
