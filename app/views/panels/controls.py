@@ -317,6 +317,9 @@ class Controls(QWidget):
         self._refresh_stops()
 
     def _words(self, path: str) -> str:
+        board = self._store.catalogue.boards[self._store.point.board]
+        if path == "point.on_chip_bandwidth" and self._store.get(path) is None and board.on_chip_byte_s is None:
+            return "not known: these bytes take no time"
         step = self._store.sensitivities[path]
         own = "board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
         if not step.binding:
