@@ -13,9 +13,13 @@ from typing import Any
 
 import torch
 
-from kernels.cache import contiguous
+from kernels.cache import contiguous, laid_out
 from kernels.decoder import compensation, linear
 from kernels.eviction import policies, prune
+
+NOT_APPLIED = ("weight_sparsity", "on_chip_frac", "adapter_rank")
+"""Fields that a run cannot set; 0 is none."""
+LEAST_KEEP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,9 @@ class Point:
     threads: int | None = None  # None is one for each processor
     reselect_tokens: int = 0  # tokens between two choices of what is read; 0 is once, behind the prompt
     compensation: str = "none"
+    score_weights: tuple[float, ...] = policies.SCORE_WEIGHTS  # of the composite policy
+    activation_keep: float = 1.0  # share of a token's feed-forward activations that are kept
+    kv_layout: str = ""  # one of `kernels.cache.laid_out.LAYOUTS`; "" is the decoder's own
 
     @classmethod
     def checked(cls, point: Mapping[str, Any], max_context_tokens: int) -> Point:
@@ -44,9 +51,6 @@ class Point:
         ):
             if point.get(name) not in allowed:
                 raise ValueError(f"{name}: got {point.get(name)!r}, expected one of {', '.join(allowed)}")
-        kind = point.get("compensation", "none")
-        if kind not in compensation.KINDS:
-            raise ValueError(f"compensation: got {kind!r}, expected one of {', '.join(compensation.KINDS)}")
         if point.get("head"):
             raise ValueError(f"head: got {point['head']!r}, expected none: the head has the precision of the weights")
         context, alpha = (_number(point.get(name), name) for name in ("context_tokens", "alpha"))
@@ -60,8 +64,23 @@ class Point:
         if every and point["layout"] == "masked":
             raise ValueError("layout: got masked, expected compacted or paged where tokens are chosen anew")
         held: dict[str, Any] = {name: point.get(name) for name in ("weights", "kv", "policy", "layout")}
-        held |= {"compensation": kind, "reselect_tokens": int(every)}
-        return cls(context_tokens=int(context), alpha=alpha, **held, **_machine(point))
+        held |= {"reselect_tokens": int(every)}
+        return cls(context_tokens=int(context), alpha=alpha, **held, **_options(point), **_machine(point))
+
+    def option_notes(self, conditions: Mapping[str, Any]) -> list[str]:
+        """Return sentences on options that change how a token is decoded."""
+        notes = []
+        if self.activation_keep < 1:
+            notes.append(
+                f"{1 - self.activation_keep:.0%} of the feed-forward activations of each token were set to zero, the "
+                "smallest; no kernel skips them, and the token is decoded operator by operator."
+            )
+        if self.kv_layout:
+            notes.append(
+                f"The KV cache was read {self.kv_layout.replace('_', ' ')} and operator by operator; moving that of "
+                f"the prompt into this layout takes {1e3 * conditions['relayout_s']['median']:.2f} ms once."
+            )
+        return notes
 
     @property
     def is_limited(self) -> bool:
@@ -71,7 +90,30 @@ class Point:
     @property
     def is_reference(self) -> bool:
         """Whether accuracy is measured against this very point: full precision, nothing pruned."""
-        return (self.weights, self.kv, self.alpha) == ("fp32", "fp32", 0)
+        return (self.weights, self.kv, self.alpha, self.activation_keep) == ("fp32", "fp32", 0, 1)
+
+
+def _options(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the fields that a point may lack."""
+    kind = point.get("compensation", "none")
+    if kind not in compensation.KINDS:
+        raise ValueError(f"compensation: got {kind!r}, expected one of {', '.join(compensation.KINDS)}")
+    for name in (name for name in NOT_APPLIED if point.get(name)):
+        raise ValueError(f"{name}: got {point[name]!r}, expected none: the model file and the board decide it")
+    given = point.get("score_weights")
+    if not isinstance(given, str | None):
+        raise ValueError(f"score_weights: got {given!r:.60}, expected a text such as 0.4/0.3/0.2/0.1")
+    weights = policies.SCORE_WEIGHTS if given is None else policies.score_weights(given)
+    keep = _number(point.get("activation_keep", 1.0), "activation_keep")
+    if not LEAST_KEEP <= keep <= 1:
+        raise ValueError(f"activation_keep: got {keep:g}, expected {LEAST_KEEP} to 1")
+    layout = point.get("kv_layout") or ""
+    if layout and layout not in laid_out.LAYOUTS:
+        raise ValueError(f"kv_layout: got {layout!r}, expected one of {', '.join(laid_out.LAYOUTS)}")
+    if layout and point["kv"] not in laid_out.FORMATS:
+        formats = ", ".join(laid_out.FORMATS)
+        raise ValueError(f"kv_layout: got {layout!r} with kv {point['kv']}, expected a kv without scales: {formats}")
+    return {"compensation": kind, "score_weights": weights, "activation_keep": keep, "kv_layout": layout}
 
 
 def _machine(point: Mapping[str, Any]) -> dict[str, Any]:

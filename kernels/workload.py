@@ -15,10 +15,11 @@ import torch
 from kernels.accuracy.compensation import Compensator, ParameterStore
 from kernels.accuracy.evaluation import MAX_WINDOWS, N_SCORED, AccuracyEvaluator, Values
 from kernels.accuracy.metrics import read_text
-from kernels.cache.contiguous import KvCache
+from kernels.cache.laid_out import moved_s
 from kernels.cache.prepared import Prompt, Prompts, Step
 from kernels.decoder.decoding import Decoding, Timed, time_stages, time_steps
 from kernels.decoder.linear import GRID_BITS
+from kernels.decoder.transformer import Decoder
 from kernels.decoder.weights import ModelFile
 from kernels.eviction import prune
 from kernels.eviction.reselect import Reselection, reselection_cost
@@ -164,7 +165,6 @@ class Workload:
         steps = {
             name: _step(progress, cancelled, index / len(wanted), 1 / len(wanted)) for index, name in enumerate(wanted)
         }
-
         if "compensation" in wanted:
             wanted.remove("compensation")
             body["conditions"] |= machine_conditions()
@@ -212,10 +212,15 @@ class Workload:
             torch.set_num_threads(own)
 
     def _decoding(self, point: Point, step: Step) -> tuple[Decoding, Prompt]:
-        decoder = self._prompts.decoder(point.weights, step, point.compensation)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         prompt = self._prompts.to_decode_from(decoder, point.kv, point.context_tokens, step)
         cache = prune.prune(
-            prompt.prefilled, point.alpha, point.policy, point.layout, lambda n: decoder.new_cache(n, point.kv)
+            prompt.prefilled,
+            point.alpha,
+            point.policy,
+            point.layout,
+            _empty(decoder, point),
+            weights=point.score_weights,
         )
         token = int(prompt.prefilled.logits.argmax())
         return Decoding(decoder, cache, cache.length, point.context_tokens - 1, token), prompt
@@ -234,6 +239,9 @@ class Workload:
             **_power_window(timed),
         }
         notes = self._decode_notes(point, prompt, timed.watch)
+        if point.kv_layout:
+            conditions["relayout_s"] = record(moved_s(prompt.prefilled.cache, _empty(decoding.decoder, point)))
+        notes += point.option_notes(conditions)
         if choice is not None:
             conditions["choice_s"] = record(choice.durations_s)
             counted = "included in" if added_s else "not included in"
@@ -246,11 +254,10 @@ class Workload:
 
     @staticmethod
     def _choice(point: Point, decoding: Decoding, prompt: Prompt) -> Reselection:
-        def new_cache(n_tokens: int) -> KvCache:
-            return decoding.decoder.new_cache(n_tokens, point.kv)
-
-        every = point.reselect_tokens or RESELECTION_EVERY
-        return reselection_cost(prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every)
+        every, new_cache = point.reselect_tokens or RESELECTION_EVERY, _empty(decoding.decoder, point)
+        return reselection_cost(
+            prompt.prefilled, point.alpha, point.policy, point.layout, new_cache, every, point.score_weights
+        )
 
     def _measure_stages(self, point: Point, step: Step) -> Values:
         decoding, prompt = self._decoding(point, step)
@@ -296,7 +303,7 @@ class Workload:
         return notes
 
     def _measure_ttft(self, point: Point, step: Step) -> Values:
-        decoder = self._prompts.decoder(point.weights, step, point.compensation)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         how = f", {point.threads} threads, {point.bandwidth_byte_s} byte/s"
         prompt = self._prompts.timed(decoder, point.kv, point.context_tokens, step, how if point.is_limited else "")
         return (
@@ -365,6 +372,11 @@ def _power_window(timed: Timed) -> dict[str, Any]:
         "decode_window_s": [timed.start_s, timed.end_s],
         "decode_window_tokens": len(timed.watch.durations_s),
     }
+
+
+def _empty(decoder: Decoder, point: Point) -> prune.NewCache:
+    """Return what makes an empty cache in a point's format and layout."""
+    return lambda n_tokens: decoder.new_cache(n_tokens, point.kv, point.kv_layout)
 
 
 def _later(duration: dict[str, Any], added_s: float) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from core.spec.runtime import OWN_RUNTIME
 from core.spec.suggestions import suggestion
 
 UNREACHED = 5.0  # times the usual decoding power, as the end of an axis without a power limit
+USUAL_ON_CHIP_BYTE_S = 768e9  # where the axis of an unknown on-chip bandwidth is centred
 UNKNOWN_J_BYTE = 1e-9  # [prior] energy per byte of a whole board
 SLIDERS = tuple(field.path for field in FIELDS if field.is_number and not field.offered)
 """The paths that hold a number; the others have options."""
@@ -27,8 +28,19 @@ POLICY_NAMES = {
     "expected_attention": "expected attention",
     "page_bounds": "page bounds",
     "rope_sensitivity": "position sensitivity",
+    "composite": "composite score",
 }
 COMPENSATION_NAMES = {"feedback": "error feedback", "both": "offsets + feedback"}
+CHOICE_NAMES = {
+    **POLICY_NAMES,
+    **COMPENSATION_NAMES,
+    "head_major": "by head",
+    "token_major": "by token",
+    "rows": "whole rows",
+    "attention": "attention",
+    "all": "attention and feed-forward",
+}
+"""Names of the options of fields that have the same ones on every board."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,9 @@ def axis_of(path: str, point: OperatingPoint, catalogue: Catalogue) -> Axis:
     if path == "point.context":
         longest = float(catalogue.models[point.model].max_context_tokens)
         return Axis(path, field.label, field.unit, min(64.0, longest / 2), longest, 1024.0, log=True)
+    if path == "point.on_chip_bandwidth":
+        own = own_on_chip_byte_s(point, catalogue)
+        return Axis(path, field.label, field.unit, own / 10, own * 10, own / 10, log=True)
     if field.slider is not None:
         ends = field.slider
         return Axis(path, field.label, field.unit, ends.low, ends.high, ends.step, log=ends.log)
@@ -140,6 +155,11 @@ def own_power_limit_w(point: OperatingPoint, catalogue: Catalogue) -> float:
     at = catalogue.resolve(point)
     usual_w = (at.board.system_energy_j_byte or UNKNOWN_J_BYTE) * USUAL_READ_SHARE * at.mode.bandwidth_byte_s
     return at.mode.power_limit_w or float(f"{UNREACHED * usual_w:.1g}")
+
+
+def own_on_chip_byte_s(point: OperatingPoint, catalogue: Catalogue) -> float:
+    """Return the bandwidth of the board's on-chip memory, or a usual one where no source states it."""
+    return catalogue.boards[point.board].on_chip_byte_s or USUAL_ON_CHIP_BYTE_S
 
 
 def _field(path: str) -> Field:
@@ -155,6 +175,8 @@ def _options(field: Field, point: OperatingPoint, catalogue: Catalogue) -> tuple
         offered = sorted({*field.offered, float(here)})
         return tuple((value, field.offered_text.format(value) if value else field.unset) for value in offered)
     names = _names(field, point, catalogue)
+    if field.read is not None:
+        names |= {here: here}
     if field.name in ("weights", "kv"):
         runs = formats_of(field.name, point.runtime, catalogue, catalogue.boards[point.board])
         keys = sorted({*runs, here}, key=lambda key: (format_bits(field.name, key, catalogue), key))
@@ -184,10 +206,11 @@ def _names(field: Field, point: OperatingPoint, catalogue: Catalogue) -> dict[st
     """Return all keys of a named field with their names, supported by the current runtime or not."""
     if field.name == "power_mode":
         return {key: key or "default" for key in catalogue.boards[point.board].power_modes}
+    unset = {"": field.unset} if field.unset else {}
     if field.options:
-        return {key: {**POLICY_NAMES, **COMPENSATION_NAMES}.get(key, key) for key in field.options}
+        return unset | {key: CHOICE_NAMES.get(key, key) for key in field.options}
     known: Mapping[str, Any] = getattr(catalogue, field.known)
-    return ({"": field.unset} if field.unset else {}) | {key: one.name for key, one in known.items()}
+    return unset | {key: one.name for key, one in known.items()}
 
 
 def _keys(field: Field, point: OperatingPoint, catalogue: Catalogue) -> Collection[str]:
@@ -207,6 +230,8 @@ def position(path: str, point: OperatingPoint, catalogue: Catalogue) -> float:
         return float(own_bandwidth_byte_s(point, catalogue) if value is None else value)
     if path == "point.power_limit":
         return float(own_power_limit_w(point, catalogue) if value is None else value)
+    if path == "point.on_chip_bandwidth":
+        return float(own_on_chip_byte_s(point, catalogue) if value is None else value)
     if path in SLIDERS:
         return float(value)
     return position_on(axis_of(path, point, catalogue), point, catalogue)
@@ -239,6 +264,11 @@ def checked(path: str, value: Any, point: OperatingPoint, catalogue: Catalogue) 
         catalogue.resolve(point)  # the board's own depends on all names
     if value is None and field.default is None:
         return None
+    if field.read is not None:
+        try:
+            return field.read(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace(field.name, path, 1)) from None
     if not field.is_number:
         keys = _keys(field, point, catalogue)
         if value not in keys and not value == field.default == "":
@@ -290,8 +320,8 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
     """Return the point as the board runs it, so that equal runs compare equal.
 
     The board's own bandwidth becomes None and its default power mode "". Without pruning, the policy, the layout of the
-    kept tokens and the re-selection take their defaults, and so does the compiled context of a runtime that compiles
-    none. Weights in fp32 are not quantised, so nothing is compensated.
+    kept tokens and the re-selection take their defaults, and so do the compiled context of a runtime that compiles none
+    and all fields without an effect. Weights in fp32 are not quantised, so nothing is compensated.
     """
     runtime = catalogue.runtimes[point.runtime]
     if point.bandwidth_byte_s is not None and point.bandwidth_byte_s == own_bandwidth_byte_s(point, catalogue):
@@ -304,6 +334,10 @@ def canonical(point: OperatingPoint, catalogue: Catalogue) -> OperatingPoint:
         point = replace(point, graph_tokens=0.0)
     if point.weights == "fp32":
         point = replace(point, compensation="none")
+    if point.on_chip_byte_s is not None and point.on_chip_byte_s == catalogue.boards[point.board].on_chip_byte_s:
+        point = replace(point, on_chip_byte_s=None)
+    idle: Any = {f.name: f.default for f in FIELDS if f.effective is not None and not f.effective(point)}
+    point = replace(point, **idle)
     return without_pruning(point) if point.alpha == 0 else point
 
 

@@ -26,6 +26,7 @@ from core.calibrate.fit import (
 )
 from core.calibrate.follow import follow, without_drift
 from core.calibrate.observations import MeasuredPoint, measured_point, pooled
+from core.predict.options import explains
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior
 
 NEWEST = 400
@@ -168,9 +169,9 @@ def _counted(measurements: Sequence[Measurement], catalogue: Catalogue) -> list[
     """Return the newest valid measurements, each with its calibration input.
 
     They have one of `ANSWERS`, at a point of the catalogue. A run with limited bandwidth also had fewer threads, so it
-    says nothing about the board itself and is left out.
+    says nothing about the board itself and is left out; so is one with an option whose effect no parameter explains.
     """
-    free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {})]
+    free = [m for m in measurements if "bandwidth_how" not in m.body.get("conditions", {}) and explains(m.point)]
     known = _newest([m for m in free if exists(m.point, catalogue)])
     pairs = [(m, _measured_point(m, catalogue)) for m in known]
     return [(m, p) for m, p in pairs if any(getattr(p, name) is not None for name in ANSWERS)]

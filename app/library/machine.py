@@ -108,7 +108,7 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     board = catalogue.boards[point.board]
     if point.board != "this":
         return f"{board.name} is not attached: its numbers are predicted from its data sheet."
-    if reason := _why_not_fixed(point):
+    if reason := _why_not_fixed(point, catalogue):
         return reason
     if point.runtime != "builtin":
         return _why_not_driven(point, catalogue, hello)
@@ -124,12 +124,18 @@ def why_not_measurable(point: OperatingPoint, catalogue: Catalogue, hello: Mappi
     return _why_not_set(point, catalogue)
 
 
-def _why_not_fixed(point: OperatingPoint) -> str:
-    """Return the reason for a field that no run can set, because the model file and the runtime decide it."""
+def _why_not_fixed(point: OperatingPoint, catalogue: Catalogue) -> str:
+    """Return the reason for a field that no run of the point's runtime can set."""
+    runtime = catalogue.runtimes[point.runtime]
     for field in FIELDS:
         value = getattr(point, field.name)
-        if field.rare and not field.knob and value != field.default:
-            return f"{field.option}: got {value}, expected none: the model file and the runtime decide it in a run."
+        idle = field.effective is not None and not field.effective(point)
+        if not field.rare or value == field.default or idle or field.name in runtime.knobs:
+            continue
+        expected = f"{field.default}" if field.default else "none"
+        if field.knob:
+            return f"{field.option}: got {value}, expected {expected}: {runtime.name} has no such setting."
+        return f"{field.option}: got {value}, expected {expected}: model file, runtime and board decide it in a run."
     return ""
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from app.library.axes import canonical
 from app.model.store import Store
 from core.physics.stages import stages_s
+from core.predict.decode import decode_costs
 from core.predict.prefill import prefill_costs
-from core.predict.scenario import decode_costs, initial_posterior
+from core.predict.scenario import initial_posterior
 from core.spec import Catalogue, Estimate, OperatingPoint, Posterior, Prediction
 
 

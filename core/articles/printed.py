@@ -75,7 +75,11 @@ PRINTED: Mapping[str, Mapping[str, Value]] = {
         "resident_ms": b.RESIDENT_MS,
         "memory_MB": b.MEMORY_MB,
     },
-    "B02": {"formula": "task + l1 |W M|_0 + l2 KL(Q(W) || W) + l3 H(W M, hardware)", "structured_block": [16, 16]},
+    "B02": {
+        "formula": "task + l1 |W M|_0 + l2 KL(Q(W) || W) + l3 H(W M, hardware)",
+        "structured_block": [16, 16],
+        "recommended": {"A100": "16 x 16 blocks, INT4 dense or FP16 sparse", "Ascend 910B": "row-wise 50 %, INT8"},
+    },
     "B03": {
         **{f"{name}(steady_C,slope_C/s,period_ms)": list(row) for name, row in b.THERMAL.items()},
         "sampled_every_ms": b.THERMAL_SAMPLE_MS,
@@ -112,7 +116,13 @@ PRINTED: Mapping[str, Mapping[str, Value]] = {
         "timeout_ms": b.CALIBRATION_TIMEOUT_MS,
         "message_byte": b.CALIBRATION_MESSAGE_BYTE,
     },
-    "B12": {"memory_MB": b.LORA_MEMORY_MB, "rank": b.LORA_RANK, "alpha": b.LORA_ALPHA, "fewer_parameters": 0.992},
+    "B12": {
+        "memory_MB": b.LORA_MEMORY_MB,
+        "rank": b.LORA_RANK,
+        "alpha": b.LORA_ALPHA,
+        "fewer_parameters": 0.992,
+        "accuracy_%": list(b.LORA_ACCURACY),
+    },
     "B13": {f"{name}(accuracy,ms,mJ,alpha_s)": list(row) for name, row in b.SCENARIOS.items()},
     "B14": {"synchronised_within_ns": b.SYNC_NS, "position_cm": 10},
     "B15": {"formula": "dscp = (timestamp_ns >> 40) & 63"},

@@ -12,7 +12,7 @@ from core.calibrate import robust
 from core.calibrate.leave_one_out import FEWEST, CrossCheck, cross_check
 from core.calibrate.observations import N_SCALE, MeasuredPoint
 from core.physics import power
-from core.predict.scenario import decode_costs
+from core.predict.decode import decode_costs
 from core.spec import Catalogue
 
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ def _rows(points: Sequence[MeasuredPoint], catalogue: Catalogue) -> tuple[robust
     with_energy = [m for m in points if m.energy_j is not None]
     settings = [catalogue.resolve(m.point) for m in with_energy]
     costs = [decode_costs(m.point, at, 1.0) for m, at in zip(with_energy, settings, strict=True)]
-    byte = np.array([float(one.weight_byte + one.kv_byte) for one in costs])
+    byte = np.array([float(one.dram_byte) for one in costs])
     usual_s = byte / (power.USUAL_READ_SHARE * np.array([at.mode.bandwidth_byte_s for at in settings]))
     time_s = np.array([m.decode_s or usual for m, usual in zip(with_energy, usual_s, strict=True)])
     observed = robust.Observed(

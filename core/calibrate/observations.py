@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from core.calibrate import bandwidth_drift, disturbance, robust
 from core.physics import latency, quality
 from core.predict import accuracy
+from core.predict.decode import decode_costs
 from core.predict.parameters import DECODE_FACTOR, PREFILL_FACTOR, ROW, ROWS, heavy_tailed, loadings
 from core.predict.prefill import prefill_costs
-from core.predict.scenario import decode_costs
 from core.spec import PARAMETER_NAMES, Catalogue, OperatingPoint, Posterior, Prior
 from core.units import Z90, check_range
 

@@ -14,6 +14,7 @@ from core.catalogue.refusal import refusal
 from core.catalogue.schemas import ReselectionTable, RuntimeTable, by_policy, prior_table
 from core.catalogue.toml_files import converted, sources_of
 from core.spec import FIELDS, PARAMETERS, RUNTIME_CLASSES, UNITS, Prior, ReselectionCost, Runtime
+from core.spec.runtime import ABILITIES
 
 _KNOBS = tuple(field.name for field in FIELDS if field.knob)
 UNKNOWN_SOURCE = "[prior] of a runtime that nothing is known of"
@@ -44,7 +45,7 @@ def read_runtime(key: str, where: str, table: Mapping[str, Any]) -> Runtime:
         ``file: key: got X, expected Y`` for the first thing that is wrong in it.
     """
     made: Any = converted(where, table, _SCHEMA)  # its tables of cost parameters have no static types
-    for name, known in (("unit", UNITS), ("classes", RUNTIME_CLASSES), ("knobs", _KNOBS)):
+    for name, known in (("unit", UNITS), ("classes", RUNTIME_CLASSES), ("knobs", _KNOBS), ("abilities", ABILITIES)):
         given = getattr(made, name)
         for value in [given] if isinstance(given, str) else given:
             if value not in known:

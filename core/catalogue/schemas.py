@@ -148,7 +148,7 @@ class PowerPriorsTable(Struct, forbid_unknown_fields=True, frozen=True):
 class BoardTable(Sourced):
     """A board."""
 
-    needs_source: ClassVar[tuple[str, ...]] = ("identify", "instruction_set", "kv_prefetch")
+    needs_source: ClassVar[tuple[str, ...]] = ("identify", "instruction_set", "kv_prefetch", "sparse_patterns")
 
     unit: Literal["cpu", "gpu", "npu"]
     power_modes: Annotated[dict[str, PowerModeTable], AT_LEAST_ONE]
@@ -168,6 +168,8 @@ class BoardTable(Sourced):
     instruction_set: str = ""
     published_beta: Annotated[float, within(1e-3, 1e3)] | None = None
     kv_prefetch: str = ""
+    on_chip_byte_s: Annotated[float, within(1e9, 1e16)] | None = None
+    sparse_patterns: tuple[Literal["2:4"], ...] = ()
     identify: tuple[str, ...] = ()
 
 
@@ -253,7 +255,7 @@ class RuntimeTable(Sourced, kw_only=True):
     """A runtime, without the tables of its cost parameters; a factor of a model is a median and a log-sd."""
 
     needs_source: ClassVar[tuple[str, ...]] = (
-        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv", "refuses"),
+        *("called", "classes", "static_graph", "usual_kv", "smaller_weights", "smaller_kv", "refuses", "abilities"),
         *("model_factor", "prompt_factor"),
     )
 
@@ -275,6 +277,7 @@ class RuntimeTable(Sourced, kw_only=True):
     graph_tokens: Annotated[float, within(0.0, 1e7)] = 0.0
     prompt_half_width: Annotated[float, within(0.0, 1e5)] = 0.0
     knobs: tuple[str, ...]
+    abilities: tuple[str, ...] = ()
     runs_on: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     refuses: dict[str, tuple[str, ...]] = {}

@@ -19,6 +19,11 @@ F_pre        operations of a prompt                        traffic.prefill_flop 
              of them, attention                            traffic.prefill_attention_flop     M2
              of a prompt in compiled graphs                traffic.graph_flop                 M2
 M            bytes that must fit in memory                 traffic.memory_byte                M1
+             sparse over dense bytes of weights            sparsity.sparse_byte_ratio         M1 B02
+             share of the weights left out                 sparsity.left_out                  M1 B02
+             weights that zero activations make idle       sparsity.skipped_down_params       M1 B05
+N_a          parameters of adapters                        adapters.adapter_params            M1 B12
+c            time of a byte over that from DRAM            levels.byte_cost                   M1 A04
 T            decode time of a token and its terms          latency.decode_parts               M1
 max, p, +    overlap of memory and compute                 latency.overlap                    M1
              decode time on the board's own memory         latency.own_pace_s                 M6

@@ -106,6 +106,10 @@ class DecodeCosts:
         Time of KV token re-selection, spread over the tokens between two of them [s].
     n_vocabularies : float or ndarray
         Entries of the vocabulary in units of `USUAL_VOCABULARY` [1].
+    byte_cost : float or ndarray
+        Mean time of a byte over that of one from DRAM, `core.physics.levels.byte_cost` [1], > 0.
+    dram_frac : float or ndarray
+        Share of the bytes that DRAM serves [1], 0 to 1.
     """
 
     weight_byte: Array
@@ -118,9 +122,16 @@ class DecodeCosts:
     beta: Array = 1.0
     reselection_s: Array = 0.0
     n_vocabularies: Array = 1.0
+    byte_cost: Array = 1.0
+    dram_frac: Array = 1.0
 
     def __post_init__(self) -> None:
         _checked(self)
+
+    @property
+    def dram_byte(self) -> Array:
+        """Bytes from DRAM [byte]."""
+        return (self.weight_byte + self.kv_byte) * self.dram_frac
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +241,7 @@ def decode_parts(costs: DecodeCosts, parameters: LatencyParameters, *, how: str 
     >>> round(float(decode_parts(costs, four).total) * 1e3, 4)
     79.2403
     """
-    per_byte = 1.0 / (parameters.eta * costs.bandwidth_byte_s)
+    per_byte = costs.byte_cost / (parameters.eta * costs.bandwidth_byte_s)
     weights = costs.weight_byte * per_byte
     kv = parameters.kappa * costs.kv_byte * per_byte
     unpack = 0.5 * parameters.rho * costs.n_unpacked / (costs.bandwidth_byte_s * costs.beta)

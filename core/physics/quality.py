@@ -202,10 +202,12 @@ LANGUAGE_MODELLING: Mapping[str, MassCurve] = {
     "expected_attention": MassCurve(1.0, 1.0),
     "page_bounds": MassCurve(2.0, 1.2),
     "rope_sensitivity": MassCurve(4.0, 1.5),
+    "composite": MassCurve(1.4, 1.2),
 }
 """[prior] By pruning policy: the mass of the heaviest tokens is what `attention_mass` keeps by definition; the others
 keep other tokens, of which the nearest matter most to the next word. Of `page_bounds` and `rope_sensitivity` nothing is
-published: their medians follow a run of SmolLM2 (docs/kernels.md), their bands are wide."""
+published: their medians follow a run of SmolLM2 (docs/kernels.md), their bands are wide. `composite` lies between its
+signs."""
 
 
 def pruning_degradation(dropped_mass: Array, policy: str) -> Degradation:

@@ -17,8 +17,9 @@ from core.physics import power
 from core.physics.battery import Cell
 from core.physics.dvfs import relative_dynamic_power
 from core.predict.cosim import Device, Levels, Run, scaled_levels, simulate
+from core.predict.decode import decode_costs
 from core.predict.power_limit import most_w
-from core.predict.scenario import decode_costs, idle_power_w, initial_posterior, predict, rest_power_w
+from core.predict.scenario import idle_power_w, initial_posterior, predict, rest_power_w
 from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Provenance, ResolvedPoint
 from core.units import Z90, check_range
 
@@ -89,7 +90,7 @@ def predicted_speeds(
     known = posterior if posterior is not None and same else initial_posterior(at, catalogue)
     idle = _idle_w(at, known, idle_w, top_w, notes)
     costs = decode_costs(point, at, point.bandwidth_byte_s or at.mode.bandwidth_byte_s)
-    moved = float(np.asarray(costs.weight_byte) + np.asarray(costs.kv_byte))
+    moved = float(np.asarray(costs.dram_byte))
     dram = min(float(power.dram_energy_j(moved)) / float(decode.median), DRAM_MOST_FRAC * (top_w - idle))
     memory_s = float(sum(np.asarray(prediction.parts_s[name]) for name in ("weights", "kv")))
     clock, relative = _clocks(at, table, rule, notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.physics import latency, traffic
+from core.predict.options import prefill_with_options
 from core.predict.parameters import prefill_op_s
 from core.spec import Array, OperatingPoint, ResolvedPoint
 
@@ -27,7 +28,7 @@ def prefill_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Ar
         flop = traffic.prefill_flop(at.model, n_tokens)
         n_layers = at.model.n_layers * (n_tokens / chunk if chunk else n_chunks)
         n_launched = at.model.n_layers * n_chunks if chunk else 0.0
-    return latency.PrefillCosts(
+    costs = latency.PrefillCosts(
         flop=flop,
         width_cost=latency.width_cost(at.model.hidden_size, at.runtime.prompt_half_width),
         weight_byte=n_chunks * traffic.prefill_weight_byte(at.model, at.weights, n_tokens, at.head),
@@ -38,6 +39,7 @@ def prefill_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Ar
         beta=point.beta,
         n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
     )
+    return prefill_with_options(costs, point, at)
 
 
 def _graph_work(point: OperatingPoint, at: ResolvedPoint, n_chunks: Array) -> tuple[Array, Array]:

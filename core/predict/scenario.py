@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.physics import latency, power, traffic
-from core.predict import accuracy, conformal, validity
+from core.physics import latency, power
+from core.predict import accuracy, conformal, options, validity
 from core.predict.chunks import joined
 from core.predict.correction import DECODE, TTFT, corrected, decode_shares, prefill_shares
+from core.predict.decode import decode_costs, saved_frac
 from core.predict.parameters import (
     DECODE_FACTOR,
     PREFILL_FACTOR,
@@ -52,48 +53,12 @@ from core.spec import (
 from core.spec.interval_scale import IntervalScale
 from core.units import Z90
 
-CONTIGUOUS_POLICIES = frozenset({"sinks_recent"})  # they drop one contiguous range of tokens, hence whole pages
 IDLE_FRAC, IDLE_LOG_SD = 0.3, 0.4
 """[prior] idle over usual decoding power of a board in a power mode, without a known idle power: 0.15 to 0.58."""
 ENERGY_PARAMETERS = ("energy_j_byte", "static_power_w")
 CHUNK = 1 << 14  # points per pass: intermediate arrays fit in the processor's cache
 LEAST_LOG_SD = 1e-3  # of a corrected prediction
 BOUNDS = np.array(["compute", "memory", "power"])  # indexed by whether memory binds, or power
-
-
-def decode_costs(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> latency.DecodeCosts:
-    """Return the costs of decoding one token at the point, at a peak bandwidth."""
-    saved, read = _saved(point, at), traffic.cached_tokens(at.model, point.context_tokens)
-    kv_byte = traffic.kv_byte_per_token(at.model, at.kv) * read * (1.0 - saved)
-    return latency.DecodeCosts(
-        weight_byte=traffic.weight_byte(at.model, at.weights, at.head),
-        kv_byte=kv_byte,
-        n_unpacked=traffic.unpacked_weights(at.model, at.weights),
-        flop=traffic.decode_flop(at.model, point.context_tokens, saved),
-        n_layers=at.model.n_layers,
-        bandwidth_byte_s=bandwidth_byte_s,
-        compute_op_s=at.mode.compute_op_s or np.inf,
-        beta=point.beta,
-        reselection_s=_reselection_s(point, at, bandwidth_byte_s),
-        n_vocabularies=at.model.vocab_size / latency.USUAL_VOCABULARY,
-    )
-
-
-def _reselection_s(point: OperatingPoint, at: ResolvedPoint, bandwidth_byte_s: Array) -> Array:
-    """Return the time of KV token re-selection per generated token [s]; 0 without re-selection."""
-    cost, every = at.runtime.reselection, np.asarray(point.reselect_tokens, dtype=float)
-    if cost is None or not every.any():
-        return 0.0
-    moved = traffic.reselection_byte(at.model, point.context_tokens, point.alpha, point.layout)
-    n_layers = at.model.n_caching_layers
-    one_s = sum(latency.reselection_parts(cost, point.policy, at.kv.key, moved, n_layers, bandwidth_byte_s))
-    return np.where((every > 0) & (np.asarray(point.alpha) > 0), one_s / np.maximum(every, 1.0), 0.0)
-
-
-def _saved(point: OperatingPoint, at: ResolvedPoint) -> Array:
-    """Return the share of KV bytes that pruning saves. Runtimes with the layout among their knobs prune whole pages."""
-    whole_pages = point.policy in CONTIGUOUS_POLICIES or "layout" in at.runtime.knobs
-    return traffic.alpha_effective(point.alpha, point.layout, whole_pages=whole_pages)
 
 
 def initial_posterior(at: ResolvedPoint, catalogue: Catalogue) -> Posterior:
@@ -239,8 +204,10 @@ def _predict(point: OperatingPoint, at: ResolvedPoint, known: _PointPosterior) -
     bandwidth = known.posterior.bandwidth_byte_s if point.bandwidth_byte_s is None else point.bandwidth_byte_s
     costs = decode_costs(point, at, bandwidth)
     perplexity_ratio, top1_agreement = accuracy.predicted(point, at, known.posterior)
-    kept = 1.0 - np.asarray(_saved(point, at))
-    held = traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, kept, at.head)
+    unknown = options.unknown_accuracy(point)
+    if unknown is not None:
+        perplexity_ratio = top1_agreement = unknown
+    held = options.memory_byte(point, at, point.context_tokens, 1.0 - np.asarray(saved_frac(point, at)))
     memory_byte = Estimate(plain(held), plain(held), plain(held), Provenance.PREDICTED)
     outside = validity.outside(point, at)
     if at.weights.accuracy_only:
@@ -299,7 +266,7 @@ def _energy(
     """
     known = of.posterior
     if known.n_energy and "static_power_w" in known.names:
-        return _measured_energy(at, known, costs.weight_byte + costs.kv_byte, decode_s, decode_log_var)
+        return _measured_energy(at, known, costs.dram_byte, decode_s, decode_log_var)
     if known.n_energy:
         i = known.names.index("energy_j_byte")
         per_byte = float(np.exp(known.log_mean[i]))
@@ -309,7 +276,9 @@ def _energy(
     else:
         missing = Absent(f"no source states the energy per byte of {at.board.name}")
         return missing, missing
-    energy_j = power.decode_energy_j(costs.weight_byte + costs.kv_byte, per_byte)
+    energy_j = power.decode_energy_j(costs.dram_byte, per_byte)
+    if np.any(point.on_chip_frac):
+        energy_j = np.maximum(energy_j, rest_power_w(at, known) * np.asarray(decode_s.median))
     energy_var: Array = energy_log_sd**2
     if point.bandwidth_byte_s is not None or np.any(np.not_equal(point.beta, 1.0)):
         own_s = latency.own_pace_s(parts, costs, known.bandwidth_byte_s) * of.model_factor

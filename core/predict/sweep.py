@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.physics import dvfs, objectives, traffic
+from core.physics import dvfs, objectives
+from core.predict import options
 from core.predict.scenario import predict
 from core.spec import BY_NAME, FIELDS, NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
 
@@ -249,7 +250,7 @@ def largest_context(
         return first
 
     def keeps(n: int) -> bool:
-        held = traffic.memory_byte(at.model, at.weights, at.kv, float(n), head=at.head)
+        held = options.memory_byte(point, at, float(n))
         if memory_byte is not None and held > memory_byte:
             return False
         found = predict(replace(point, context_tokens=float(n)), catalogue, posterior).decode_s

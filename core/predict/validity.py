@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from core.catalogue.memory_reserve import usable_memory
-from core.physics import traffic
+from core.predict import options
 from core.spec import NUMERIC, Absent, ModelShape, OperatingPoint, ResolvedPoint
 
 
@@ -39,7 +39,7 @@ def memory_fit(point: OperatingPoint, at: ResolvedPoint) -> MemoryFit | Absent:
     had = usable_memory(at.board)
     if had is None:
         return Absent(f"no source states the memory of {at.board.name}")
-    needed = np.max(traffic.memory_byte(at.model, at.weights, at.kv, point.context_tokens, head=at.head))
+    needed = np.max(options.memory_byte(point, at, point.context_tokens))
     bounded = bool(at.model.cache_bound)
     had_byte, largest = had.usable_byte, had.of_largest_version
     return MemoryFit(float(needed), had_byte, largest, had.memory_byte, had.words, had.source, bounded)
@@ -62,7 +62,7 @@ def outside(point: OperatingPoint, at: ResolvedPoint) -> tuple[str, ...]:
         sentences.append(f"{at.runtime.name} cannot prune the KV cache: the effect of pruning is hypothetical")
     if "compensation" not in at.runtime.knobs and point.compensation != "none":
         sentences.append(f"{at.runtime.name} does not compensate weights as Trilemma's own decoder does")
-    return tuple(sentences)
+    return (*sentences, *options.sentences(point, at))
 
 
 def cache_bounds(models: Iterable[ModelShape]) -> list[str]:

@@ -50,6 +50,8 @@ class Board:
     instruction_set: str = ""  # that `published_beta` is of; "" where no table has the board
     published_beta: float | None = None  # printed instruction-set factor relative to ARM SVE2
     kv_prefetch: str = ""  # whether the KV cache is prefetched, as printed: "yes", "unrolled by hand"; "" is unknown
+    on_chip_byte_s: float | None = None  # bandwidth of the on-chip memory
+    sparse_patterns: tuple[str, ...] = ()  # patterns of zero weights that its matrix units read compressed
     identify: tuple[str, ...] = ()  # patterns of the names that such a board reports, see `core.catalogue.identify`
     listed: bool = False  # whether the catalogue has it: `Runtime.runs_on` decides for listed boards only
     data_sheet: str = ""  # key of the board whose data sheet describes an attached one; "" where none was found

@@ -1,91 +1,17 @@
 """The table of the fields of `OperatingPoint`: paths, options, axes, checks and records derive from it.
 
-A new field is a row here and a line of `OperatingPoint` at the same position. The order is that of the dashboard's
-controls, of files and of checks: a board and a model come before the fields that depend on them.
+A new field is a row of `core.spec.rare_fields` and a line of `OperatingPoint` at the same position. The order is that
+of the dashboard's controls, of files and of checks: a board and a model come before the fields that depend on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from core.spec.point import COMPENSATIONS, LAYOUTS, POLICIES
+from core.spec.field import Field, Slider
+from core.spec.point import LAYOUTS, POLICIES
+from core.spec.rare_fields import RARE
 from core.spec.runtime import OWN_RUNTIME
-from core.units import check_range
-
-
-@dataclass(frozen=True, slots=True)
-class Slider:
-    """Range of a slider and of a curve, in the unit of its field. A typed value may lie outside it."""
-
-    low: float
-    high: float
-    step: float  # of sensitivities
-    log: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of the operating point: a number with a unit, or a name without one.
-
-    Notes
-    -----
-    The dashboard lists the `offered` values of a number; any other value may be typed. A `rare` field at its default is
-    omitted from files and commands, and a rare choice from the dashboard's controls as well. So files of versions
-    without the field describe the same points, and their measurements and journals stay valid. Fields that are added
-    later are rare.
-    """
-
-    name: str  # of `OperatingPoint`; its key in files and in messages to the board
-    path: str  # in the dashboard's store
-    option: str  # of the command line, and name of the axis of a sweep
-    label: str
-    help: str  # of the option; {default} is the default
-    default: str | float | None  # None: the board's own
-    unit: str = ""  # "1", "tokens" or "byte/s"; "" of a name
-    placeholder: str = "VALUE"
-    # of a number
-    low: float = -np.inf
-    high: float = np.inf
-    open_high: bool = False  # whether `high` lies outside
-    whole: bool = False
-    expected: str = ""  # the range in words
-    array: bool = False  # whether it may be an array
-    slider: Slider | None = None  # None where its range depends on the board or the model
-    offered: tuple[float, ...] = ()
-    offered_text: str = ""  # format of an offered value
-    # of a name
-    known: str = ""  # attribute of `Catalogue` that holds the keys
-    options: tuple[str, ...] = ()  # the keys, where they are the same for every board
-    # of both
-    unset: str = ""  # label of the default in a list, where the default is "" or 0
-    column: str = ""  # of tables of measurements, where it is not `name`
-    required: bool = False  # whether a file must have it
-    rare: bool = False
-    knob: bool = False  # whether runtimes can have it among `Runtime.knobs`
-    of_pruning: bool = False  # whether it has no effect without pruning
-
-    @property
-    def is_number(self) -> bool:
-        """Whether the field is a number, not a name."""
-        return bool(self.unit)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The lowest and the highest value [unit of the field]."""
-        return self.low, self.high
-
-    def holds(self, value: float) -> bool:
-        """Return whether a number lies in the range; NaN does not."""
-        return self.low <= value < self.high if self.open_high else self.low <= value <= self.high
-
-    def check(self, value: Any, high: float | None = None) -> None:
-        """Raise `ValueError` unless every element of a number or array is in range; `high` replaces the upper end."""
-        check_range(self.name, value, self.low, self.high if high is None else high, open_high=self.open_high)
-
 
 FIELDS = (
     Field(
@@ -258,60 +184,7 @@ FIELDS = (
         knob=True,
         of_pruning=True,
     ),
-    Field(
-        name="head",
-        path="point.head",
-        option="head",
-        label="Output head",
-        help="weight format of the output head, such as fp16 (that of the weight format)",
-        default="",
-        placeholder="FORMAT",
-        known="head_formats",
-        unset="as the weights",
-        rare=True,
-    ),
-    Field(
-        name="graph_tokens",
-        path="point.graph",
-        option="graph",
-        label="Compiled context",
-        help="context that the prompt's graphs were compiled for, such as 4096 ({default:g}: the runtime's usual one)",
-        default=0.0,
-        unit="tokens",
-        low=0.0,
-        whole=True,
-        expected="a whole number of tokens, or 0 for the runtime's usual context",
-        offered=(0.0, 1024.0, 2048.0, 4096.0, 8192.0),
-        offered_text="{:g} tokens",
-        unset="the runtime's usual",
-        rare=True,
-    ),
-    Field(
-        name="power_limit_w",
-        path="point.power_limit",
-        option="power-limit",
-        label="Power limit",
-        help="power that the board may draw, such as 15W (that of the power mode)",
-        default=None,
-        unit="W",
-        low=0.1,
-        high=1e4,
-        expected="a power of 0.1 W to 10 kW",
-        array=True,
-        rare=True,
-    ),
-    Field(
-        name="compensation",
-        path="point.compensation",
-        option="compensation",
-        label="Compensation",
-        help=f"compensation of quantised weights: {', '.join(COMPENSATIONS)} ({{default}})",
-        default="none",
-        placeholder="NAME",
-        options=COMPENSATIONS,
-        rare=True,
-        knob=True,
-    ),
+    *RARE,
 )
 
 BY_NAME: Mapping[str, Field] = {field.name: field for field in FIELDS}

@@ -15,12 +15,23 @@ POLICIES = (
     "expected_attention",
     "page_bounds",
     "rope_sensitivity",
+    "composite",
 )
 """Pruning policies: rules that select the cached tokens to keep."""
 
+COMPOSITE = "composite"
+"""The policy that adds ranks of attention mass, small key norm, recency and sensitivity to position."""
+SCORE_WEIGHTS = ("0.5/0.25/0.25/0", "0.4/0.3/0.2/0.1", "0.25/0.25/0.25/0.25")
+"""Offered weights of that sum, the usual ones first; any other may be typed."""
 
 LAYOUTS = ("compacted", "paged", "masked")
 """Memory layouts of the kept tokens, which determine the bytes that pruning saves."""
+KV_LAYOUTS = ("head_major", "token_major", "blocked")
+"""Memory layouts of a KV cache: [head, token, value], [token, head, value], [head, block, token, value in block]."""
+SPARSITY_PATTERNS = ("2:4", "rows", "unstructured")
+"""Places of zero weights: two of four neighbours, whole rows, anywhere."""
+ADAPTED = ("attention", "all")
+"""Matrices with low-rank adapters: query, key, value and output projections, or those of the feed-forward as well."""
 
 
 COMPENSATIONS = ("none", "offsets", "feedback", "both")
@@ -56,3 +67,12 @@ class OperatingPoint:
     graph_tokens: float = 0.0  # context that the prefill graphs were compiled for; 0 is the runtime's usual one
     power_limit_w: Array | None = None  # None is that of the power mode, where it has one
     compensation: str = "none"  # of quantised weights
+    score_weights: str = SCORE_WEIGHTS[0]  # of the composite policy: mass, small norm, recency, phase
+    activation_keep: Array = 1.0  # share of the feed-forward activations of a token that are kept
+    kv_layout: str = ""  # memory layout of the whole KV cache; "" is the runtime's own
+    weight_sparsity: Array = 0.0  # share of the weights of the layers that are zero
+    sparsity_pattern: str = SPARSITY_PATTERNS[0]
+    on_chip_frac: Array = 0.0  # share of the bytes of a token that on-chip memory serves
+    on_chip_byte_s: Array | None = None  # None is the bandwidth of the board's on-chip memory
+    adapter_rank: Array = 0.0  # 0 is no adapters
+    adapter_matrices: str = ADAPTED[0]

@@ -12,6 +12,9 @@ from core.spec.parameters import Prior
 OWN_RUNTIME = "builtin"
 """Trilemma's own decoder. No published table has rows of it."""
 
+ABILITIES = ("adapters", "2:4")
+"""What a runtime may be able to do that no run switches: low-rank adapters, and patterns of zero weights."""
+
 UNITS = ("cpu", "gpu", "npu")
 RUNTIME_CLASSES = (*UNITS, "compiled_gpu")
 """Runtimes of a class share priors. A class is a unit; runtimes on a GPU whose kernels are generated or written for it
@@ -65,6 +68,7 @@ class Runtime:
     prompt_half_width: float = 0.0  # hidden size at which prefill products reach half of the rate of wide ones
     reselection: ReselectionCost | None = None  # None where it cannot re-select
     knobs: tuple[str, ...] = ()  # fields of `OperatingPoint` that it can apply
+    abilities: tuple[str, ...] = ()  # some of `ABILITIES`
     runs_on: tuple[str, ...] = ()  # patterns of board keys; empty: any board with its unit
     takes: tuple[str, ...] = ()  # patterns of supported weight formats; empty: any
     refuses: Mapping[str, tuple[str, ...]] = field(

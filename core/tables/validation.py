@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from core.calibrate import robust
 from core.calibrate.energy_fit import ENERGY_NAMES, energy_fit, energy_prior, log_energy
 from core.calibrate.observations import MeasuredPoint
+from core.predict.decode import decode_costs
 from core.predict.parameters import same_model
-from core.predict.scenario import decode_costs, initial_posterior
+from core.predict.scenario import initial_posterior
 from core.spec import Catalogue
 from core.tables import held_out
 from core.tables.as_points import ComparedRow, Comparison

@@ -80,7 +80,7 @@ class AccuracyEvaluator:
 
     def attention(self, point: Point, step: Step) -> Values:
         """Measure where the model attends to at the end of the point's context, unpruned, head by head."""
-        decoder = self._prompts.decoder(point.weights, step, point.compensation)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         n_context = min(point.context_tokens, len(self._prompts.text))
         prefilled = self._prompts.processed(decoder, point.kv, "text 0", self._prompts.text[:n_context], step)
         record = attention_statistics(prefilled).as_record()
@@ -149,7 +149,7 @@ class AccuracyEvaluator:
     def _scored(self, point: Point, start: int, n_context: int, step: Step) -> Scored:
         """Predict the tokens behind a context with a point's formats, the context's cache pruned as the point says."""
         text = self._prompts.text[start : start + n_context + N_SCORED]
-        decoder = self._prompts.decoder(point.weights, step, point.compensation)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         prefilled = self._prompts.processed(decoder, point.kv, f"text {start}", text[:n_context], step)
         following = text[n_context:]
         logits = [prefilled.logits[None]]
@@ -163,8 +163,9 @@ class AccuracyEvaluator:
             point.alpha,
             point.policy,
             point.layout,
-            lambda n: decoder.new_cache(n, point.kv),
+            lambda n: decoder.new_cache(n, point.kv, point.kv_layout),
             room=N_SCORED,
+            weights=point.score_weights,
         )
         if point.kv == "int4":  # keys of a page stay unrounded until it is full; in a chunk they would be read rounded
             logits += _decoded(decoder, cache, n_context, following, step)
@@ -186,9 +187,10 @@ class AccuracyEvaluator:
             point.alpha,
             point.policy,
             point.layout,
-            lambda n: decoder.new_cache(n, point.kv),
+            lambda n: decoder.new_cache(n, point.kv, point.kv_layout),
             point.reselect_tokens,
             room=N_SCORED,
+            weights=point.score_weights,
         )
 
     def _answered(self, point: Point, n_context: int, index: int, step: Step) -> Answered:
@@ -198,15 +200,16 @@ class AccuracyEvaluator:
             filler = self._prompts.text.roll(-(index * length // MAX_WINDOWS))
             hidden = haystack(self._prompts.tokenizer, filler, n_context, index)
             self._haystacks[n_context, index] = hidden
-        decoder = self._prompts.decoder(point.weights, step, point.compensation)
+        decoder = self._prompts.decoder(point.weights, step, point.compensation, point.activation_keep)
         prefilled = self._prompts.processed(decoder, point.kv, f"needles {index}", hidden.tokens, step)
         cache = prune.prune(
             prefilled,
             point.alpha,
             point.policy,
             point.layout,
-            lambda n: decoder.new_cache(n, point.kv),
+            lambda n: decoder.new_cache(n, point.kv, point.kv_layout),
             room=QUESTION_TOKENS,
+            weights=point.score_weights,
         )
         return ask(decoder, hidden, cache, lambda done: step(0.7 + 0.3 * done, "asking for what the text hides"))
 

@@ -1,1 +1,1 @@
-"""KV caches: contiguous, paged, blocked, shared between processes; prompts kept between measurements."""
+"""KV caches: contiguous, paged, in layouts to compare; prompts kept between measurements."""

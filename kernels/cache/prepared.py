@@ -56,15 +56,15 @@ class Prompts:
         )
         self.compensated: Callable[[str, str, Step], Decoder] | None = None
 
-    def decoder(self, weights: str, step: Step, compensation: str = "none") -> Decoder:
-        """Return the model with its weights in a format, compensated or not."""
+    def decoder(self, weights: str, step: Step, compensation: str = "none", activation_keep: float = 1.0) -> Decoder:
+        """Return the model with its weights in a format, compensated or not, and with so many of its activations."""
         if compensation != "none" and self.compensated is not None:
-            return self.compensated(weights, compensation, step)
+            return self.compensated(weights, compensation, step).keeping(activation_keep)
         decoder = self._decoders.get(weights)
         if decoder is None:
             decoder = Decoder(self.file, weights, lambda done: step(0.3 * done, f"packing weights as {weights}"))
             self._decoders.put(weights, decoder)
-        return decoder
+        return decoder.keeping(activation_keep)
 
     def timed(self, decoder: Decoder, kv: str, n_tokens: int, step: Step, how: str = "") -> Prompt:
         """Return the first tokens of the text, processed in these formats as often as timing needs, now or earlier.

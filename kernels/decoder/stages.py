@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,3 +37,23 @@ class StageTimes:
     def total_s(self) -> float:
         """Sum of all stages; what the whole step takes beyond it is Python's."""
         return self.embedding_s + float(self.layer_s.sum()) + self.head_s
+
+
+def no_mark(_layer: int, _stage: int) -> None:
+    """Note nothing."""
+
+
+def marker(stages: StageTimes) -> Callable[[int, int], None]:
+    """Return a callable that books the time since its last call to a layer's stage; layer -1 is the head."""
+    last_s = time.perf_counter()
+
+    def mark(layer: int, stage: int) -> None:
+        nonlocal last_s
+        now_s = time.perf_counter()
+        if layer < 0:
+            stages.head_s = now_s - last_s
+        else:
+            stages.layer_s[layer, stage] = now_s - last_s
+        last_s = now_s
+
+    return mark

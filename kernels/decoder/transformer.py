@@ -25,6 +25,7 @@ from torch import Tensor
 from kernels.attention.prefill import attend_prompt, fastest_variant
 from kernels.attention.window import attend_rows_by_rule, capped
 from kernels.cache.contiguous import KvCache, new_cache
+from kernels.cache.laid_out import LaidOutKvCache
 from kernels.cache.paged import PagedKvCache
 from kernels.decoder.layers import (
     Layer,
@@ -37,11 +38,12 @@ from kernels.decoder.layers import (
     rotations,
 )
 from kernels.decoder.linear import INT4_GROUPS, Int4Linear, Linear, apply_rows, biased
-from kernels.decoder.stages import StageTimes
+from kernels.decoder.stages import StageTimes, marker, no_mark
 from kernels.decoder.weights import DecoderShape, ModelFile
 from kernels.native import library
 from kernels.native.decoder import NativeDecoder, NativeLayer
 from kernels.native.linear import NativeLinear
+from kernels.passes.activation import keep_largest
 
 CHUNK_TOKENS = 512
 """Prompt tokens processed together: enough for the matrix products, short enough to report progress and to cancel."""
@@ -88,6 +90,8 @@ class Decoder:
         Differs between decoders that compute different numbers from one file.
     observer : callable, optional
         Sees the matrices of each layer at work while several tokens are processed at once.
+    activation_keep : float
+        Share of a token's feed-forward activations that are kept, the largest ones; 1 on a new decoder.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Decoder:
         self.shape = file.shape
         self.weight_format = self.key = weight_format
         self.observer: Observer | None = None
+        self.activation_keep = 1.0
         self.is_native = use_native and library.available() and _native_serves(file.shape)
         packed = functools.partial(packed_linear, with_native=use_native)
         load = functools.partial(native_linear if self.is_native else packed, rounding_of=rounding_of)
@@ -147,6 +152,15 @@ class Decoder:
         made._native = made._described() if made.is_native else None
         return made
 
+    def keeping(self, activation_keep: float) -> Decoder:
+        """Return a decoder of the same weights that prunes activations; it decodes operator by operator."""
+        if activation_keep == self.activation_keep:
+            return self
+        made = copy.copy(self)
+        made.key = f"{self.key}, {activation_keep:g} of the activations"
+        made.activation_keep, made._native, made.is_native = activation_keep, None, False
+        return made
+
     def _described(self) -> NativeDecoder:
         described = []
         for layer, turned in zip(self._layers, self._rotations, strict=True):
@@ -172,9 +186,11 @@ class Decoder:
         assert isinstance(self._head, NativeLinear)
         return NativeDecoder(self.shape, described, self._norm, self._head)
 
-    def new_cache(self, capacity: int, kv_format: str) -> KvCache:
-        """Make an empty KV cache of this model's shape."""
+    def new_cache(self, capacity: int, kv_format: str, layout: str = "") -> KvCache:
+        """Make an empty KV cache of this model's shape, in a layout of `kernels.cache.laid_out` or the fastest here."""
         s = self.shape
+        if layout:
+            return LaidOutKvCache(s.n_layers, s.n_kv_heads, capacity, s.head_dim, kv_format, layout, rule=s.rule)
         return new_cache(s.n_layers, s.n_kv_heads, capacity, s.head_dim, kv_format, rule=s.rule)
 
     @torch.inference_mode()
@@ -216,7 +232,7 @@ class Decoder:
         q, kv = by_head[:n_q].view(1, n_kv, -1, head_dim), by_head[n_q:].view(2, 1, n_kv, 1, head_dim)
         rotation = {id(of_layer): of_layer[position] * self._q_scale for of_layer in self._rotations}
         n_keys = cache.length + 1
-        mark = _no_mark if stages is None else _marker(stages)
+        mark = no_mark if stages is None else marker(stages)
         for index, layer in enumerate(self._layers):
             heads.copy_(layer.qkv(self._normalise(x, residual, layer.attention_norm, layer.qkv.activation_dtype)))
             if layer.qkv_bias is not None:
@@ -233,7 +249,7 @@ class Decoder:
             mark(index, 3)
             inner = layer.gate_up(self._normalise(x, residual, layer.feed_forward_norm, layer.gate_up.activation_dtype))
             gate, up = inner.chunk(2, -1)
-            down = layer.down(self._activate(gate).mul_(up).to(layer.down.activation_dtype))
+            down = layer.down(self._gated(gate, up).to(layer.down.activation_dtype))
             x.add_(self._behind(down, layer.post_feed_forward_norm))
             mark(index, 4)
         cache.length = n_keys
@@ -299,7 +315,7 @@ class Decoder:
             x += self._behind(out, layer.post_attention_norm)
             inner = F.rms_norm(x, (x.shape[1],), layer.feed_forward_norm, shape.rms_eps)
             gate, up = self._apply(index, "gate_up", inner).chunk(2, -1)
-            down = self._apply(index, "down", self._activate(gate).mul_(up))
+            down = self._apply(index, "down", self._gated(gate, up))
             x += self._behind(down, layer.post_feed_forward_norm)
         cache.length += n
         x = F.rms_norm(x if all_logits else x[-1:], (x.shape[1],), self._norm, shape.rms_eps)
@@ -347,6 +363,11 @@ class Decoder:
             return attend_prompt(q, *kv, mask)
         return attend_rows_by_rule(q, *kv, mask, window, soft_cap)
 
+    def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
+        """Return the activations of the feed-forward [n, intermediate_size], pruned where the decoder prunes them."""
+        inner = self._activate(gate).mul_(up)
+        return inner if self.activation_keep == 1.0 else keep_largest(inner, self.activation_keep)
+
     def _behind(self, x: Tensor, norm: Tensor | None) -> Tensor:
         """Normalise what attention or feed-forward gives, in models that do."""
         return x if norm is None else F.rms_norm(x.float(), (x.shape[1],), norm, self.shape.rms_eps)
@@ -374,23 +395,3 @@ def _rows(table: Linear, index: Tensor) -> Tensor:
     if isinstance(table, Int4Linear):
         raise ValueError("weights: got int4 for an embedding, expected a format whose rows can be read one by one")
     return table.rows(index)
-
-
-def _no_mark(_layer: int, _stage: int) -> None:
-    """Note nothing."""
-
-
-def _marker(stages: StageTimes) -> Callable[[int, int], None]:
-    """Return a callable that books the time since its last call to a layer's stage; layer -1 is the head."""
-    last_s = time.perf_counter()
-
-    def mark(layer: int, stage: int) -> None:
-        nonlocal last_s
-        now_s = time.perf_counter()
-        if layer < 0:
-            stages.head_s = now_s - last_s
-        else:
-            stages.layer_s[layer, stage] = now_s - last_s
-        last_s = now_s
-
-    return mark

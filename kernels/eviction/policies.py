@@ -7,6 +7,7 @@ a recent window always among them, as far as the budget reaches. alpha is the sh
 from __future__ import annotations
 
 import math
+import re
 
 import torch
 from torch import Tensor
@@ -19,13 +20,30 @@ POLICIES = (
     "expected_attention",
     "page_bounds",
     "rope_sensitivity",
+    "composite",
 )
 """How `kernels.eviction.prune` scores tokens: see `kernels.eviction.token_scores`."""
+SCORE_WEIGHTS = (0.5, 0.25, 0.25, 0.0)
+"""Usual weights of the composite score: attention mass, small key norm, recency, sensitivity to position."""
 N_SINKS = 4
 RECENT_SHARE = 0.25
 """Share of the budget that the most recent tokens take under the scoring policies."""
 PAGE_TOKENS = 64
 """Tokens of a page of a cache, as in kernels/native/kv_pages.h."""
+
+
+def score_weights(text: str) -> tuple[float, ...]:
+    """Return the weights of the composite score in a text such as "0.4/0.3/0.2/0.1"; ValueError in one sentence."""
+    parts = [part for part in re.split(r"[\s,/]+", text) if part]
+    try:
+        found = tuple(map(float, parts))
+    except ValueError:
+        found = ()
+    if len(found) != len(SCORE_WEIGHTS) or not all(0 <= w <= 1 for w in found) or abs(math.fsum(found) - 1) > 1e-4:
+        raise ValueError(
+            f"score_weights: got {text!r:.60}, expected four shares of 0 to 1 that sum to 1, such as 0.4/0.3/0.2/0.1"
+        )
+    return tuple(weight / math.fsum(found) for weight in found)
 
 
 def n_kept(n_tokens: int, alpha: float) -> int:

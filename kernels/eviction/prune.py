@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -12,7 +12,16 @@ from kernels.cache.contiguous import KvCache, copy_tokens
 from kernels.cache.paged import PagedKvCache
 from kernels.decoder.transformer import Prefilled
 from kernels.eviction import token_scores as scores
-from kernels.eviction.policies import PAGE_TOKENS, POLICIES, n_kept, select, select_pages, sinks_recent_scores, within
+from kernels.eviction.policies import (
+    PAGE_TOKENS,
+    POLICIES,
+    SCORE_WEIGHTS,
+    n_kept,
+    select,
+    select_pages,
+    sinks_recent_scores,
+    within,
+)
 
 LAYOUTS = ("compacted", "paged", "masked")
 """compacted: the kept tokens are copied together once. paged: whole pages of 64 tokens are kept and, in a paged cache,
@@ -25,7 +34,15 @@ NewCache = Callable[[int], KvCache]
 
 
 @torch.inference_mode()
-def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, room: int = 0) -> KvCache:
+def prune(
+    prompt: Prefilled,
+    alpha: float,
+    policy: str,
+    layout: str,
+    new_cache: NewCache,
+    room: int = 0,
+    weights: Sequence[float] = SCORE_WEIGHTS,
+) -> KvCache:
     """Copy the tokens that a policy keeps of a processed prompt into a cache of their own.
 
     Parameters
@@ -40,6 +57,8 @@ def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: 
         Makes the cache, whose format may be another one.
     room : int
         Free places for tokens to come.
+    weights : sequence of float
+        Of the composite score, see `kernels.eviction.token_scores.composite_scores`.
     """
     source = prompt.cache
     n_tokens = source.length
@@ -49,7 +68,7 @@ def prune(prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: 
         copy_tokens(source, target, None, n_tokens)
         return target
     choose, windows = chooser(layout), map(source.rule.window, range(source.n_layers))
-    index = torch.stack([choose(scores_of(prompt, i, policy), keep, window=w) for i, w in enumerate(windows)])
+    index = torch.stack([choose(scores_of(prompt, i, policy, weights), keep, window=w) for i, w in enumerate(windows)])
     target = new_cache(n_tokens + room)
     if layout == "compacted" or (layout == "paged" and not isinstance(target, PagedKvCache)):
         target = new_cache(index.shape[2] + room)
@@ -91,7 +110,7 @@ def listed_pages(index: Tensor, n_tokens: int) -> Tensor:
     return index[..., :n:PAGE_TOKENS] // PAGE_TOKENS
 
 
-def scores_of(prompt: Prefilled, layer: int, policy: str) -> Tensor:
+def scores_of(prompt: Prefilled, layer: int, policy: str, weights: Sequence[float] = SCORE_WEIGHTS) -> Tensor:
     """Score the cached tokens of a layer of a processed prompt by a policy, [n_kv_heads, n_tokens]."""
     n_tokens = prompt.cache.length
     if policy == "sinks_recent":
@@ -115,4 +134,7 @@ def scores_of(prompt: Prefilled, layer: int, policy: str) -> Tensor:
         return bounds.scores(q.reshape(len(k), -1, k.shape[2]))
     if policy == "rope_sensitivity":
         return scores.rope_sensitivity_scores(q, k, prompt.rotations[layer][1].angle())
+    if policy == "composite":
+        theta = prompt.rotations[layer][1].angle()
+        return scores.composite_scores(q, k, theta, weights, rule.window(layer), rule.soft_cap)
     raise ValueError(f"policy: got {policy!r}, expected one of {', '.join(POLICIES)}")

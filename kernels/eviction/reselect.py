@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from kernels.cache.contiguous import KvCache, copy_tokens
 from kernels.cache.paged import PagedKvCache
 from kernels.decoder.transformer import Prefilled
-from kernels.eviction.policies import PAGE_TOKENS, n_kept
+from kernels.eviction.policies import PAGE_TOKENS, SCORE_WEIGHTS, n_kept
 from kernels.eviction.prune import NewCache, chooser, listed_pages, scores_of
 from kernels.eviction.token_scores import (
     KeyNorms,
@@ -76,17 +77,27 @@ class ReselectingCache:
         Tokens between two choices, >= 1.
     room : int
         Tokens to come.
+    weights : sequence of float
+        Of the composite score.
     """
 
     def __init__(
-        self, prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, room: int
+        self,
+        prompt: Prefilled,
+        alpha: float,
+        policy: str,
+        layout: str,
+        new_cache: NewCache,
+        every: int,
+        room: int,
+        weights: Sequence[float] = SCORE_WEIGHTS,
     ) -> None:
         if layout not in ("compacted", "paged"):
             raise ValueError(f"layout: got {layout!r}, expected compacted or paged when tokens are chosen again")
         if every < 1:
             raise ValueError(f"every: got {every}, expected at least 1")
         n_tokens = prompt.cache.length
-        self._alpha, self._policy, self._new_cache = alpha, policy, new_cache
+        self._alpha, self._policy, self._weights, self._new_cache = alpha, policy, weights, new_cache
         self._full = new_cache(n_tokens + room)
         copy_tokens(prompt.cache, self._full, None, n_tokens)
         self.kv_format, self.n_layers, self.rule = self._full.kv_format, self._full.n_layers, self._full.rule
@@ -161,7 +172,7 @@ class ReselectingCache:
 
     def _scores(self, layer: int) -> Tensor:
         if not self._inserted:
-            return scores_of(self._view, layer, self._policy)
+            return scores_of(self._view, layer, self._policy, self._weights)
         queries = self._queries[layer].reshape(self._n_kv_heads, -1, self._queries.shape[3])
         return self._inserted[layer].scores(queries)
 
@@ -203,10 +214,17 @@ class ReselectingCache:
 
 
 def reselection_cost(
-    prompt: Prefilled, alpha: float, policy: str, layout: str, new_cache: NewCache, every: int, repeats: int = 3
+    prompt: Prefilled,
+    alpha: float,
+    policy: str,
+    layout: str,
+    new_cache: NewCache,
+    every: int,
+    weights: Sequence[float] = SCORE_WEIGHTS,
+    repeats: int = 3,
 ) -> Reselection:
     """Time one token re-selection at the length of a prompt; parameters as of `ReselectingCache`."""
-    cache = ReselectingCache(prompt, alpha, policy, layout, new_cache, every, room=1)
+    cache = ReselectingCache(prompt, alpha, policy, layout, new_cache, every, room=1, weights=weights)
     for _ in range(repeats - 1):
         cache.choose()
     return cache.reselection

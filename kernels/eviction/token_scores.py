@@ -6,6 +6,8 @@ that share a KV head are summed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -143,6 +145,53 @@ def rope_sensitivity_scores(q: Tensor, k: Tensor, theta: Tensor) -> Tensor:
     magnitude = pair_magnitudes(q).mean(1).view(k.shape[0], -1, k.shape[2] // 2).sum(1)
     weighted: Tensor = (pair_magnitudes(k) * (magnitude * theta)[:, None]).sum(-1)
     return weighted
+
+
+def ranks(x: Tensor) -> Tensor:
+    """Return ranks from 0 to 1 along the last dimension, fp32; equal values share the mean of theirs."""
+    n = x.shape[-1]
+    if n == 1:
+        return torch.ones_like(x, dtype=torch.float32)
+    ordered = x.contiguous().sort(-1).values
+    first, after = (torch.searchsorted(ordered, x.contiguous(), right=right) for right in (False, True))
+    return (first + after - 1).float() / (2 * (n - 1))
+
+
+def composite_scores(
+    q: Tensor,
+    k: Tensor,
+    theta: Tensor,
+    weights: Sequence[float],
+    window: int | None = None,
+    soft_cap: float | None = None,
+) -> Tensor:
+    """Score keys by a weighted sum of ranks: attention mass, small key norm, recency, sensitivity to position.
+
+    Parameters
+    ----------
+    q, k, window, soft_cap
+        As in `probabilities`.
+    theta : Tensor
+        As in `rope_sensitivity_scores`.
+    weights : sequence of float
+        Of the four signs, each from 0 to 1, summing to 1. A sign of weight 0 is not computed.
+
+    Returns
+    -------
+    Tensor
+        [n_kv_heads, n_tokens], 0 to 1.
+    """
+    mass, norm, recency, phase = weights
+    total = torch.zeros(k.shape[:2], device=k.device)
+    if mass:
+        total += mass * ranks(attention_mass_scores(q, k, window, soft_cap))
+    if norm:
+        total += norm * ranks(key_norm_scores(k))
+    if recency:
+        total += recency * ranks(torch.arange(k.shape[1], device=k.device, dtype=torch.float32))
+    if phase:
+        total += phase * ranks(rope_sensitivity_scores(q, k, theta))
+    return total
 
 
 def pair_magnitudes(x: Tensor) -> Tensor:

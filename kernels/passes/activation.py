@@ -5,6 +5,7 @@ Zeros save no bytes by themselves, and packing saves them only below a kept shar
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -74,6 +75,28 @@ def prune(x: Tensor, at: float, out: Tensor | None = None) -> Tensor:
         raise ValueError(f"at: got {at}, expected 0 or more")
     pruned: Tensor = torch.ops.aten.hardshrink.out(x, at, out=torch.empty_like(x) if out is None else out)
     return pruned
+
+
+def keep_largest(x: Tensor, kept_share: float) -> Tensor:
+    """Set all but the largest magnitudes of each row to zero, in place: ``ceil(kept_share n)`` of n are kept.
+
+    Values as large as the largest dropped one are dropped with it.
+
+    Parameters
+    ----------
+    x : Tensor
+        [n_rows, n].
+    kept_share : float
+        0 < share <= 1.
+    """
+    if not 0 < kept_share <= 1:
+        raise ValueError(f"kept_share: got {kept_share}, expected 0 < share <= 1")
+    n = x.shape[-1]
+    n_dropped = n - math.ceil(kept_share * n - 1e-9)
+    if not n_dropped:
+        return x
+    magnitude = x.abs()
+    return x.masked_fill_(magnitude <= magnitude.kthvalue(n_dropped, -1, keepdim=True).values, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from core.spec import BY_NAME, LAYOUTS, POLICIES, OperatingPoint
+from core.spec import BY_NAME, KV_LAYOUTS, LAYOUTS, POLICIES, OperatingPoint
+from core.spec.score_weights import score_weights
+from kernels.cache import laid_out
 from kernels.eviction import policies, prune
 from kernels.point import Point
 
@@ -28,7 +30,7 @@ def refused(name, value):
 
 def test_the_run_has_fields_of_the_operating_point_and_threads_only():
     assert {field.name for field in fields(Point)} - BY_NAME.keys() == {"threads"}
-    assert NUMBERS == ["context_tokens", "alpha", "bandwidth_byte_s", "reselect_tokens"]
+    assert NUMBERS == ["context_tokens", "alpha", "bandwidth_byte_s", "reselect_tokens", "activation_keep"]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -52,6 +54,35 @@ def test_ranges_are_those_of_the_table(name):
 def test_names_are_those_of_the_table():
     assert set(policies.POLICIES) == set(POLICIES)
     assert set(prune.LAYOUTS) == set(LAYOUTS)
+    assert set(laid_out.LAYOUTS) == set(KV_LAYOUTS)
+
+
+def test_score_weights_are_read_as_in_the_table():
+    usual = BY_NAME["score_weights"]
+    assert Point.checked(PLAIN, MOST_TOKENS).score_weights == score_weights(usual.default)
+    for text in (*usual.options, "0.1,0.2,0.3,0.4", "0.333333/0.333333/0.333333/0"):
+        found = Point.checked(PLAIN | {"score_weights": text}, MOST_TOKENS).score_weights
+        assert found == score_weights(text)
+        assert sum(found) == pytest.approx(1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("text", ["", "1", "0.5/0.5/0.5/0", "-1/1/1/0", "nan/0/0/1", "a/b/c/d", "0/0/0/0", 0.5, ["1"]])
+def test_bad_score_weights_are_refused(text):
+    assert refused("score_weights", text)
+    with pytest.raises(ValueError, match=r"^score_weights: got "):
+        score_weights(text)
+
+
+@pytest.mark.parametrize("name", ["weight_sparsity", "on_chip_frac", "adapter_rank"])
+def test_what_no_run_can_set_is_refused_rather_than_measured_as_another_point(name):
+    assert Point.checked(PLAIN | {name: 0.0}, MOST_TOKENS)
+    assert refused(name, 0.5)
+
+
+@pytest.mark.parametrize(("layout", "kv"), [("rows", "bf16"), ("blocked", "int8"), ("token_major", "int4")])
+def test_layouts_that_a_run_cannot_hold_are_refused(layout, kv):
+    with pytest.raises(ValueError, match=f"^kv_layout: got '{layout}'"):
+        Point.checked(PLAIN | {"kv_layout": layout, "kv": kv}, MOST_TOKENS)
 
 
 def test_a_head_of_another_format_is_refused_rather_than_measured_as_another_point():

@@ -146,6 +146,34 @@ def test_accuracy_of_pruning_does_not_depend_on_the_layout_that_holds_the_same_t
     assert by_layout[0] > 1e-6
 
 
+def quality(workload, **changes):
+    return measure(workload, ["quality"], weights="fp32", kv="fp32", **changes)["mean_kl"]["median"]
+
+
+def test_the_weights_of_the_composite_score_decide_what_is_kept(workload):
+    at = {"alpha": 0.9, "policy": "composite"}
+    mass, usual, phase = (quality(workload, **at, score_weights=w) for w in ("1/0/0/0", "0.5/0.25/0.25/0", "0/0/0/1"))
+    assert mass == quality(workload, alpha=0.9)
+    assert usual == quality(workload, **at)
+    assert len({mass, usual, phase}) == 3
+
+
+def test_pruned_activations_cost_accuracy_and_are_said(workload):
+    kl = [quality(workload, alpha=0.0, activation_keep=keep) for keep in (1.0, 0.8, 0.3)]
+    assert kl[0] < 1e-6 < kl[1] < kl[2]
+    result = measure(workload, ["decode"], activation_keep=0.8)
+    assert result["decode_s"]["median"] > 0
+    assert any("20% of the feed-forward activations" in note for note in result["notes"])
+
+
+@pytest.mark.parametrize("kv_layout", ["head_major", "token_major", "blocked"])
+def test_the_layout_of_the_cache_changes_no_answer_and_its_move_is_timed(workload, kv_layout):
+    assert quality(workload, alpha=0.5, kv_layout=kv_layout) == pytest.approx(quality(workload, alpha=0.5), rel=1e-3)
+    result = measure(workload, ["decode"], kv_layout=kv_layout)
+    assert result["conditions"]["relayout_s"]["median"] > 0
+    assert any("operator by operator" in note for note in result["notes"])
+
+
 def test_precision_costs_accuracy(workload):
     kl = [
         measure(workload, ["quality"], alpha=0, weights=w, kv="fp32")["mean_kl"]["median"]

@@ -156,6 +156,10 @@ def blank(entry: RuntimeEntry, what: Collection[str]) -> Dict[str, Any]:
     return body
 
 
+UNSET = {"activation_keep": 1.0, "kv_layout": "", "weight_sparsity": 0.0, "on_chip_frac": 0.0, "adapter_rank": 0.0}
+"""Options of a point that no other runtime can be given in a run, and what they are without it."""
+
+
 def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Dict[str, Any], List[str]]:
     """Return the fields of the point that differ from the request, and sentences.
 
@@ -186,6 +190,9 @@ def applied(entry: RuntimeEntry, run: Run, known: Mapping[str, str]) -> Tuple[Di
         notes.append(
             f"compensation {point['compensation']} was not applied: {entry.kind} runs its weights as they are."
         )
+    for name in (name for name, none in UNSET.items() if point.get(name, none) != none):
+        fields[name] = UNSET[name]
+        notes.append(f"{name} {point[name]} was not applied: {entry.kind} has no such setting.")
     for name in ("weights", "kv"):
         told, stated, wanted = one_line(known.get(name) or ""), getattr(entry, name), point.get(name)
         actual = (stated or told) if told.lower().startswith("unknown") else (told or stated)

@@ -20,7 +20,7 @@ from app.cli.shared.target import target_from
 from app.client.target import THIS
 from app.text.format import quantity_text
 from core.catalogue.load import load_catalogue
-from core.predict.scenario import decode_costs
+from core.predict.decode import decode_costs
 from core.spec import LAYOUTS, POLICIES, OperatingPoint
 
 CONTEXT_TOKENS, SHORT_TOKENS = 4096.0, 64.0

@@ -19,7 +19,7 @@ from core.catalogue.names.boards import boards_called
 from core.catalogue.names.formats import described, described_key, format_name
 from core.catalogue.names.models import KnownNames
 from core.catalogue.names.runtimes import runtime_keys
-from core.spec import FIELDS, OWN_RUNTIME, Board, Catalogue, Field, OperatingPoint
+from core.spec import BY_NAME, FIELDS, OWN_RUNTIME, Board, Catalogue, Field, OperatingPoint
 from core.tables.boards import mode_key
 
 _PLAIN = OperatingPoint()
@@ -165,6 +165,10 @@ def keys_of(names: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
         if field in names:
             key = described_key(names[field])
             found[field] = format_name(names[field], formats).key or (key if key in formats else names[field])
+    for name in names:
+        read = BY_NAME[name].read
+        if read is not None:
+            found[name] = read(names[name])
     if "kv" in names:
         found["kv"] = format_name(names["kv"], catalogue.kv_formats, of_weights=False).key or names["kv"]
     return found
@@ -196,9 +200,9 @@ def point_from(args: argparse.Namespace, catalogue: Catalogue) -> OperatingPoint
     use_preset(args, catalogue)
     options = {field: getattr(args, field.option.replace("-", "_")) for field in FIELDS}
     given = {field: text for field, text in options.items() if text is not None}
-    values: dict[str, Any] = keys_of({f.name: text for f, text in given.items() if not f.is_number}, catalogue)
-    values = catalogue.with_usual(values)
     try:
+        values: dict[str, Any] = keys_of({f.name: text for f, text in given.items() if not f.is_number}, catalogue)
+        values = catalogue.with_usual(values)
         values |= {field.name: parse_number(field, text) for field, text in given.items() if field.is_number}
         point = OperatingPoint(**values)
         check_point(point, catalogue)

@@ -21,7 +21,7 @@ from app.views.widgets.field import QuantityField
 from app.views.widgets.page import Scroll
 from app.views.widgets.slider import SliderControl, SliderLine
 from app.views.widgets.theme import PADDING, Theme
-from core.spec import BY_PATH, FIELDS
+from core.spec import BY_PATH
 
 LIMITS = (LATENCY, POWER, TOP1)
 _LIMIT_NAMES = {LATENCY: "Latency at most", POWER: "Power at most", TOP1: "Top-1 at least"}
@@ -31,8 +31,10 @@ NAMES = {"point.layout": "Kept tokens", "point.reselect": "Re-select"}
 
 _BEFORE = list(BY_PATH).index(SLIDERS[0])
 ABOVE = tuple(list(BY_PATH)[:_BEFORE])
-BELOW = tuple(path for path in list(BY_PATH)[_BEFORE:] if path not in SLIDERS)
+BELOW = tuple(path for path in list(BY_PATH)[_BEFORE:] if path not in SLIDERS and not BY_PATH[path].aside)
 """The choices above and below the sliders, in the order of the table of fields."""
+ASIDE = tuple(path for path, field in BY_PATH.items() if field.aside)
+"""The controls under "More"."""
 BARE_UNITS = {"point.bandwidth": "GB/s"}
 STOPS = ("point.weights", "point.kv")
 """Choices that are sliders as well, since their options have an order: fewer to more bits."""
@@ -58,10 +60,12 @@ class Controls(QWidget):
         super().__init__()
         self.setObjectName("controls")
         self._store, self._stack, self._theme = store, stack, theme
-        self.choices = {path: self._choice(path) for path in (*ABOVE, *BELOW)}
+        self.choices = {path: self._choice(path) for path in (*ABOVE, *BELOW, *ASIDE) if path not in SLIDERS}
         self.sliders = {path: self._slider(path) for path in SLIDERS}
         self.stops = {path: self._stops(path) for path in STOPS}
         self._names = {path: label(NAMES.get(path, store.axis_range(path).label)) for path in self.choices}
+        self.more = self._more_button()
+        self._hidden = set[str]()  # sliders
         self.limits = {quantity: self._limit(quantity) for quantity in LIMITS}
         self._limit_words = label("", "bad", wrap=True)
         self._activity, self._progress = ElidedLabel("dim"), QProgressBar()
@@ -88,6 +92,8 @@ class Controls(QWidget):
 
         choice = Choice(self._theme, store.axis_range(path).label, path, shorten)
         choice.activated.connect(lambda i, c=choice: self._move(path, c.itemData(i), -1))
+        if BY_PATH[path].read is not None:
+            choice.take_text(lambda text: self._move(path, text, -1))
         return choice
 
     def _stops(self, path: str) -> SliderLine:
@@ -104,6 +110,15 @@ class Controls(QWidget):
         control.moved.connect(self._move)
         control.reset.connect(self._reset)
         return control
+
+    def _more_button(self) -> QPushButton:
+        button = QPushButton("More")
+        button.setObjectName("controls.more")
+        button.setAccessibleName("More options of the operating point")
+        button.setToolTip("Score weights, activations, layouts, sparsity, on-chip memory, adapters")
+        button.setCheckable(True)
+        button.toggled.connect(lambda _: self._refresh_aside())
+        return button
 
     def _limit(self, quantity: Quantity) -> QuantityField:
         field = QuantityField(
@@ -149,9 +164,15 @@ class Controls(QWidget):
         inside.setContentsMargins(PADDING, 4, PADDING, 4)
         inside.setSpacing(9)
         inside.addLayout(self._grid(ABOVE))
-        for control in self.sliders.values():
-            inside.addWidget(control)
+        for path, control in self.sliders.items():
+            if path not in ASIDE:
+                inside.addWidget(control)
         inside.addLayout(self._grid(BELOW))
+        inside.addWidget(self.more, 0, Qt.AlignmentFlag.AlignLeft)
+        for path in ASIDE:
+            if path in self.sliders:
+                inside.addWidget(self.sliders[path])
+        inside.addLayout(self._grid(tuple(path for path in ASIDE if path in self.choices)))
         inside.addSpacing(6)
         inside.addWidget(label("Limits", "heading"))
         inside.addLayout(self._limit_grid())
@@ -213,6 +234,7 @@ class Controls(QWidget):
     def _on_changed(self, path: str) -> None:
         if path in self.sliders:
             self._refresh_slider(path)
+            self._refresh_aside()
         elif path in self.choices or path in ("catalogue", "link"):
             self._refresh()
         elif path == "prediction":
@@ -235,9 +257,7 @@ class Controls(QWidget):
             options = modes_here(axis.options, store.point, store.link.hello) if modes else axis.options
             choice.show_options(options, store.get(path) or axis.options[0][0])
         self._show_choice("point.power_mode", len(store.axis_range("point.power_mode").options) > 1)
-        for field in FIELDS:
-            if field.rare and field.path in self.choices:
-                self._show_choice(field.path, store.get(field.path) != field.default)
+        self._refresh_aside()
         for path in self.sliders:
             self._refresh_slider(path)
         self._refresh_stops()
@@ -247,6 +267,24 @@ class Controls(QWidget):
         for path, line in self.stops.items():
             dots = tuple(store.dots("decode_s", path).x.tolist())
             line.show_value(store.axis_range(path), store.position(path), dots, None)
+
+    def _refresh_aside(self) -> None:
+        """Show all under "More", or those that are not at their defaults; what belongs to another one follows that."""
+        point, more = self._store.point, self.more.isChecked()
+        for path in ASIDE:
+            field = BY_PATH[path]
+            shown = more or self._store.get(path) != field.default
+            if field.effective is not None:
+                shown = field.effective(point)
+            if path in self.choices:
+                self._show_choice(path, shown)
+                continue
+            self.sliders[path].setVisible(shown)
+            if shown and path in self._hidden:
+                self._hidden.discard(path)
+                self._refresh_words(path)
+            elif not shown:
+                self._hidden.add(path)
 
     def _show_choice(self, path: str, shown: bool) -> None:
         self.choices[path].setVisible(shown)
@@ -260,12 +298,18 @@ class Controls(QWidget):
         set_tip(control.line, f"Measured here, relative to the machine's own: {factors}." if factors else mark.text)
 
     def _say(self) -> None:
-        for path, control in self.sliders.items():
-            control.say(self._words(path))
+        for path in self.sliders:
+            self._refresh_words(path)
+
+    def _refresh_words(self, path: str) -> None:
+        if path not in self._hidden:
+            self.sliders[path].say(self._words(path))
             self._refresh_slider(path)
 
     def _refresh_marks(self) -> None:
         for path, control in self.sliders.items():
+            if path in self._hidden:
+                continue
             control.dots = tuple(self._store.dots("decode_s", path).x.tolist())
             if path == "point.beta":
                 control.dots += tuple(self._store.beta_measured.values())
@@ -273,6 +317,9 @@ class Controls(QWidget):
         self._refresh_stops()
 
     def _words(self, path: str) -> str:
+        board = self._store.catalogue.boards[self._store.point.board]
+        if path == "point.on_chip_bandwidth" and self._store.get(path) is None and board.on_chip_byte_s is None:
+            return "not known: these bytes take no time"
         step = self._store.sensitivities[path]
         own = "board's own · " if path == "point.bandwidth" and self._store.get(path) is None else ""
         if not step.binding:

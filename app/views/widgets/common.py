@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLayout,
+    QLineEdit,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -259,6 +260,21 @@ class Choice(QComboBox):
         set_tip(self, self.currentText())
         self.blockSignals(blocked)
         self.update()
+
+    def take_text(self, entered: Callable[[str], None]) -> None:
+        """Let other values than the listed ones be typed."""
+        self.setEditable(True)
+        self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        line = QLineEdit()
+        self.setLineEdit(line)
+        line.setObjectName(f"{self.objectName()}.text")
+        line.setAccessibleName(self.accessibleName())
+
+        def enter() -> None:
+            entered(line.text())
+            line.setText(self.itemText(self.currentIndex()))
+
+        line.returnPressed.connect(enter)
 
     def shown(self) -> str:
         """Return the text of the closed field."""

@@ -102,6 +102,10 @@ VALUES = {
     "graph": "0,4096", "mode": "default", "board": "this", "runtime": "builtin", "model": "smollm2-135m",
     "weights": "int4,int8", "kv": "bf16,int8", "policy": "attention_mass,key_norm", "layout": "masked,compacted",
     "head": "int8,fp16", "power-limit": "5W,10W", "compensation": "none,both",
+    "score-weights": "0.5/0.25/0.25/0,0.4/0.3/0.2/0.1",
+    "activation-keep": "0.5,1", "kv-layout": "blocked,token_major", "weight-sparsity": "0,0.5",
+    "sparsity-pattern": "2:4,rows", "on-chip": "0,0.5", "on-chip-bandwidth": "500GB/s,768GB/s",
+    "adapter-rank": "0,16", "adapter-matrices": "attention,all",
 }  # fmt: skip
 
 

@@ -19,14 +19,18 @@ from core.spec import FIELDS, OperatingPoint
 
 CATALOGUE = load_catalogue()
 PLAIN = OperatingPoint(
-    board="jetson_orin_nano_8gb_super", runtime="qnn_npu", model="llama-3.2-1b", alpha=0.25, context_tokens=512.0
-)
+    board="jetson_orin_nano_8gb_super", runtime="qnn_npu", model="llama-3.2-1b", alpha=0.25, context_tokens=512.0,
+    policy="composite", weight_sparsity=0.25, on_chip_frac=0.25, adapter_rank=8.0,
+)  # fmt: skip
 """Pruned, on a board with power modes, of a runtime with compiled graphs: no field of it is without effect."""
 OTHER = {
     "board": "rk3588", "power_mode": "15W", "model": "qwen2.5-1.5b", "runtime": "builtin", "alpha": 0.5,
     "bandwidth_byte_s": 3e10, "beta": 2.0, "context_tokens": 2048.0, "weights": "int8", "kv": "int8",
     "policy": "key_norm", "layout": "paged", "reselect_tokens": 64.0, "head": "fp16", "graph_tokens": 2048.0,
-    "power_limit_w": 12.0, "compensation": "both",
+    "power_limit_w": 12.0, "compensation": "both", "score_weights": "0.4/0.3/0.2/0.1", "activation_keep": 0.5,
+    "kv_layout": "blocked", "weight_sparsity": 0.5,
+    "sparsity_pattern": "rows", "on_chip_frac": 0.5, "on_chip_byte_s": 1e12,
+    "adapter_rank": 16.0, "adapter_matrices": "all",
 }  # fmt: skip
 BODY = {"decode_s": {"median": 0.009, "q05": 0.0088, "q95": 0.0093, "n": 21, "provenance": "measured"}}
 FIELD = pytest.mark.parametrize("name", [field.name for field in FIELDS])
@@ -105,8 +109,37 @@ def test_a_compiled_context_counts_only_where_graphs_are_compiled():
 
 
 @pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("score_weights", {"policy": "key_norm"}), ("score_weights", {"alpha": 0.0}),
+        ("sparsity_pattern", {"weight_sparsity": 0.0}), ("on_chip_byte_s", {"on_chip_frac": 0.0}),
+        ("adapter_matrices", {"adapter_rank": 0.0}),
+    ],
+)  # fmt: skip
+def test_an_option_without_effect_does_not_tell_points_apart(name, what):
+    same = [canonical(replace(one, **what), CATALOGUE) for one in (PLAIN, changed(name))]
+    assert same[0] == same[1]
+    assert canonical(changed(name), CATALOGUE) == changed(name)
+
+
+@pytest.mark.parametrize("text", ["0.4,0.3,0.2,0.1", "0.4/0.3/0.2/0.1", "0.40 0.30 0.20 0.10"])
+def test_score_weights_are_one_point_however_they_are_typed(text):
+    assert checked("point.score_weights", text, PLAIN, CATALOGUE) == "0.4/0.3/0.2/0.1"
+
+
+@pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
+        (
+            "point.score_weights",
+            "1,1,0,0",
+            "score_weights: got '1,1,0,0', expected four shares of 0 to 1 that sum to 1",
+        ),
+        ("point.activation_keep", 0.0, "point.activation_keep is 0: expected 0.01 to 1"),
+        ("point.kv_layout", "rows", "point.kv_layout is 'rows': "),
+        ("point.weight_sparsity", 1.0, "point.weight_sparsity is 1: expected 0 <= weight_sparsity < 1"),
+        ("point.on_chip", 1.5, "point.on_chip is 1.5: expected 0 to 1"),
+        ("point.adapter_rank", 2.5, "point.adapter_rank is 2.5: expected a whole number"),
         ("point.head", "int7", "point.head is 'int7': expected one of"),
         ("point.head", "int3", "point.head is 'int3': expected one of"),  # it has no speed
         ("point.graph", 0.5, "point.graph is 0.5: expected a whole number of tokens"),
@@ -114,7 +147,7 @@ def test_a_compiled_context_counts_only_where_graphs_are_compiled():
         ("point.graph", "4k", "point.graph is '4k': expected a number"),
     ],
 )
-def test_head_and_compiled_context_are_checked(path, value, sentence):
+def test_rare_fields_are_checked(path, value, sentence):
     with pytest.raises(ValueError, match=sentence):
         checked(path, value, PLAIN, CATALOGUE)
     assert checked("point.head", "", PLAIN, CATALOGUE) == ""

@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from core.articles.importance import rotary_score_slope, rotary_sensitivity
+from core.articles.importance import ScoreWeights, importance, kept_tokens, rotary_score_slope, rotary_sensitivity
+from kernels.eviction.policies import select
 from kernels.eviction.token_scores import (
     KeyNorms,
     PageBounds,
     RopeSensitivity,
     attention_mass_scores,
+    composite_scores,
     expected_attention_scores,
     key_norm_scores,
     pair_magnitudes,
     probabilities,
+    ranks,
     rope_sensitivity_scores,
     snapkv_scores,
 )
@@ -178,3 +181,38 @@ def test_entropy_limits_of_probabilities():
     k[0, 10] = 1e4
     one = probabilities(torch.ones(1, 1, 8), k)[0, 0, 0]
     assert float(torch.special.entr(one).sum()) == pytest.approx(0, abs=1e-6)
+
+
+WEIGHTS = [(0.5, 0.25, 0.25, 0.0), (0.4, 0.3, 0.2, 0.1), (0.0, 0.0, 0.0, 1.0), (0.25, 0.25, 0.25, 0.25)]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_composite_score_is_the_formula_of_the_core(weights):
+    q, k, theta = randn(4, 8, 16), randn(2, 60, 16, seed=1), angles(1, 16)[1]
+    found = composite_scores(q, k, theta, weights)
+    mass, norm = attention_mass_scores(q, k), torch.linalg.vector_norm(k, dim=-1)
+    phase = rope_sensitivity_scores(q, k, theta)
+    for head in range(2):
+        signs = [each[head].double().numpy() for each in (mass, norm, phase)]
+        expected = importance(*signs, ScoreWeights(*weights))
+        assert found[head].numpy() == pytest.approx(expected, abs=1e-6)
+        apart = 1e-4 * np.arange(60)  # of equal scores the more recent token stays
+        kept = kept_tokens(expected + apart, 20, n_sinks=4, n_recent=5)
+        assert select(found[head] + torch.from_numpy(apart), 20).tolist() == kept.tolist()
+
+
+def test_equal_values_share_the_mean_of_their_ranks():
+    assert ranks(torch.tensor([[3.0, 1.0, 3.0, 3.0, 0.0]])).tolist() == [[0.75, 0.25, 0.75, 0.75, 0.0]]
+    assert ranks(torch.ones(2, 1)).tolist() == [[1.0], [1.0]]
+
+
+def test_a_composite_of_one_sign_keeps_what_its_policy_keeps():
+    q, k, theta = randn(4, 8, 16), randn(2, 60, 16, seed=1), angles(1, 16)[1]
+    for weights, alone in (
+        ((1, 0, 0, 0), attention_mass_scores(q, k)),
+        ((0, 1, 0, 0), key_norm_scores(k)),
+        ((0, 0, 0, 1), rope_sensitivity_scores(q, k, theta)),
+    ):
+        assert torch.equal(select(composite_scores(q, k, theta, weights), 20), select(alone, 20))
+    recency = composite_scores(q, k, theta, (0, 0, 1, 0))
+    assert recency[0].tolist() == pytest.approx([i / 59 for i in range(60)])

@@ -2,7 +2,16 @@ import pytest
 import torch
 
 from core.articles.compression import bitmap_break_even_keep, bitmap_byte_ratio
-from kernels.passes.activation import QUANTILE_LIMIT, Packed, pack, prune, sampled_threshold, threshold, unpack
+from kernels.passes.activation import (
+    QUANTILE_LIMIT,
+    Packed,
+    keep_largest,
+    pack,
+    prune,
+    sampled_threshold,
+    threshold,
+    unpack,
+)
 
 
 def randn(n, seed=0):
@@ -91,3 +100,18 @@ def test_empty_and_wrong_arguments():
         prune(torch.ones(3), -1)
     with pytest.raises(ValueError, match="sample_share: got 0"):
         sampled_threshold(torch.ones(3), 0.5, 0)
+
+
+def test_the_largest_of_each_row_are_kept():
+    x = torch.arange(1.0, 21.0).repeat(3, 1) * torch.tensor([[1.0], [-1.0], [0.01]])
+    kept = keep_largest(x.clone(), 0.85)
+    assert (kept != 0).sum(1).tolist() == [17, 17, 17]
+    assert torch.equal(kept[:, 3:], x[:, 3:])
+    assert torch.equal(keep_largest(x.clone(), 1.0), x)
+    assert (keep_largest(randn(1000).view(2, 500), 0.001) != 0).sum(1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.1, float("nan")])
+def test_a_share_that_keeps_nothing_is_refused(share):
+    with pytest.raises(ValueError, match="kept_share: got"):
+        keep_largest(torch.ones(1, 4), share)

@@ -34,6 +34,14 @@ def test_knobs_that_are_not_applied_are_said_and_the_point_that_ran_is_told():
     assert applied(entry(kv="fp16"), run_of(), {"weights": "q4_1"}) == ({}, [])
 
 
+def test_options_without_a_setting_are_said_and_left_out_of_the_point_that_ran():
+    given = {"activation_keep": 0.5, "kv_layout": "blocked", "weight_sparsity": 0.5, "on_chip_frac": 0.1}
+    fields, notes = applied(entry(), run_of(**given, adapter_rank=16.0), {"weights": "q4_1"})
+    left = {"activation_keep": 1.0, "kv_layout": "", "weight_sparsity": 0.0, "on_chip_frac": 0.0, "adapter_rank": 0.0}
+    assert {name: fields[name] for name in left} == left
+    assert sum("was not applied" in note for note in notes) == 5
+
+
 @pytest.mark.parametrize("samples", [[], [-1.0], [math.nan, 1.0], [1.0, math.inf]])
 def test_what_is_no_measurement_is_not_recorded(samples):
     with pytest.raises(Failed, match="expected finite ones of at least 0"):

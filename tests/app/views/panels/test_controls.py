@@ -9,6 +9,7 @@ from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 
 from app.text.quantities import LATENCY, TOP1
+from app.views.panels.controls import ASIDE
 from core.spec import BY_PATH
 from tests.app.views.parts import CATALOGUE, measured
 
@@ -136,9 +137,11 @@ def test_dots_and_the_red_part_of_the_slider(controls, store, qtbot):
 
 
 def test_what_does_not_matter_is_said(controls, store):
-    words = {path: controls.sliders[path].words.text() for path in controls.sliders}
-    for path, step in store.sensitivities.items():
-        assert ("not binding here" in words[path]) == (not step.binding)
+    controls.more.setChecked(True)
+    words = {path: slider.words.text() for path, slider in controls.sliders.items() if not slider.isHidden()}
+    assert {"point.alpha", "point.activation_keep", "point.weight_sparsity", "point.on_chip"} < words.keys()
+    for path, text in words.items():
+        assert ("not binding here" in text) == (not store.sensitivities[path].binding)
     assert "ms" in words["point.alpha"]
 
 
@@ -197,3 +200,32 @@ def test_weights_and_kv_are_sliders_ordered_by_bits_over_what_the_runtime_suppor
     kv.move_to(0.0, new_drag=True)
     assert store.point.kv == "q4_0"
     assert (line.objectName(), kv.objectName()) == ("point.weights.line", "point.kv.line")
+
+
+def test_more_shows_the_options_that_have_an_effect(controls, store):
+    widgets = controls.choices | controls.sliders
+    assert all(widgets[path].isHidden() for path in ASIDE)
+    store.set("point", replace(store.point, alpha=0.5, policy="composite"))
+    controls.more.setChecked(True)
+    without = {"point.sparsity_pattern", "point.on_chip_bandwidth", "point.adapter_matrices"}
+    assert {path for path in ASIDE if widgets[path].isHidden()} == without
+    store.set("point.adapter_rank", 16.0)
+    assert not widgets["point.adapter_matrices"].isHidden()
+    controls.more.setChecked(False)
+    shown = {"point.score_weights", "point.adapter_rank", "point.adapter_matrices"}
+    assert {path for path in ASIDE if not widgets[path].isHidden()} == shown
+
+
+def test_score_weights_are_typed(controls, store):
+    store.set("point", replace(store.point, alpha=0.5, policy="composite"))
+    controls.more.setChecked(True)
+    line = controls.choices["point.score_weights"].lineEdit()
+    refused = []
+    controls.refused.connect(refused.append)
+    for text in ("0.1, 0.2, 0.3, 0.4", "1, 1, 1, 1"):
+        line.setText(text)
+        QTest.keyClick(line, Qt.Key.Key_Return)
+        assert line.text() == store.point.score_weights == "0.1/0.2/0.3/0.4"
+    assert [sentence.startswith("Score weights: got '1, 1, 1, 1', expected four shares") for sentence in refused] == [
+        True
+    ]
