@@ -7,6 +7,7 @@ tables of the user), `schemas` (keys and ranges of TOML files), `toml_files` and
 set of such files), `gguf_layers` (their KV caches), `gguf_model` (the shape), `identify` (an attached board),
 `shape_regression` (the shape of an unknown model from its size), `typical_rates` (vector rates where no source states
 one), `memory_reserve` (what boards keep of their memory), `power_classes` (energy per byte of classes of boards),
-`names` (boards, models, formats, runtimes and published factors by any name).
+`expression` (formulas that a file gives as text), `names` (boards, models, formats, runtimes and published factors by
+any name).
 Never here: predictions, measurements of the attached board.
 """
