@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from app.simulator.heat import STEP_S, Charge, Heat, Moment
+from core.calibrate.energy_fit import ENERGY_NAMES, energy_prior
 from core.catalogue.energy import load_cells, load_cooling, load_dvfs, load_throttle_rules
 from core.catalogue.load import load_catalogue
 from core.physics.battery import at_temperature, pack_of_energy
@@ -163,7 +164,18 @@ class SimulatedBoard:
         dice = np.random.default_rng([self.seed, zlib.crc32(names)])
         variance, axes = np.linalg.eigh(known.log_cov)
         drawn = axes @ (np.sqrt(np.maximum(variance, 0.0)) * dice.standard_normal(len(variance)).clip(-2, 2))
-        return replace(known, log_mean=known.log_mean + drawn, log_cov=np.zeros_like(known.log_cov))
+        truth = replace(known, log_mean=known.log_mean + drawn, log_cov=np.zeros_like(known.log_cov))
+        return self._with_static_power(truth)
+
+    def _with_static_power(self, truth: Posterior) -> Posterior:
+        """Return the parameters with static power, which the board draws at rest too: decoding never takes less."""
+        per_byte, of_board = self.board.system_energy_j_byte, self.board
+        if per_byte is None or self.assumed_w is not None or ENERGY_NAMES[0] in truth.names:
+            return truth
+        mean, _ = energy_prior(of_board.power_rail, truth.bandwidth_byte_s, per_byte, of_board.system_energy_log_sd)
+        names = (*truth.names, *ENERGY_NAMES)
+        cov = np.zeros((len(names), len(names)))
+        return replace(truth, names=names, log_mean=np.append(truth.log_mean, mean), log_cov=cov, n_energy=1)
 
     def _device(self, work: Work) -> Any:
         return device_of(work.speeds, self._cooling, self._rule, battery=None)
