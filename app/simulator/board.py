@@ -19,12 +19,9 @@ from core.catalogue.load import load_catalogue
 from core.physics.battery import at_temperature, pack_of_energy
 from core.predict.cosim import RUNAWAY_TEMP_C
 from core.predict.endurance import Speeds, device_of, predicted_speeds
-from core.predict.scenario import IDLE_FRAC, initial_posterior, predict
+from core.predict.scenario import initial_posterior, predict
 from core.spec import BY_NAME, Absent, Board, OperatingPoint, Posterior, Prediction
 from core.spec.suggestions import suggestion
-
-ASSUMED_W = {"cpu": 8.0, "gpu": 15.0, "npu": 8.0}
-"""[prior] decoding power where nothing states the energy of a board; its channel says so."""
 
 MOST_IDLE_FRAC = 0.8  # [assumed] idle over decoding power where the stated idle power is the larger one
 POWER_NOISE_FRAC, POWER_STEP_W = 0.01, 0.005  # [assumed] of a monitor like INA3221: 5 V rail, 1 mA steps
@@ -94,7 +91,6 @@ class SimulatedBoard:
         tables = (table for table in load_dvfs().values() if (table.board, table.unit) == (key, self.board.unit))
         self._table = next(tables, None)
         self._noise = np.random.default_rng([seed, 1])
-        self.assumed_w = ASSUMED_W[self.board.unit] if self.board.energy_assumed else None
         self._work = self.work({})
         self._heat = Heat(self._device(self._work), ambient_temp_c)
         self.charge = None if battery_j is None else Charge(self._pack(battery_j, ambient_temp_c))
@@ -133,14 +129,11 @@ class SimulatedBoard:
             table=self._table,
             rule=self._rule,
             idle_w=self._idle_w(prediction),
-            power_w=self.assumed_w,
         )
         return Work(asked, speeds, prediction)
 
     def _idle_w(self, prediction: Prediction) -> float | None:
         """Return the idle power where the board's own cannot be meant; None leaves it to the engine."""
-        if self.assumed_w is not None:
-            return IDLE_FRAC * self.assumed_w
         watts, idle_w = prediction.power_w, self.board.idle_power_w
         if isinstance(watts, Absent) or idle_w is None or idle_w < float(watts.median):
             return None
@@ -170,7 +163,7 @@ class SimulatedBoard:
     def _with_static_power(self, truth: Posterior) -> Posterior:
         """Return the parameters with static power, which the board draws at rest too: decoding never takes less."""
         per_byte, of_board = self.board.system_energy_j_byte, self.board
-        if per_byte is None or self.assumed_w is not None or ENERGY_NAMES[0] in truth.names:
+        if per_byte is None or ENERGY_NAMES[0] in truth.names:
             return truth
         mean, _ = energy_prior(of_board.power_rail, truth.bandwidth_byte_s, per_byte, of_board.system_energy_log_sd)
         names = (*truth.names, *ENERGY_NAMES)
@@ -243,8 +236,8 @@ class SimulatedBoard:
         """Return the catalogue message of its sensors."""
         source = power = "the simulation"
         covers = self.board.power_rail or "the whole board"
-        if self.assumed_w is not None:
-            power = f"{source}; [assumed] {self.assumed_w:g} W while decoding: nothing states its power"
+        if self.board.energy_assumed:
+            power = f"{source}; [assumed] by its class: nothing states its power"
         unit = f"{source}: of the unit that decodes, the CPU where its runtime runs there"
         made = [
             _channel("board.power_w", "W", power, covers),
