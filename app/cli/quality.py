@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from app.cli.shared.measured_grid import (
     Outcome,
@@ -36,7 +37,7 @@ from app.library.files import FileError, write_whole
 from app.library.measurements import Measurement
 from app.library.records import point_record
 from app.text.format import estimate_text
-from app.text.r_max import bounds_text
+from app.text.r_max import bounds_text, knee_text
 from core.catalogue.load import load_catalogue
 from core.spec import POLICIES, Catalogue, Estimate, OperatingPoint
 from core.spec.runtime import OWN_RUNTIME
@@ -167,8 +168,25 @@ def document(point: OperatingPoint, work: Work, outcome: Outcome) -> dict[str, A
         "options": dict(work.options),
         "n_from_journal": outcome.n_from_journal,
         "rows": [_row(measurement) for measurement in outcome.measured],
+        "knee_over_alpha": knees(outcome.measured),
         "failed": [{"point": point_record(one), "reason": reason} for one, reason in outcome.failed],
     }
+
+
+def knees(measured: Sequence[Measurement]) -> dict[str, str]:
+    """Return the knee over alpha in words, by the rest of the point, of sweeps of two prune rates or more."""
+    sweeps: dict[str, list[tuple[float, float]]] = {}
+    for one in measured:
+        output = one.output("perplexity_ratio")
+        if isinstance(output, Estimate):
+            rest = point_text(replace(one.point, alpha=0.0)).replace("alpha 0, ", "")
+            sweeps.setdefault(rest, []).append((float(one.point.alpha), float(output.median)))
+    found = {}
+    for rest, pairs in sweeps.items():
+        alpha, ratio = np.array(pairs).T
+        if len(np.unique(alpha)) > 1:
+            found[rest] = knee_text(alpha, ratio)
+    return found
 
 
 def _row(measurement: Measurement) -> dict[str, Any]:
@@ -192,6 +210,9 @@ def _print(outcome: Outcome) -> None:
     known = nearest(outcome.measured, outcome.measured[0].point) if outcome.measured else None
     if known is not None:
         print(bounds_text(known))
+    found = knees(outcome.measured)
+    for rest, words in found.items():
+        print(f"{rest}: {words}" if len(found) > 1 else words)
     for note in dict.fromkeys(note for m in outcome.measured for note in m.body.get("notes", [])):
         print(note)
     for point, reason in outcome.failed:

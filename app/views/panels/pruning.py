@@ -14,7 +14,7 @@ from app.model.store import Store
 from app.text.chart import Chart, Points, Rule, Series
 from app.text.format import at_most_text, number_text
 from app.text.quantities import WORDS
-from app.text.r_max import bounds_text
+from app.text.r_max import bounds_text, knee_text
 from app.views.widgets.chart_card import ChartCard
 from app.views.widgets.common import Card, label, set_text
 from app.views.widgets.page import CardGrid, Page
@@ -55,7 +55,9 @@ class Pruning(Page):
         mark = self._store.r_max
         at = "" if mark.alpha is None else f" (α {at_most_text(mark.alpha, 2)})"
         set_text(self.sentence, f"{mark.text}{at}.")
-        set_text(self.bounds, bounds_text(self._known()))
+        swept = self._store.dots("perplexity_ratio", "point.alpha")
+        knee = knee_text(swept.x, swept.median) if len(np.unique(swept.x)) > 1 else ""
+        set_text(self.bounds, f"{bounds_text(self._known())} {knee}".strip())
         self.mass.show_chart(self._mass_chart())
         self.time.show_chart(self._curves("layout", LAYOUTS, {key: key for key in LAYOUTS}, "decode_s"))
         self.agreement.show_chart(self._curves("policy", POLICIES, POLICY_NAMES, "top1_agreement"))

@@ -9,7 +9,7 @@ from app.library.attention import RetainedMass, nearest
 from app.library.measurements import Measurement
 from app.library.prediction_curves import r_max
 from app.model.store import Store
-from app.text.r_max import bounds_text
+from app.text.r_max import bounds_text, knee_text
 from core.catalogue.load import load_catalogue
 from core.spec import OperatingPoint
 
@@ -87,3 +87,11 @@ def test_sparsity_and_entropy_are_read_where_they_were_measured():
     record = {"n_tokens": 512, "keep_shares": [1.0], "retained_mass": [1.0], "sparse_share": 0.6, "entropy_nat": 3.4}
     found = nearest([Measurement(OperatingPoint(), {"attention": record}, "", "here")], OperatingPoint())
     assert (found.sparse_share, found.entropy_nat) == (0.6, 3.4)
+
+
+def test_the_knee_of_a_measured_sweep_stands_beside_the_published_recomputation():
+    alpha = np.round(np.arange(0.0, 0.95, 0.1), 1)
+    found = knee_text(alpha, 1.0 + 2.0 * np.maximum(alpha - 0.6, 0.0) + 1e-3 * (-1.0) ** np.arange(10))
+    assert found.startswith("Knee of the measured perplexity at α 0.60 [")
+    assert "layers 12, 18 and 24, 1.8 ms and 0.15 of perplexity a layer, as published" in found
+    assert knee_text(alpha[:3], np.ones(3)).startswith("No knee of the perplexity over α: 3 points cannot show a knee")
