@@ -107,12 +107,14 @@ class Dashboard:
         for note in notes:
             self.store.say("warning", note)
 
-    def _read_published(self) -> None:
-        """Read the published rows in the background, once the curves are there that draw them."""
+    def _start_background(self) -> None:
+        """Read the published rows once the curves are there that draw them; follow a limit on the sustained speed."""
         from app.library.table_points import shipped_rows
         from app.model.background import Background
         from app.model.published import Published
+        from app.model.sustained import SustainedSpeed
 
+        SustainedSpeed(self.store, self.window)
         store, work = self.store, Background(self.window)
 
         def show(published: Published) -> None:
@@ -151,7 +153,7 @@ class Dashboard:
         CannotStart
             The target names none.
         """
-        self._read_published()
+        self._start_background()
         if self._target == "this":
             self.conductor.start()
         elif reason := self.boards.attach(self._target):

@@ -15,6 +15,8 @@ from app.cli.shared.point import add_point_arguments, point_from, with_described
 from app.cli.shared.verdict import mark_of, verdict_of
 from app.library.attention import nearest
 from app.library.board_library import BoardLibrary
+from app.library.endurance import Around, sustained_speed
+from app.library.limits import MOST_ANSWER_TOKENS
 from app.library.prediction_curves import DROPPED_MASS
 from app.library.records import point_record
 from app.text.explain import document as verdict_document
@@ -23,6 +25,7 @@ from app.text.r_max import UNMEASURED, bounds_text
 from core.catalogue.memory_reserve import usable_memory
 from core.predict.explain import Margin, margins, roofline_s
 from core.predict.parameters import extended, physical_parameters, ratio_names
+from core.predict.request import ANSWER_TOKENS
 from core.predict.scenario import initial_posterior, predict
 from core.predict.sensitivity import elasticities
 from core.predict.sweep import largest_context
@@ -33,6 +36,16 @@ LIMITS = {
     "max-latency": ("latency_s", "s", "longest time per token, such as 100ms or 10tok/s"),
     "max-power": ("power_w", "W", "most power, such as 15W"),
     "min-accuracy": ("accuracy_frac", "frac", "lowest agreement with the reference, such as 95%%"),
+    "max-request-p99": (
+        "request_s",
+        "s",
+        "longest P99 of a whole request: prompt of the context, and answer; such as 5s",
+    ),
+    "min-sustained": (
+        "sustained_tokens_s",
+        "tokens/s",
+        "lowest speed at the end of an hour of decoding, as `simulate` has it, such as 8tok/s",
+    ),
 }
 """Option -> argument of `core.predict.explain.margins`, unit and help."""
 
@@ -48,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     for option, (_, _, words) in LIMITS.items():
         group.add_argument(f"--{option}", metavar="VALUE", help=words)
+    group.add_argument(
+        "--answer", metavar="TOKENS", help=f"tokens of the answer of a request, such as 256 ({ANSWER_TOKENS:g})"
+    )
     sobol.add_arguments(parser)
 
 
@@ -80,8 +96,8 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
         given = getattr(args, option.replace("-", "_"))
         if given is not None:
             try:
-                latency = unit == "s"
-                limits[name] = parse_quantity(given, unit, name=option, bare=None if latency else "", per_token=latency)
+                bare = None if unit == "s" else ""
+                limits[name] = parse_quantity(given, unit, name=option, bare=bare, per_token=name == "latency_s")
             except ValueError as error:
                 raise UserError(str(error)) from error
             top = 1.0 if unit == "frac" else float("inf")
@@ -89,7 +105,19 @@ def _limits(args: argparse.Namespace) -> dict[str, float]:
                 raise UserError(
                     f"{option}: got {given}, expected more than 0{' and under 100 %' if top == 1.0 else ''}"
                 )
+    if args.answer is not None:
+        limits["answer_tokens"] = _answer_tokens(args.answer)
     return limits
+
+
+def _answer_tokens(given: str) -> float:
+    try:
+        tokens = parse_quantity(given, "tokens", name="answer", low=1.0, high=MOST_ANSWER_TOKENS)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if tokens != round(tokens):
+        raise UserError(f"answer: got {given}, expected a whole number of tokens")
+    return tokens
 
 
 def document(
@@ -97,18 +125,26 @@ def document(
 ) -> dict[str, Any]:
     """Return the explanation of a point (scalars only) as JSON values."""
     prediction = predict(point, catalogue, known)
-    verdict = verdict_document(verdict_of(point, catalogue, known, library, limits))
+    sustained = sustained_speed(point, catalogue, known, Around()) if "sustained_tokens_s" in limits else None
+    verdict = verdict_document(verdict_of(point, catalogue, known, library, limits, sustained))
     slopes = elasticities(point, catalogue, known)
     had = usable_memory(catalogue.resolve(point).board)
+    found = margins(prediction, **limits, sustained=sustained)
     longest = largest_context(
-        point, catalogue, known, latency_s=limits.get("latency_s"), memory_byte=had.usable_byte if had else None
+        point,
+        catalogue,
+        known,
+        latency_s=limits.get("latency_s"),
+        memory_byte=had.usable_byte if had else None,
+        request_s=limits.get("request_s"),
+        answer_tokens=limits.get("answer_tokens", ANSWER_TOKENS),
     )
     return {
         "point": point_record(point),
         **verdict,
         "roofline": _roofline(roofline_s(point, catalogue, known)),
         "elasticity_of_decode_s": {"absent": slopes.reason} if isinstance(slopes, Absent) else slopes,
-        "margins": {name: _margin(margin) for name, margin in margins(prediction, **limits).items()},
+        "margins": {name: _margin(margin) for name, margin in found.items()},
         "largest_context_tokens": {"absent": longest.reason} if isinstance(longest, Absent) else longest,
         "r_max": _r_max(point, catalogue, known, limits, library),
         "evidence": _evidence(point, catalogue, known),

@@ -113,6 +113,14 @@ def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | Non
     return Endurance(device, speeds, runs, said, workload.name, level_knees(speeds), heat)
 
 
+def sustained_speed(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, around: Around) -> Output:
+    """Return the speed at the end of sustained operation [tokens/s], or the reason that it is not simulated."""
+    try:
+        return hold(point, catalogue, posterior, around).results["sustained_tokens_s"]
+    except ValueError as error:
+        return Absent(f"sustained operation is not simulated: {error}")
+
+
 def heat_map(around: Around, run: Run) -> HeatMap:
     """Return the heat map of a run: its mean power over the last quarter, in the plate behind the die."""
     spreader, plate = load_spreaders()[around.cooling], load_plate(around.cooling)

@@ -1,4 +1,4 @@
-"""The limits a user sets on latency, power and accuracy."""
+"""The limits a user sets on latency, power and accuracy, on whole requests and on sustained operation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from core.predict.request import ANSWER_TOKENS
+
 LIMITS = {
     "limits.latency": "latency_s",
     "limits.power": "power_w",
     "limits.accuracy": "top1_agreement",
+    "limits.request": "request_p99_s",
+    "limits.answer": "answer_tokens",
+    "limits.sustained": "sustained_tokens_s",
 }
 """Path -> field of `Limits`."""
+
+MOST_ANSWER_TOKENS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,19 @@ class Limits:
     latency_s: float | None = None  # per token, at most
     power_w: float | None = None  # at most
     top1_agreement: float | None = None  # share of tokens, at least
+    request_p99_s: float | None = None  # 99 % quantile of a whole request, at most
+    answer_tokens: float | None = None  # of such a request; None is the usual number
+    sustained_tokens_s: float | None = None  # at the end of sustained operation, at least
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any limit is set."""
+        return any(getattr(self, name) is not None for name in LIMITS.values() if name != "answer_tokens")
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of the answer of a request."""
+        return ANSWER_TOKENS if self.answer_tokens is None else self.answer_tokens
 
 
 def checked_limit(path: str, value: Any) -> float | None:
@@ -37,11 +57,13 @@ def checked_limit(path: str, value: Any) -> float | None:
         raise ValueError(f"{path} is {value!r}: expected a number above 0, or none")
     if path == "limits.accuracy" and value > 1:
         raise ValueError(f"{path} is {value:g}: expected a share of tokens, 0 < limit <= 1")
+    if path == "limits.answer" and not (value == round(value) and 1 <= value <= MOST_ANSWER_TOKENS):
+        raise ValueError(f"{path} is {value:g}: expected a whole number of tokens, 1 to {MOST_ANSWER_TOKENS}")
     return float(value)
 
 
 def check_limits(limits: Limits) -> None:
-    """Check all three limits.
+    """Check all limits.
 
     Raises
     ------

@@ -34,6 +34,9 @@ class LimitsRecord(msgspec.Struct):
     latency_s: float | None = None
     power_w: float | None = None
     top1_agreement: float | None = None
+    request_p99_s: float | None = None
+    answer_tokens: float | None = None
+    sustained_tokens_s: float | None = None
 
     def limits(self) -> Limits:
         """Return the limits, unchecked."""

@@ -29,6 +29,10 @@ def explained(store: Store) -> Verdict:
         latency_s=limits.latency_s,
         power_w=limits.power_w,
         accuracy_frac=limits.top1_agreement,
+        request_s=limits.request_p99_s,
+        sustained_tokens_s=limits.sustained_tokens_s,
+        answer_tokens=limits.tokens,
+        sustained=store.sustained,
         measured=store.measured,
         predicted=store.prediction_of,
     )

@@ -77,6 +77,7 @@ class Store(QObject):
         self._proposal: Proposal | None = None
         self._machine, self._not_here = "", "This board has not been measured yet."
         self.loop: Loop | None = None  # the attached board followed
+        self.sustained: Output = Absent("sustained operation is not simulated")
         self.beta_measured: Mapping[str, float] = {}
         self._predicted, self.published = Predicted(catalogue), Published()
 
@@ -255,8 +256,7 @@ class Store(QObject):
     ) -> None:
         """Set the attached machine and its earlier measurements; `not_here` is the reason that it cannot measure.
 
-        `beta` are the factors of its instruction sets, as far as they were measured; `elsewhere` is what was measured
-        of other boards, and by others of this one.
+        `beta` has the measured factors of its instruction sets; `elsewhere` is of other boards, or by others of this.
         """
         self._machine, self._not_here, self.beta_measured = machine, not_here, beta or {}
         self._measured = Measured(measurements, self._catalogue)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from app.library.axes import axis_of
 from app.library.limits import Limits
+from core.predict.request import p99_s
 from core.predict.sweep import FrontKnee, Sweep, front, front_knee, sweep
-from core.spec import Absent, Catalogue, OperatingPoint, Posterior
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Posterior, Provenance
 
 Floats = NDArray[np.float64]
 
@@ -86,4 +87,10 @@ def _feasible(found: Sweep, limits: Limits) -> NDArray[np.bool_]:
     ):
         if limit is not None:
             holds &= ~(sign * found.outputs[name].median > sign * limit)
+    if limits.request_p99_s is not None:
+        ttft, decode = (
+            p99_s(Estimate(of.median, of.q05, of.q95, Provenance.PREDICTED))
+            for of in (found.outputs[name] for name in ("ttft_s", "decode_s"))
+        )
+        holds &= ~(ttft + (limits.tokens - 1) * decode > limits.request_p99_s)
     return holds

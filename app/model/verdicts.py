@@ -8,9 +8,13 @@ from pathlib import Path
 from app.library.limits import Limits
 from core.catalogue.energy import load_scenarios
 from core.catalogue.inputs import read_scenario
+from core.catalogue.memory_reserve import usable_memory
 from core.physics.objectives import Scenario, beyond, judge
 from core.physics.objectives import sentence as scenario_sentence
-from core.spec import Absent, Estimate, Output
+from core.predict.explain import margin_frac
+from core.predict.request import request_p99_s
+from core.predict.sweep import largest_context
+from core.spec import Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior
 
 MINE = ""
 """Key of the user's own limits among the scenarios."""
@@ -52,6 +56,8 @@ class Figures:
     decode_s: Output
     energy_j_per_token: Output
     power_w: Output
+    ttft_s: Output
+    sustained_tokens_s: Output
 
 
 def known_scenarios(own: str = "") -> dict[str, Scenario]:
@@ -89,14 +95,17 @@ def judged(scenario: Scenario, figures: Figures) -> Judged:
 
 def judged_by_limits(limits: Limits, figures: Figures) -> Judged:
     """Judge a point by the user's limits."""
+    request = request_p99_s(figures.ttft_s, figures.decode_s, limits.tokens)
     margins = (
         _margin("accuracy", limits.top1_agreement, figures.top1_agreement, "frac", at_least=True),
         _margin("latency", limits.latency_s, figures.decode_s, "s"),
         _margin("power", limits.power_w, figures.power_w, "W"),
+        _margin("request P99", limits.request_p99_s, request, "s"),
+        _margin("sustained speed", limits.sustained_tokens_s, figures.sustained_tokens_s, "tokens/s", at_least=True),
     )
     left = {margin.name: margin.left for margin in margins if margin.left is not None}
     if not left:
-        none_set = "No limit is set: three can be set in the operating point panel."
+        none_set = "No limit is set: the operating point panel has fields for them."
         return Judged(MINE, "my limits", margins, None, None, none_set)
     tightest = min(left, key=lambda name: left[name])
     broken = ", ".join(beyond(name, value) for name, value in left.items() if value < 0)
@@ -108,12 +117,30 @@ def judged_by_limits(limits: Limits, figures: Figures) -> Judged:
     return Judged(MINE, "my limits", margins, not broken, None, words)
 
 
+def longest_context(
+    point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | None, limits: Limits
+) -> int | Absent:
+    """Return the largest context within the limits on times and within the memory that the board has for a model."""
+    had = usable_memory(catalogue.resolve(point).board)
+    return largest_context(
+        point,
+        catalogue,
+        posterior,
+        latency_s=limits.latency_s,
+        memory_byte=had.usable_byte if had else None,
+        request_s=limits.request_p99_s,
+        answer_tokens=limits.tokens,
+    )
+
+
 def _margin(name: str, limit: float | None, value: Output, unit: str, *, at_least: bool = False) -> Margin:
     if limit is None or isinstance(value, Absent):
         return Margin(name, limit, value, unit, None, None, at_least)
 
+    output = {"frac": "top1_agreement", "tokens/s": "sustained_tokens_s"}.get(unit, "")
+
     def left(of: float) -> float:
-        return (of - limit) / (1 - limit) if at_least and limit < 1 else 1 - of / limit if not at_least else of - limit
+        return margin_frac(output, limit, of)
 
     worse = value.q05 if at_least else value.q95
     return Margin(name, limit, value, unit, left(float(value.median)), left(float(worse)), at_least)

@@ -9,12 +9,12 @@ from typing import Any
 from app.library.records import output_record
 from app.text.format import change_text, counted, number_text, quantity_text, unbroken
 from app.text.names import PARTS
-from app.text.quantities import LATENCY, POWER, TOP1, WORDS, Quantity
+from app.text.quantities import LATENCY, POWER, REQUEST, SUSTAINED, TOP1, WORDS, Quantity
 from core.predict.changes import WORTH_FRAC, Change
 from core.predict.explain import DOMINANT_FRAC, PARTS_OF, Bound, MissedLimit, Verdict
 from core.spec import Absent, Catalogue, Output, Posterior
 
-LIMITED: Mapping[str, Quantity] = {quantity.output: quantity for quantity in (LATENCY, POWER, TOP1)}
+LIMITED: Mapping[str, Quantity] = {quantity.output: quantity for quantity in (LATENCY, POWER, TOP1, REQUEST, SUSTAINED)}
 """The quantities that have a limit, by field of the prediction."""
 
 _DOING = {
@@ -90,7 +90,8 @@ def _missed(missed: Sequence[MissedLimit]) -> list[str]:
     if len(missed) == 1:
         limit = quantity_text(missed[0].limit, LIMITED[missed[0].output].unit)
         return [f"{LIMITED[missed[0].output].title} misses its limit of {limit} by {_by(missed[0])}."]
-    *first, last = (f"{LIMITED[each.output].short.lower()} by {_by(each)}" for each in missed)
+    names = (LIMITED[each.output].short for each in missed)
+    *first, last = (f"{name[0].lower()}{name[1:]} by {_by(each)}" for name, each in zip(names, missed, strict=True))
     return [f"Limits are missed: {', '.join(first)} and {last}."]
 
 

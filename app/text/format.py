@@ -67,6 +67,13 @@ _UNITS = {
     "degC": _Unit("°C", {"": 1.0}, {"°C": 1.0, "degC": 1.0, "C": 1.0}, {"": 1.0}, "65 °C"),
     "frac": _Unit("%", {"": 0.01}, {"%": 0.01}, {"": 1.0}, "0.3 or 30 %"),
     "tokens": _Unit("tokens", {"": 1.0}, {"tokens": 1.0, "token": 1.0, "": 1.0}, _INTO, "2048 or 2k"),
+    "tokens/s": _Unit(
+        "tokens/s",
+        {"": 1.0},
+        {"": 1.0, **dict.fromkeys(("tokens/s", "token/s", "tok/s", "tk/s", "t/s", "tps"), 1.0)},
+        {"": 1.0},
+        "10 tok/s",
+    ),
     "1/s": _Unit("T/s", _DECIMAL, {"T/s": 1.0, "/s": 1.0}, _DECIMAL, "6400 MT/s"),
     "bit": _Unit("bit", {"": 1.0}, {"bit": 1.0, "bits": 1.0, "": 1.0}, {"": 1.0}, "16 bit"),
     "cycle": _Unit("cycles", {"": 1.0}, {"cycles": 1.0, "cycle": 1.0, "": 1.0}, {"": 1.0}, "1.8 cycles"),

@@ -73,6 +73,10 @@ POWER = Quantity("power_w", "Power", "Power", "W", "limits.power", least=0.0)
 TOP1 = Quantity(
     "top1_agreement", "Top-1 agreement", "Top-1", "frac", "limits.accuracy", at_most=False, least=0.0, most=1.0
 )
+REQUEST = Quantity("request_p99_s", "P99 of a request", "Request P99", "s", "limits.request", least=0.0)
+SUSTAINED = Quantity(
+    "sustained_tokens_s", "Sustained speed", "Sustained speed", "tokens/s", "limits.sustained", at_most=False, least=0.0
+)
 PERPLEXITY = Quantity("perplexity_ratio", "Perplexity ratio", "Perplexity ×", "1", least=0.0)
 TTFT = Quantity("ttft_s", "First token", "First token", "s", least=0.0)
 ENERGY = Quantity("energy_j_per_token", "Energy per token", "Energy", "J/token", least=0.0)

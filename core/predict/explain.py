@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from core.physics.stages import MEMORY_PARTS, binding_parts_s
 from core.predict.changes import Change, changes, proposed, steps
+from core.predict.request import ANSWER_TOKENS, request_p99_s
 from core.predict.scenario import predict
 from core.predict.validity import MemoryFit, memory_fit
 from core.spec import BY_NAME, Absent, Catalogue, Estimate, OperatingPoint, Output, Posterior, Prediction
@@ -42,7 +43,7 @@ PARTS_OF = {
 class MissedLimit:
     """A limit that a point misses, and its value: the measured one where there is one."""
 
-    output: str  # field of `Prediction`
+    output: str  # key of `limited_outputs`
     limit: float
     value: float
 
@@ -89,6 +90,10 @@ def explain(
     latency_s: float | None = None,
     power_w: float | None = None,
     accuracy_frac: float | None = None,
+    request_s: float | None = None,
+    sustained_tokens_s: float | None = None,
+    answer_tokens: float = ANSWER_TOKENS,
+    sustained: Output | None = None,
     measured: Callable[[str], Output] | None = None,
     predicted: Callable[[OperatingPoint], Prediction] | None = None,
 ) -> Verdict:
@@ -103,8 +108,8 @@ def explain(
     alpha_max : float, optional
         The largest prune rate within the quality budget (r_max) or the accuracy limit, in [0, 1). No change prunes
         beyond it.
-    latency_s, power_w, accuracy_frac : float, optional
-        Limits, as in `margins`.
+    latency_s, power_w, accuracy_frac, request_s, sustained_tokens_s, answer_tokens, sustained : optional
+        Limits and what they are set against, as in `margins`.
     measured : callable, optional
         Returns the measured value of a field of `Prediction` at the point; it takes precedence over the predicted one.
     predicted : callable, optional
@@ -117,8 +122,20 @@ def explain(
     """
     predicted = predicted or (lambda one: predict(one, catalogue, known))
     here, at = predicted(point), catalogue.resolve(point)
-    limits = {"decode_s": latency_s, "power_w": power_w, "top1_agreement": accuracy_frac}
-    missed = tuple(_missed({name: limit for name, limit in limits.items() if limit is not None}, here, measured))
+    limits = {
+        "decode_s": latency_s,
+        "power_w": power_w,
+        "top1_agreement": accuracy_frac,
+        "request_p99_s": request_s,
+        "sustained_tokens_s": sustained_tokens_s,
+    }
+
+    def value(name: str) -> Output:
+        found = measured(name) if measured else None
+        output: Output = found if isinstance(found, Estimate) else getattr(here, name)
+        return output
+
+    missed = tuple(_missed(limits, limited_outputs(value, answer_tokens, sustained)))
     tried = tuple(changes(here, steps(point, catalogue, known.bandwidth_byte_s, alpha_max), predicted))
     feasible_alpha, needs_bits = _accuracy_remedy(point, missed, alpha_max, predicted)
     parts = binding_parts_s(here) if isinstance(here.decode_s, Estimate) else {}
@@ -146,15 +163,37 @@ def _bound(parts_s: Mapping[str, float]) -> Bound | None:
     return next((bound for bound, seconds in of.items() if seconds > least), None)
 
 
-def _missed(
-    limits: Mapping[str, float], here: Prediction, measured: Callable[[str], Output] | None
-) -> Iterator[MissedLimit]:
+AT_LEAST = frozenset({"top1_agreement", "sustained_tokens_s"})
+"""Outputs whose limit is a lower one."""
+
+
+def limited_outputs(
+    value: Callable[[str], Output], answer_tokens: float = ANSWER_TOKENS, sustained: Output | None = None
+) -> dict[str, Output]:
+    """Return the outputs that can have a limit (scalars only).
+
+    Parameters
+    ----------
+    value : callable
+        Returns a field of `Prediction`, measured or predicted.
+    answer_tokens : float
+        Tokens of the answer of a request, >= 1 [tokens].
+    sustained : Output, optional
+        Speed at the end of a simulated run [tokens/s].
+    """
+    return {
+        **{name: value(name) for name in ("decode_s", "power_w", "top1_agreement")},
+        "request_p99_s": request_p99_s(value("ttft_s"), value("decode_s"), answer_tokens),
+        "sustained_tokens_s": Absent("sustained operation is not simulated") if sustained is None else sustained,
+    }
+
+
+def _missed(limits: Mapping[str, float | None], outputs: Mapping[str, Output]) -> Iterator[MissedLimit]:
     for name, limit in limits.items():
-        found = measured(name) if measured else getattr(here, name)
-        output = found if isinstance(found, Estimate) else getattr(here, name)
-        if isinstance(output, Estimate):
+        output = outputs[name]
+        if limit is not None and isinstance(output, Estimate):
             value = float(output.median)
-            if (value < limit) if name == "top1_agreement" else (value > limit):
+            if (value < limit) if name in AT_LEAST else (value > limit):
                 yield MissedLimit(name, limit, value)
 
 
@@ -176,7 +215,8 @@ def _accuracy_remedy(
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Relative distance to one limit: 1 - value / limit, or (value - limit) / (1 - limit) for accuracy.
+    """Relative distance to one limit: 1 - value / limit, (value - limit) / (1 - limit) of accuracy, 1 - limit / value
+    of a speed.
 
     A negative margin is a missed limit.
     """
@@ -216,8 +256,12 @@ def margins(
     latency_s: float | None = None,
     power_w: float | None = None,
     accuracy_frac: float | None = None,
+    request_s: float | None = None,
+    sustained_tokens_s: float | None = None,
+    answer_tokens: float = ANSWER_TOKENS,
+    sustained: Output | None = None,
 ) -> dict[str, Margin | Absent]:
-    """Return the margins of a point (scalars only) to the given limits: latency, power and accuracy.
+    """Return the margins of a point (scalars only) to the given limits, by name.
 
     Parameters
     ----------
@@ -228,36 +272,64 @@ def margins(
         Largest power, > 0 [W].
     accuracy_frac : float, optional
         Smallest top-1 agreement, in [0, 1).
+    request_s : float, optional
+        Largest 99 % quantile of the time of a whole request, > 0 [s].
+    sustained_tokens_s : float, optional
+        Smallest speed of sustained operation, > 0 [tokens/s].
+    answer_tokens : float
+        Tokens of the answer of a request, >= 1 [tokens].
+    sustained : Output, optional
+        Speed at the end of a simulated run [tokens/s].
 
     Raises
     ------
     ValueError
         A limit outside its range.
     """
-    for name, limit in (("latency_s", latency_s), ("power_w", power_w)):
+    limits = {"latency_s": latency_s, "power_w": power_w, "request_s": request_s}
+    for name, limit in (limits | {"sustained_tokens_s": sustained_tokens_s}).items():
         if limit is not None:
             check_range(name, limit, 0.0, open_low=True)
     if accuracy_frac is not None:
         check_range("accuracy_frac", accuracy_frac, 0.0, 1.0, open_high=True)
+    outputs = limited_outputs(lambda name: getattr(prediction, name), answer_tokens, sustained)
     found = dict[str, Margin | Absent]()
     for name, limit, output in (
-        ("latency", latency_s, prediction.decode_s),
-        ("power", power_w, prediction.power_w),
+        ("latency", latency_s, "decode_s"),
+        ("power", power_w, "power_w"),
+        ("accuracy", accuracy_frac, "top1_agreement"),
+        ("request P99", request_s, "request_p99_s"),
+        ("sustained speed", sustained_tokens_s, "sustained_tokens_s"),
     ):
         if limit is not None:
-            found[name] = (
-                output
-                if isinstance(output, Absent)
-                else Margin(name, *(1.0 - float(x) / limit for x in (output.median, output.q95, output.q05)))
-            )
-    if accuracy_frac is not None:
-        top1 = prediction.top1_agreement
-        found["accuracy"] = (
-            top1
-            if isinstance(top1, Absent)
-            else Margin(
-                "accuracy",
-                *((float(x) - accuracy_frac) / (1.0 - accuracy_frac) for x in (top1.median, top1.q05, top1.q95)),
-            )
-        )
+            found[name] = _margin(name, limit, outputs[output], output)
     return found
+
+
+def _margin(name: str, limit: float, value: Output, output: str) -> Margin | Absent:
+    if isinstance(value, Absent):
+        return value
+    worse, better = (value.q05, value.q95) if output in AT_LEAST else (value.q95, value.q05)
+    return Margin(name, *(margin_frac(output, limit, float(x)) for x in (value.median, worse, better)))
+
+
+def margin_frac(output: str, limit: float, value: float) -> float:
+    """Return the relative distance of a value to its limit: 1 at the ideal, 0 at the limit, negative beyond it.
+
+    Parameters
+    ----------
+    output : str
+        Key of `limited_outputs`, or another output whose limit is an upper one.
+    limit, value : float
+        Limit and value, > 0 [unit of the output].
+
+    Examples
+    --------
+    >>> margin_frac("decode_s", 0.2, 0.05), margin_frac("sustained_tokens_s", 5.0, 10.0)
+    (0.75, 0.5)
+    >>> round(margin_frac("top1_agreement", 0.9, 0.95), 6), margin_frac("top1_agreement", 1.0, 0.9)
+    (0.5, -0.1)
+    """
+    if output == "top1_agreement":
+        return (value - limit) / (1.0 - limit) if limit < 1.0 else round(value - limit, 15)
+    return 1.0 - limit / value if output in AT_LEAST else 1.0 - value / limit

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from core.physics import dvfs, objectives
 from core.predict import options
+from core.predict.request import ANSWER_TOKENS, request_p99_s
 from core.predict.scenario import predict
-from core.spec import BY_NAME, FIELDS, NUMERIC, Absent, Catalogue, OperatingPoint, Posterior
+from core.spec import BY_NAME, FIELDS, NUMERIC, Absent, Catalogue, OperatingPoint, Output, Posterior
 
 Floats = NDArray[np.float64]
 
@@ -221,10 +222,12 @@ def largest_context(
     *,
     latency_s: float | None = None,
     memory_byte: float | None = None,
+    request_s: float | None = None,
+    answer_tokens: float = ANSWER_TOKENS,
 ) -> int | Absent:
-    """Return the largest context whose predicted decode time and memory keep both limits.
+    """Return the largest context whose predicted times and memory keep all limits.
 
-    Decode time and memory rise with the context, so bisection finds the exact result. The memory limit applies to the
+    Times and memory rise with the context, so bisection finds the exact result. The memory limit applies to the
     cache before pruning, since prefill fills all of it.
 
     Parameters
@@ -236,25 +239,36 @@ def largest_context(
         As in `predict`.
     latency_s, memory_byte : float, optional
         Limits on the decode time of a token and on weights plus unpruned cache; None for no limit.
+    request_s : float, optional
+        Limit on the 99 % quantile of a request whose prompt is the context, see `core.predict.request` [s].
+    answer_tokens : float
+        Tokens of its answer, >= 1 [tokens].
 
     Returns
     -------
     int or Absent
         At most the context that the model was trained on; absent where one token already exceeds a limit, or where
-        the decode time is absent and has a limit.
+        a time is absent and has a limit.
     """
     at = catalogue.resolve(point)
     most = int(at.model.max_context_tokens)
-    first = predict(replace(point, context_tokens=1.0), catalogue, posterior).decode_s
-    if latency_s is not None and isinstance(first, Absent):
-        return first
+
+    def times(n: int) -> tuple[tuple[Output, float | None], ...]:
+        found = predict(replace(point, context_tokens=float(n)), catalogue, posterior)
+        request = request_p99_s(found.ttft_s, found.decode_s, answer_tokens)
+        return (found.decode_s, latency_s), (request, request_s)
+
+    for found, limit in times(1):
+        if limit is not None and isinstance(found, Absent):
+            return found
 
     def keeps(n: int) -> bool:
         held = options.memory_byte(point, at, float(n))
         if memory_byte is not None and held > memory_byte:
             return False
-        found = predict(replace(point, context_tokens=float(n)), catalogue, posterior).decode_s
-        return latency_s is None or isinstance(found, Absent) or float(found.median) <= latency_s
+        return all(
+            limit is None or isinstance(found, Absent) or float(found.median) <= limit for found, limit in times(n)
+        )
 
     if not keeps(1):
         return Absent("not even one token of context keeps the limits")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from app.library.attention import nearest
 from app.library.board_library import BoardLibrary
 from app.library.prediction_curves import Mark, r_max
 from core.predict.explain import Verdict, explain
-from core.spec import Catalogue, OperatingPoint, Posterior
+from core.spec import Catalogue, OperatingPoint, Output, Posterior
 
 
 def mark_of(
@@ -27,16 +28,16 @@ def verdict_of(
     catalogue: Catalogue,
     known: Posterior,
     library: BoardLibrary,
-    limits: Mapping[str, float] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    sustained: Output | None = None,
 ) -> Verdict:
-    """Return the verdict on a point (scalars only); limits as in `core.predict.explain`."""
+    """Return the verdict on a point (scalars only); limits and `sustained` as in `core.predict.explain.margins`."""
     limits = limits or {}
     return explain(
         point,
         catalogue,
         known,
         alpha_max=mark_of(point, catalogue, known, library, limits.get("accuracy_frac")).alpha,
-        latency_s=limits.get("latency_s"),
-        power_w=limits.get("power_w"),
-        accuracy_frac=limits.get("accuracy_frac"),
+        sustained=sustained,
+        **limits,
     )

@@ -14,18 +14,32 @@ from app.model.store import Store
 from app.text.format import at_most_text, change_text, exact_text, number_text
 from app.text.names import short_name
 from app.text.published import beta_choices
-from app.text.quantities import LATENCY, POWER, TOP1, Quantity
+from app.text.quantities import LATENCY, POWER, REQUEST, SUSTAINED, TOP1, Quantity
 from app.views.panels.palette import plain
 from app.views.widgets.common import Choice, ElidedLabel, label, row, set_text, set_tip
 from app.views.widgets.field import QuantityField
 from app.views.widgets.page import Scroll
 from app.views.widgets.slider import SliderControl, SliderLine
 from app.views.widgets.theme import PADDING, Theme
+from core.predict.request import ANSWER_TOKENS
 from core.spec import BY_PATH
 
-LIMITS = (LATENCY, POWER, TOP1)
-_LIMIT_NAMES = {LATENCY: "Latency at most", POWER: "Power at most", TOP1: "Top-1 at least"}
-_LIMIT_UNITS = {LATENCY: "ms", POWER: "W", TOP1: ""}
+ANSWER = Quantity("answer_tokens", "Tokens of the answer of a request", "Answer", "tokens", "limits.answer")
+LIMITS = (LATENCY, POWER, TOP1, REQUEST, ANSWER, SUSTAINED)
+_LIMIT_NAMES = {
+    LATENCY: "Latency at most",
+    POWER: "Power at most",
+    TOP1: "Top-1 at least",
+    REQUEST: "Request P99 at most",
+    ANSWER: "Answer of a request",
+    SUSTAINED: "Sustained at least",
+}
+_LIMIT_UNITS = {LATENCY: "ms", POWER: "W", TOP1: "", REQUEST: "s", ANSWER: "", SUSTAINED: ""}
+_LIMIT_TIPS = {
+    REQUEST: "99 % quantile of the time from a prompt of the context's length to the last token of its answer",
+    ANSWER: "Tokens that a request generates",
+    SUSTAINED: "Speed at the end of a simulated run, in the surroundings of the Energy view",
+}
 NAMES = {"point.layout": "Kept tokens", "point.reselect": "Re-select"}
 """Shorter names than the axis has, for the column."""
 
@@ -127,9 +141,10 @@ class Controls(QWidget):
             quantity.unit,
             _LIMIT_UNITS[quantity],
             optional=True,
-            per_token=quantity.unit == "s",
+            per_token=quantity is LATENCY,
         )
-        field.setPlaceholderText("no limit")
+        field.setPlaceholderText(f"{ANSWER_TOKENS:g} tokens" if quantity is ANSWER else "no limit")
+        set_tip(field, _LIMIT_TIPS.get(quantity, ""))
         field.setFixedWidth(106)
         field.entered.connect(lambda value: self._set_limit(quantity, value))
         field.refused.connect(self._refused_limit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from app.library.endurance import Around, Endurance, coolings, hold, workloads
 from app.model.background import Background
 from app.model.commands import SetValue
 from app.model.store import Store
+from app.model.sustained import around
 from app.text import energy_data
 from app.text.bar import Bar
 from app.text.chart import Chart
@@ -188,8 +188,7 @@ class Energy(Page):
 
     def _ask(self) -> None:
         store = self._store
-        around = Around(**{f.name: store.get(f"energy.{f.name}") for f in fields(Around)})
-        self._work.run(partial(_answer, store.point, store.catalogue, store.posterior, around), self.show_found)
+        self._work.run(partial(_answer, store.point, store.catalogue, store.posterior, around(store)), self.show_found)
 
     def show_found(self, answer: tuple[Endurance, dict[str, Chart]] | ValueError) -> None:
         """Show the result, or the reason of a failure; one chart a turn, so that no frame waits for all."""

@@ -52,7 +52,7 @@ class Headline(Card):
 
     def _on_changed(self, path: str) -> None:
         if (
-            path in ("prediction", "measurements", "calibration") or path.startswith("limits.")
+            path in ("prediction", "measurements", "calibration", "sustained") or path.startswith("limits.")
         ) and not self._later.isActive():
             self._later.start()
 

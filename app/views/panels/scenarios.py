@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QHeaderView, QTableWidget, QTableWidg
 
 from app.model.commands import SetValue
 from app.model.store import Store
-from app.model.verdicts import MINE, Figures, Judged, Margin, judged, judged_by_limits, known_scenarios
+from app.model.verdicts import MINE, Figures, Judged, Margin, judged, judged_by_limits, known_scenarios, longest_context
 from app.text.bar import Bar
 from app.text.format import exact_text, quantity_text
 from app.text.quantities import WORDS
@@ -19,7 +19,7 @@ from app.views.widgets.bars import Bars
 from app.views.widgets.common import Card, Choice, label, row, set_role, set_text
 from app.views.widgets.page import CardGrid, Page
 from app.views.widgets.theme import Theme
-from core.spec import Estimate, OperatingPoint, Output, Provenance
+from core.spec import Absent, Estimate, OperatingPoint, Output, Provenance
 
 _PACE_MS = 80
 _FILE = "file"
@@ -44,6 +44,8 @@ class Scenarios(Page):
         self.triangle = Triangle(theme, "scenario.triangle")
         self.bars = Bars(theme, "Margins", "scenario.margins")
         self._score = label("", "secondary", wrap=True)
+        self._context = label("", "secondary", wrap=True, selectable=True)
+        self._context.setAccessibleName("Largest context within my limits")
         self.table = QTableWidget(0, 6)
         self.table.setObjectName("scenario.table")
         self.table.setAccessibleName("All scenarios")
@@ -72,6 +74,7 @@ class Scenarios(Page):
         right.body.addWidget(label("Margins", "heading"))
         right.body.addWidget(self.bars)
         right.body.addWidget(self._score)
+        right.body.addWidget(self._context)
         right.body.addStretch(1)
         return CardGrid([left, right])
 
@@ -122,7 +125,22 @@ class Scenarios(Page):
             predicted: Output = getattr(store.prediction, name)
             return measured if isinstance(measured, Estimate) else predicted
 
-        return Figures(*(value(name) for name in ("top1_agreement", "decode_s", "energy_j_per_token", "power_w")))
+        return Figures(
+            top1_agreement=value("top1_agreement"),
+            decode_s=value("decode_s"),
+            energy_j_per_token=value("energy_j_per_token"),
+            power_w=value("power_w"),
+            ttft_s=value("ttft_s"),
+            sustained_tokens_s=store.sustained if pinned is None else Absent("not simulated"),
+        )
+
+    def _context_text(self) -> str:
+        """Return the largest context within the limits on times and within memory, as a sentence."""
+        store = self._store
+        most = longest_context(store.point, store.catalogue, store.posterior, store.limits)
+        if isinstance(most, Absent):
+            return f"Largest context: none, {most.reason}."
+        return f"Largest context that keeps latency, request P99 and memory: {quantity_text(float(most), 'tokens')}."
 
     def _show_choice(self, known: list[tuple[str, str]], chosen: str) -> None:
         gone = [] if chosen in (MINE, *(key for key, _ in known)) else [(chosen, Path(chosen).name)]
@@ -133,7 +151,7 @@ class Scenarios(Page):
         set_role(self.sentence, "bad" if wrong or one.feasible is False else "")
         source = f" Limits: {one.source.split(';')[0]}." if one.source else ""
         set_text(self._source, _BASIS + source)
-        accuracy, latency, third = one.margins
+        accuracy, latency, third, *more = one.margins
         order = (latency, accuracy, third)
         pinned = self._store.get("pinned")
         ghost: tuple[float | None, ...] = (None, None, None)
@@ -141,7 +159,9 @@ class Scenarios(Page):
             then = self._pinned_margins(one.key, pinned)
             ghost = tuple(_used(margin) for margin in (then[1], then[0], then[2]))
         self.triangle.show_use([_left_text(margin) for margin in order], [_used(margin) for margin in order], ghost)
-        self.bars.show_bars([_bar(margin) for margin in order], 1.0)
+        self.bars.show_bars([_bar(margin) for margin in (*order, *more)], 1.0)
+        set_text(self._context, self._context_text() if one.key == MINE else "")
+        self._context.setVisible(one.key == MINE)
         score = "No score: the user's limits have no weights." if one.score is None else f"Score {one.score:.3f}."
         set_text(self._score, score)
 
@@ -159,7 +179,7 @@ class Scenarios(Page):
                 "–"
                 if margin.limit is None or margin.name == "power"
                 else f"{'≥' if margin.at_least else '≤'} {exact_text(margin.limit, margin.unit)}"
-                for margin in one.margins
+                for margin in one.margins[:3]
             ]
             verdict = "not judged" if one.feasible is None else "meets it" if one.feasible else "fails"
             score = "–" if one.score is None else f"{one.score:.3f}"
@@ -204,4 +224,4 @@ def _bar(margin: Margin) -> Bar:
 
 
 def _concerns(path: str) -> bool:
-    return path in ("scenario", "prediction", "measurements", "pinned") or path.startswith("limits.")
+    return path in ("scenario", "prediction", "measurements", "pinned", "sustained") or path.startswith("limits.")

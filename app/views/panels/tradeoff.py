@@ -104,11 +104,7 @@ class TradeOff(Page):
         self._trade = found
         set_text(self.sentence, self._words(found))
         n_front, n_held = int(found.on_front.sum()), int(found.feasible.sum())
-        limited = any(
-            limit is not None
-            for limit in (self._store.limits.latency_s, self._store.limits.power_w, self._store.limits.top1_agreement)
-        )
-        kept = f" {n_held} meet the limits." if limited else " No limit is set."
+        kept = f" {n_held} meet the limits." if self._store.limits.is_set else " No limit is set."
         set_text(self._count, f"{found.found.n} mixes tried, {n_front} on the front.{kept} Click a point to go to it.")
         self.card.show_chart(self._chart(found))
 

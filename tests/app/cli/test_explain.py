@@ -64,6 +64,18 @@ def test_prior_names_its_source_and_limits_can_break(capsys):
     assert "absent" in found["largest_context_tokens"]
 
 
+def test_limits_on_whole_requests_and_on_sustained_speed(capsys):
+    words = ("--board", "raspberry_pi_5", "--runtime", "llamacpp_cpu", "--weights", "q4_k_m", "--context", "512")
+    found = explained(capsys, *words, "--max-request-p99", "1ms", "--min-sustained", "10000tok/s", "--answer", "64")
+    assert [one["output"] for one in found["missed"]] == ["request_p99_s", "sustained_tokens_s"]
+    assert found["margins"]["request P99"]["median"] < 0.0
+    assert found["margins"]["sustained speed"]["low"] < found["margins"]["sustained speed"]["median"] < 0.0
+    assert "absent" in found["largest_context_tokens"]
+    longer = explained(capsys, *words, "--max-request-p99", "5000s", "--answer", "128")["margins"]["request P99"]
+    shorter = explained(capsys, *words, "--max-request-p99", "5000s", "--answer", "64")["margins"]["request P99"]
+    assert 0.0 < longer["median"] < shorter["median"] < 1.0
+
+
 def test_text(capsys):
     assert main(["explain", *ROCKCHIP, "--max-latency", "50ms", "--max-power", "10W"]) == 0
     out = capsys.readouterr().out
@@ -80,6 +92,12 @@ def test_text(capsys):
         (["--max-latency", "100"], "max-latency: got '100', expected a number and its unit, such as 9.3 ms"),
         (["--min-accuracy", "100%"], "under 100 %"),
         (["--max-power", "x"], "max-power"),
+        (["--max-request-p99", "5"], "max-request-p99: got '5', expected a number and its unit"),
+        (["--max-request-p99", "0s"], "max-request-p99: got 0s, expected more than 0"),
+        (["--min-sustained", "nan"], "min-sustained: got 'nan', expected a number and its unit, such as 10 tok/s"),
+        (["--min-sustained", "-3"], "min-sustained: got -3, expected more than 0"),
+        (["--answer", "1.5"], "answer: got 1.5, expected a whole number of tokens"),
+        (["--answer", "0"], "answer: got 0, expected 1 tokens to"),
     ],
 )
 def test_mistakes_are_one_sentence(capsys, words, message):

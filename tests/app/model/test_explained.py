@@ -26,7 +26,11 @@ FORMATS = {
 BOARDS = ("this", "raspberry_pi_5", "rk3588", "jetson_orin_nano_8gb_super", "jetson_agx_orin_64gb", "apple_m1")
 MODELS = ("smollm2-135m", "llama-3.1-8b")
 ALPHAS = (0.0, 0.2, 0.9)
-LIMITS = ({}, {"latency_s": 0.02, "power_w": 5.0, "accuracy_frac": 0.97})
+LIMITS = (
+    {},
+    {"latency_s": 0.02, "power_w": 5.0, "accuracy_frac": 0.97},
+    {"request_s": 10.0, "answer_tokens": 64.0},
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +40,13 @@ def own_data(tmp_path, monkeypatch):
 
 def on_the_dashboard(point, limits):
     store = Store(CATALOGUE, point)
-    for path, name in (("latency", "latency_s"), ("power", "power_w"), ("accuracy", "accuracy_frac")):
+    for path, name in (
+        ("latency", "latency_s"),
+        ("power", "power_w"),
+        ("accuracy", "accuracy_frac"),
+        ("request", "request_s"),
+        ("answer", "answer_tokens"),
+    ):
         store.set(f"limits.{path}", limits.get(name))
     return unescape(re.sub("</?b>", "", rich(explained(store)))).replace("\u00a0", " ")
 
@@ -60,7 +70,7 @@ def test_terminal_and_dashboard_say_the_same_of_the_same_point(qapp, board):
             if any("does not fit in the memory" in text for text in prediction.outside):
                 assert "does not fit in the memory" in said.partition(". ")[0]
             n += 1
-    assert n == 14 * 2 * 3 * 2
+    assert n == 14 * 2 * 3 * 3
     assert len(firsts) >= 3  # the points of the grid are not all alike
 
 

@@ -21,7 +21,7 @@ def store(qapp):
 
 def test_the_store_is_where_it_was(store, tmp_path, qapp):
     store.set("point", OperatingPoint(board="rk3588", alpha=0.3, weights="int8"))
-    store.set("limits", Limits(0.01, 15.0, 0.97))
+    store.set("limits", Limits(0.01, 15.0, 0.97, 2.0, 64.0, 5.0))
     store.set("axis", "point.context")
     store.set("theme", "light")
     store.set("auto_measure", False)

@@ -173,6 +173,18 @@ def test_limits_are_typed_with_units_and_can_be_emptied(controls, store, stack):
     assert store.limits.latency_s is None
 
 
+def test_limits_on_requests_and_sustained_speed_are_typed_with_units(controls, store):
+    fields = {quantity.limit: field for quantity, field in controls.limits.items()}
+    type_into(fields["limits.request"], "1.5")
+    type_into(fields["limits.answer"], "256")
+    type_into(fields["limits.sustained"], "8 tok/s")
+    limits = store.limits
+    assert (limits.request_p99_s, limits.answer_tokens, limits.sustained_tokens_s) == (1.5, 256.0, 8.0)
+    type_into(fields["limits.answer"], "2.5")
+    assert "Answer of a request" in controls._limit_words.text()
+    assert store.limits.tokens == 256.0
+
+
 def test_a_closed_drop_down_is_short_and_its_list_and_tool_tip_full(controls, store):
     choice = controls.choices["point.weights"]
     full = CATALOGUE.weight_formats[store.point.weights].name

@@ -264,7 +264,7 @@ def figures(a=0.95, t=0.1, e=0.06, p=3.0):
     def value(x):
         return Estimate(x, 0.9 * x, min(1.1 * x, 1.0 if x == a else 2 * x), Provenance.PREDICTED)
 
-    return Figures(value(a), value(t), value(e), value(p))
+    return Figures(value(a), value(t), value(e), value(p), Absent("no prompt"), Absent("not simulated"))
 
 
 def test_a_scenario_judges_as_core_does():
@@ -291,8 +291,25 @@ def test_the_users_limits_judge_too_and_say_what_is_beyond(store):
     assert one.margins[2].left is None
 
 
+def test_requests_and_sustained_speed_are_judged_by_the_users_limits(scenarios, store):
+    store.set("limits.request", 1e-3)
+    store.set("limits.sustained", 10.0)
+    store.sustained = Estimate(5.0, 4.0, 6.0, Provenance.PREDICTED)
+    store.changed.emit("sustained")
+    scenarios.refresh()
+    margins = judged_by_limits(store.limits, scenarios._figures(None)).margins
+    assert [margin.name for margin in margins[3:]] == ["request P99", "sustained speed"]
+    assert margins[3].left < -1.0
+    assert margins[4].left == -1.0
+    assert "sustained speed by 100 %" in scenarios.sentence.text()
+    assert scenarios._context.text() == "Largest context: none, not even one token of context keeps the limits."
+    store.set("limits.request", None)
+    scenarios.refresh()
+    assert scenarios._context.text().startswith("Largest context that keeps latency, request P99 and memory: 8")
+
+
 def test_a_value_that_is_absent_is_not_judged():
-    one = judged(known_scenarios()["v2x"], Figures(*([Absent("no source")] * 4)))
+    one = judged(known_scenarios()["v2x"], Figures(*([Absent("no source")] * 6)))
     assert one.feasible is None
     assert "no source" in one.sentence
 

@@ -15,10 +15,12 @@ from app.text.chart import Chart, Points
 from app.views.panels.tradeoff import TradeOff
 from app.views.widgets.chart_plot import ChartPlot
 from app.views.widgets.theme import DARK, Theme
+from core.predict.request import p99_s
 from core.predict.scenario import predict
-from core.spec import Absent, OperatingPoint, Provenance
+from core.spec import Absent, Estimate, OperatingPoint, Provenance
 from tests.app.views.parts import CATALOGUE, shown
 
+TIMES = "ttft_s", "decode_s"
 RK = OperatingPoint(board="rk3588", runtime="rkllm_npu", model="qwen2.5-1.5b", weights="w8a8", kv="fp16")
 
 
@@ -64,6 +66,15 @@ def test_limits_part_the_points():
     x, a = (found.found.outputs[name].median for name in ("decode_s", "top1_agreement"))
     assert np.array_equal(found.feasible, (x <= 0.012) & (a >= 0.95))
     assert 0 < found.feasible.sum() < len(x)
+
+
+def test_the_p99_of_a_request_parts_the_points():
+    tails = trade(OperatingPoint(), CATALOGUE, None, "accuracy", Limits()).found.outputs
+    ttft, decode = (p99_s(Estimate(o.median, o.q05, o.q95, Provenance.PREDICTED)) for o in map(tails.get, TIMES))
+    limit = float(np.nanmedian(ttft + 9 * decode))
+    found = trade(OperatingPoint(), CATALOGUE, None, "accuracy", Limits(request_p99_s=limit, answer_tokens=10.0))
+    assert np.array_equal(found.feasible, ~(ttft + 9 * decode > limit))
+    assert 0 < found.feasible.sum() < len(ttft)
 
 
 def test_a_runtime_without_knobs_trades_what_it_can():
