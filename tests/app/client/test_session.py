@@ -127,7 +127,8 @@ def test_a_killed_agent_fails_what_ran_and_the_link_comes_back_with_a_gap(monkey
         board.wait(Samples)
         t_s, y = board.session.rings.window(index, 0, math.inf)
         (gap,) = np.flatnonzero(np.isnan(y))
-        assert t_s[gap] <= killed_s < t_s[gap + 1]  # samples of before are kept, a gap parts them from the new ones
+        near_s = killed_s + 0.2  # by the clock's offset, known better with each pong; the next try comes later
+        assert t_s[gap] <= near_s < t_s[gap + 1]  # samples of before are kept, a gap parts them from the new ones
         assert gap >= 1
         assert board.wait(Samples).n_lost == 0
 

@@ -1,12 +1,14 @@
 """The order of what is measured, and what is said when it fails."""
 
 import itertools
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from app.client.events import Catalogue, Channel, Connected, Disconnected, Failed, Log, Progress, Result, Samples
+from app.library import calibration
 from app.library.calibration import candidates, fit
 from app.library.measurements import load_measurements
 from app.model import conductor as conductor_module
@@ -236,12 +238,15 @@ def test_a_fit_that_breaks_does_not_stop_the_next_one(board, monkeypatch):
     assert len(board.store.calibration.points) == 2
 
 
-def test_the_result_of_an_older_calibration_is_thrown_away(board):
+def test_the_result_of_an_older_calibration_is_thrown_away(board, monkeypatch):
+    gate, calibrate = threading.Event(), calibration.calibrate
+    monkeypatch.setattr(calibration, "calibrate", lambda *a, **k: gate.wait(60) and calibrate(*a, **k))
     board.attach()
     for request_id in range(2, 5):
         board.session.answer(request_id)
     board.take()  # three results at once: one fit runs, one more is due
     assert board.conductor.fitting.again
+    gate.set()
     board.drain()
     assert len(board.store.calibration.points) == 3
 
