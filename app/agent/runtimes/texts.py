@@ -79,10 +79,10 @@ def _forced(entry: RuntimeEntry, run: Run, prompt: str, reference: str, plain: M
     route = {name: value for name, value in plain.items() if name == "model"}
 
     def ids(text: str) -> List[int]:
-        told = call(entry, run, "/tokenize", {"content": text, "add_special": True, **route}).get("tokens")
-        if not isinstance(told, list) or not all(isinstance(token, int) for token in told):
+        answered = call(entry, run, "/tokenize", {"content": text, "add_special": True, **route}).get("tokens")
+        if not isinstance(answered, list) or not all(isinstance(token, int) for token in answered):
             raise Failed(f"{entry.where} does not tokenise: expected a list of tokens from /tokenize")
-        return told
+        return answered
 
     of_prompt, whole = ids(prompt), ids(prompt + reference)
     first = next((i for i, pair in enumerate(zip(of_prompt, whole)) if pair[0] != pair[1]), len(of_prompt))
@@ -92,8 +92,8 @@ def _forced(entry: RuntimeEntry, run: Run, prompt: str, reference: str, plain: M
         run.check()
         run.progress(0.2 + 0.8 * (i - first) / max(last - first, 1), f"{entry.kind} scores token {i - first + 1}")
         message = {**plain, **_WHOLE, "prompt": whole[:i], "n_predict": 1, "n_probs": N_LISTED}
-        told = call(entry, run, "/completion", message).get("completion_probabilities")
-        found = _listed(told[0]) if isinstance(told, list) and told else []
+        answered = call(entry, run, "/completion", message).get("completion_probabilities")
+        found = _listed(answered[0]) if isinstance(answered, list) and answered else []
         if not found:
             return {"absent": f"{entry.where} tells no probabilities of tokens"}
         token, by_id = str(whole[i]), found[0][0] != ""
@@ -105,9 +105,9 @@ def _forced(entry: RuntimeEntry, run: Run, prompt: str, reference: str, plain: M
     return scored or {"absent": "the reference has no token behind the prompt"}
 
 
-def _listed(told: Any) -> List[Tuple[str, str, float]]:
+def _listed(answered: Any) -> List[Tuple[str, str, float]]:
     """Return the listed tokens: id ("" in versions before 2025), text and ln p, the most probable first."""
-    members = told if isinstance(told, dict) else {}
+    members = answered if isinstance(answered, dict) else {}
     found: List[Tuple[str, str, float]] = []
     for one in members.get("top_logprobs") or members.get("probs") or []:
         if not isinstance(one, dict):
@@ -158,11 +158,11 @@ def _of_openai(entry: RuntimeEntry, run: Run, prompt: str, reference: str, n_new
 def _echoed(entry: RuntimeEntry, run: Run, path: str, name: str, prompt: str, reference: str) -> Any:
     message = {"model": name, "prompt": prompt + reference, "max_tokens": 1, "temperature": 0.0}
     try:
-        told = _choice(entry, call(entry, run, path, {**message, "echo": True, "logprobs": N_KEPT})).get("logprobs")
+        answered = _choice(entry, call(entry, run, path, {**message, "echo": True, "logprobs": N_KEPT})).get("logprobs")
     except (Refused, Unreadable):
-        told = None
+        answered = None
     names = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
-    members = [told.get(key) for key in names] if isinstance(told, dict) else []
+    members = [answered.get(key) for key in names] if isinstance(answered, dict) else []
     lists = [each for each in members if isinstance(each, list)]
     if len(lists) != len(names) or any(len(each) != len(lists[0]) for each in lists):
         return {"absent": f"{entry.where} tells no probabilities of the tokens of a prompt (echo with logprobs)"}
