@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,11 @@ from numpy.typing import NDArray
 from app.cli.shared.library import open_library
 from app.cli.shared.output import UserError, print_json, print_table
 from app.cli.shared.point import add_point_arguments, point_from, with_described
-from app.library.endurance import STEP_S, board_speeds, load_of_workload, pack
+from app.library.endurance import STEP_S, board_speeds, load_of_workload, pack, workload_of, workloads
 from app.library.records import output_record, point_record
 from app.text.energy_data import sentence
 from app.text.format import output_text, parse_quantity, quantity_text
 from core.catalogue.energy import load_cells, load_cooling, load_throttle_rules
-from core.catalogue.inputs import read_workload
 from core.physics.battery import Cell
 from core.predict.cosim import Device, Run, load_of_phases
 from core.predict.endurance import Speeds, device_of, given_speeds, simulate_with_interval
@@ -50,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ambient", default="25", metavar="TEMP", help="ambient temperature in deg C (25)")
     group.add_argument(
         "--profile",
-        metavar="FILE",
-        help="workload: TOML with [[phase]] tables, or CSV with time_s and load_frac or power_w; "
-        "examples in resources/workloads (always busy)",
+        metavar="NAME or FILE",
+        help=f"workload: {', '.join(workloads())}, TOML with [[phase]] tables, or CSV with time_s and load_frac or "
+        "power_w; examples in resources/workloads (always busy)",
     )
     board = parser.add_argument_group("board")
     board.add_argument("--cooling", metavar="KEY", default="heatsink", help="bare, heatsink or fan (heatsink)")
@@ -134,7 +132,7 @@ def _load(args: argparse.Namespace, device: Device) -> tuple[NDArray[np.float64]
     duration = parse_quantity(args.hours, "h", name="hours", low=3.6, high=3600 * MOST_HOURS, bare="h")
     if args.profile is None:
         return load_of_phases([duration], [1.0], duration, STEP_S), "always busy"
-    workload = read_workload(Path(args.profile))
+    workload = workload_of(args.profile)
     return load_of_workload(workload, device, duration), workload.name
 
 

@@ -105,7 +105,7 @@ def hold(point: OperatingPoint, catalogue: Catalogue, posterior: Posterior | Non
         rule if around.limit_temp is None else rule.with_limit(around.limit_temp),
         battery=None if around.battery is None else pack(around.battery, around.ambient),
     )
-    workload = _workload(around.profile)
+    workload = workload_of(around.profile)
     load = load_of_workload(workload, device, around.duration)
     runs = simulate_at_quantiles(device, speeds, load, STEP_S, around.ambient)
     said = results(runs, speeds, STEP_S * load.size)
@@ -167,7 +167,8 @@ def pack(energy_j: float, temp_c: float, cell: str = "", n_series: int = N_SERIE
     return at_temperature(pack_of_energy(cells[key], energy_j, n_series), temp_c)
 
 
-def _workload(profile: str) -> Workload:
+def workload_of(profile: str) -> Workload:
+    """Return a workload by its name among the resources, such as ``video_enc``, or from a file."""
     known = files("resources").joinpath("workloads", f"{profile}.toml")
     return read_workload(Path(str(known)) if known.is_file() else Path(profile))
 

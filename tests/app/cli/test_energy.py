@@ -68,6 +68,12 @@ def test_simulate_on_the_articles_figures(capsys):
     assert made["throttled_after_s"] == {"absent": "it never throttles in this run"}
 
 
+def test_simulate_knows_the_shipped_workloads_by_name(capsys):
+    by_file = document(capsys, "simulate", "--profile", str(RESOURCES / "workloads" / "video_enc.toml"), *PI)
+    assert document(capsys, "simulate", "--profile", "video_enc", *PI) == by_file
+    assert "no_such: cannot be read" in refused(capsys, "simulate", "--profile", "no_such", *PI)
+
+
 def test_simulate_takes_a_profile_and_a_recorded_power(capsys, tmp_path):
     chat = document(capsys, "simulate", "--profile", str(RESOURCES / "workloads" / "chat.toml"), *PI)
     busy = document(capsys, "simulate", *PI)
