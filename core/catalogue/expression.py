@@ -62,9 +62,10 @@ class Expression:
         elif isinstance(node, ast.UnaryOp) and type(node.op) in _SIGNS:
             parts = [node.operand]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
-            n_wanted = 2 if node.func.id in ("min", "max") else 1
-            if node.keywords or len(node.args) < n_wanted or (n_wanted == 1 < len(node.args)):
-                raise ValueError(f"got {ast.unparse(node)!r}, expected {node.func.id} of {n_wanted} or more numbers")
+            many = node.func.id in ("min", "max")
+            if node.keywords or (len(node.args) < 2 if many else len(node.args) != 1):
+                wanted = "2 or more numbers" if many else "one number"
+                raise ValueError(f"got {ast.unparse(node)!r}, expected {node.func.id} of {wanted}")
             parts = node.args
         elif isinstance(node, ast.Name) and node.id not in _FUNCTIONS:
             names.add(node.id)

@@ -55,7 +55,7 @@ class LabView(Page):
         self._wrong.hide()
         self._choice = Choice(theme, "Item", "lab.item")
         self._choice.activated.connect(lambda i: self._set("lab.item", self._choice.itemData(i)))
-        self._choice.setMinimumWidth(400)
+        self._choice.setMinimumWidth(200)
         self._along = Choice(theme, "Plotted against", "lab.along")
         self._along.setMinimumWidth(190)
         self._along.activated.connect(lambda i: self._set(self._along.objectName(), self._along.itemData(i)))
@@ -75,7 +75,7 @@ class LabView(Page):
 
     def _top(self) -> Card:
         card = Card()
-        card.body.addLayout(row(label("Item", "dim"), self._choice, self.back, 1))
+        card.body.addLayout(row(label("Item", "dim"), self._choice, self.back))
         card.body.addWidget(self.sentence)
         self._form = QVBoxLayout()
         card.body.addLayout(self._form)

@@ -56,6 +56,15 @@ def test_what_is_no_arithmetic_is_refused_in_one_sentence(text):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("max(1)", "max of 2 or more numbers"), ("ceil(1, 2)", "ceil of one number"), ("exp()", "exp of one number")],
+)
+def test_a_function_with_another_count_of_numbers_says_how_many_it_takes(text, wanted):
+    with pytest.raises(ValueError, match=f"expected {wanted}$"):
+        Expression(text)
+
+
 @pytest.mark.parametrize("text", ["1 / a", "log(a)", "sqrt(a - 1)", "9 ** 9 ** 9", "exp(1e9)", "(a - 1) ** 0.5"])
 def test_a_formula_without_a_finite_value_is_refused(text):
     made = Expression(text)

@@ -61,3 +61,11 @@ def test_values_that_contradict_each_other_have_no_result(view, qtbot, store):
 def test_the_plot_goes_along_the_chosen_input(view, qtbot, store):
     store.set("lab.A03.along", "open-misses")
     qtbot.waitUntil(lambda: view.card.chart.x[0] == "open misses")
+
+
+@pytest.mark.parametrize("width", [480, 560, 1000])
+def test_the_choice_of_the_item_and_its_button_do_not_overlap(view, qtbot, width):
+    view.resize(width, 800)
+    qtbot.waitUntil(lambda: view.width() == width and view._choice.width() > 0)
+    assert view._choice.geometry().right() < view.back.geometry().left()
+    assert view.back.geometry().right() <= view.back.parentWidget().width()
